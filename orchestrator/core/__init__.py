@@ -1,0 +1,1 @@
+"""Pure logic: values in, values out; no I/O, no clock, no logging."""
