@@ -1,0 +1,46 @@
+"""Reading one field of a message in which every field may be missing, of another type, or huge."""
+
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+
+NAME = 200  # characters of an id, a name, a path, a word
+
+_LARGEST = 2**63 - 1
+
+
+def text_of(value: JsonValue, limit: int = NAME) -> str:
+    """The string, cut to `limit` characters; "" for anything else."""
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def line_of(value: JsonValue, limit: int = NAME) -> str:
+    """The beginning of the string as one line: every run of white space becomes one space."""
+    return " ".join(text_of(value, 4 * limit).split())[:limit]
+
+
+def integer_of(value: JsonValue) -> int | None:
+    """The number as an integer within 0 … 2⁶³-1, or None."""
+    if type(value) is int or type(value) is float:
+        return int(value) if 0 <= value <= _LARGEST else None
+    return None
+
+
+def count_of(value: JsonValue) -> int:
+    """As `integer_of`, with 0 for what is no such number."""
+    return integer_of(value) or 0
+
+
+def money_of(value: JsonValue) -> float:
+    """The number in US dollars, 0.0 for what is none or negative."""
+    if type(value) is int or type(value) is float:
+        return float(value) if 0 <= value <= _LARGEST else 0.0
+    return 0.0
+
+
+def object_of(value: JsonValue) -> JsonObject:
+    """The object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: JsonValue) -> list[JsonValue]:
+    """The list, or an empty one."""
+    return value if isinstance(value, list) else []

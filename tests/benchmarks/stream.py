@@ -1,0 +1,58 @@
+"""Framing and parsing of every recorded line beside bare orjson over the same lines, in one run."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+
+import orjson
+
+from orchestrator.core.stream.claude import Parser
+from orchestrator.core.stream.framing import Framer
+
+RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
+CHUNK = 65_536
+ROUNDS = 15
+REPEATS = 20
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Name, measured, goal."""
+    lines = list(recorded_lines()) * REPEATS
+    stream = b"".join(line + b"\n" for line in lines)
+    bare, parsed = best_of_alternating(lambda: decode_only(lines), lambda: frame_and_parse(stream))
+    return [
+        ("stream: bare orjson.loads", f"{len(lines) / bare:,.0f} lines/s", ""),
+        ("stream: framing and parsing", f"{len(lines) / parsed:,.0f} lines/s", ""),
+        ("stream: parsing beside bare orjson", f"{bare / parsed:.2f}", "≥ 0.33"),
+    ]
+
+
+def recorded_lines() -> Iterator[bytes]:
+    for path in sorted(RECORDINGS.glob("*.jsonl")):
+        for row in map(orjson.loads, path.read_bytes().splitlines()):
+            if row.get("dir") == "out":
+                yield row["line"].encode()
+
+
+def best_of_alternating(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
+    """Seconds of the fastest round of each; they take turns so that both see the same machine."""
+    pairs = [(seconds_of(first), seconds_of(second)) for _ in range(ROUNDS)]
+    return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+
+
+def seconds_of(work: Callable[[], None]) -> float:
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def decode_only(lines: list[bytes]) -> None:
+    for line in lines:
+        orjson.loads(line)
+
+
+def frame_and_parse(stream: bytes) -> None:
+    framer, parser = Framer(), Parser(orjson.loads)
+    for start in range(0, len(stream), CHUNK):
+        for line in framer.push(stream[start : start + CHUNK]):
+            parser.parse(line.body)
