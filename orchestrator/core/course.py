@@ -1,0 +1,231 @@
+"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next, back, or to a halt.
+
+Each function takes a task and gives the task after it; none issues commands (obligations.py reads those off).
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import NAMESPACE_URL, uuid5
+
+from orchestrator.core import guards, plan
+from orchestrator.core.failures import Analysis, Failure
+from orchestrator.core.guards import Evidence
+from orchestrator.core.model import (
+    Agent,
+    AgentStatus,
+    Budget,
+    CheckResult,
+    Owed,
+    Process,
+    Run,
+    StageStatus,
+    Task,
+    TaskStatus,
+    Verdict,
+)
+from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
+from orchestrator.core.pipeline import Pipeline, Work
+
+LONGEST_RETRY_DELAY = 300.0
+
+
+def enter(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
+    """The task at the beginning of a stage, its tries renewed."""
+    record = task.stages[stage]
+    work = pipeline.stage(stage).work
+    entered = replace(
+        record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
+    )
+    task = replace(
+        task,
+        stage=stage,
+        stages={**task.stages, stage: entered},
+        feedback=(),
+        results={} if work is Work.CHECKS else task.results,
+        agent=replace(task.agent, current_step=None),
+    )
+    return proceed(pipeline, renewed(task), at)
+
+
+def proceed(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    """The task with what its stage begins with owed, after whatever still runs and cannot go on has ended."""
+    stage = pipeline.stage(task.stage)
+    hands_on = stage.work in (Work.AGENT, Work.STEPS)
+    if task.run is not None:
+        same = hands_on and task.agent.role == stage.role and task.run.process is Process.RUNNING
+        return next_turn(pipeline, task, at) if same else replace(task, owed=Owed.STOP)
+    if stage.role is not None and hands_on:
+        return begin_agent(task, stage.role)
+    match stage.work:
+        case Work.CHECKS:
+            return next_check(pipeline, task, at)
+        case Work.DELIVER:
+            return replace(task, owed=Owed.DELIVERY)
+        case _:
+            return replace(task, owed=Owed.GATE)
+
+
+def begin_agent(task: Task, role: str) -> Task:
+    """The task with a new attempt owed; it goes on with the session of an attempt of the same role that had one."""
+    old = task.agent
+    attempt = old.attempt + 1
+    resumed = old.role == role and old.session_seen and old.session_id is not None
+    fresh_session = str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}"))
+    agent = Agent(
+        status=old.status if task.paused else AgentStatus.RUNNING,
+        blocked_by=old.blocked_by,
+        role=role,
+        attempt=attempt,
+        session_id=old.session_id if resumed else fresh_session,
+        resumed=resumed,
+        current_step=old.current_step,
+        tokens_used=old.tokens_used,
+        cost_usd=old.cost_usd,
+        tokens_before=old.tokens_before if resumed else old.tokens_used,
+        cost_before=old.cost_before if resumed else old.cost_usd,
+        last_saved=old.last_saved,
+    )
+    return replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
+
+
+def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    """The task with its agent's next turn owed, which in a stage of steps is the first open step's."""
+    step = plan.first_open(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None
+    agent = replace(
+        task.agent,
+        turn=task.agent.turn + 1,
+        turn_deadline=at + timedelta(seconds=task.turn_timeout),
+        tool_uses=0,
+        current_step=step.step_id if step else None,
+    )
+    steps = plan.begun(task.steps, step.step_id, at) if step else task.steps
+    return replace(task, agent=agent, steps=steps, owed=Owed.TURN)
+
+
+def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    """The task with the next check owed, or with the evaluation concluded when all have run."""
+    for check in task.checks:
+        if check.name not in task.results:
+            folder = run_folder_of_check(task.cycle, check.name)
+            agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
+            return replace(task, owed=Owed.CHECKS, run=Run(folder=folder), agent=agent)
+    if not task.checks:
+        none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
+        task = replace(task, results={"unit_test": none})
+    lacking = guards.missing(pipeline.stage(task.stage).guards, task, guards.NOTHING_SEEN)
+    role = pipeline.stage(task.stage).role
+    if not lacking:
+        return advance(pipeline, task, at)
+    return begin_agent(task, role) if role else evaluation_failed(pipeline, task, at, None)
+
+
+def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    """The task in the stage after this one, this one being done; the last stage completes it."""
+    record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
+    task = replace(task, stages={**task.stages, task.stage: record})
+    following = pipeline.stage(task.stage).next
+    if following is not None:
+        return enter(pipeline, task, following, at)
+    agent = replace(task.agent, status=AgentStatus.COMPLETED)
+    return replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=Owed.NOTHING, agent=agent)
+
+
+def step_done(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
+    """The task with its present step completed by the commits seen, and the next step or stage owed."""
+    steps = plan.finished(task.steps, task.agent.current_step or 0, evidence.commits, at)
+    task = renewed(replace(task, steps=steps, feedback=()))
+    if plan.first_open(steps) is not None:
+        return proceed(pipeline, task, at)
+    lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)
+    return try_again(pipeline, task, lacking, at) if lacking else advance(pipeline, task, at)
+
+
+def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
+    """The task with its agent told what the gate misses, or blocked when that was told often enough."""
+    if pipeline.stage(task.stage).role is None:
+        return blocked(task, f"{task.stage}: {'; '.join(lacking)}")
+    tried = spent(task, "gate_retries")
+    if tried is None:
+        return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}")
+    return proceed(pipeline, replace(tried, feedback=lacking), at)
+
+
+def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
+    """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
+    tried = spent(task, "agent_retries")
+    where = task.stage
+    task = with_failure(task, at, Failure(
+        id="", occurred_at=at, state=where, agent=task.agent.role, step=_step_name(task),
+        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
+        expected="a finished turn", type=kind, summary=reason[:500], action="retry" if tried else "user_intervention",
+    ))  # fmt: skip
+    if tried is None:
+        if pipeline.stage(where).work is Work.CHECKS:
+            return evaluation_failed(pipeline, task, at, None)
+        return blocked(task, f"{where}: {reason}")
+    budget = tried.budgets["agent_retries"]
+    delay = min(task.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
+    return replace(
+        task,
+        budgets=tried.budgets,
+        retry_at=at + timedelta(seconds=delay),
+        owed=Owed.STOP if task.run else Owed.RETRY,
+    )
+
+
+def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
+    """The task with its failed checks on record, back in the stage that mends them while the budget lasts."""
+    stage = pipeline.stage(task.stage)
+    tried = spent(task, stage.budget) if stage.budget else None
+    again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
+    cycle = task.cycle
+    for check in task.checks:
+        result = task.results.get(check.name)
+        if result is None or result.verdict is not Verdict.FAIL:
+            continue
+        task = with_failure(task, at, Failure(
+            id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
+            attempted=f"evaluation {cycle} of {(task.head or '')[:12]}", command=check.command,
+            expected=f"{check.name} passes", type="test_failure" if check.name == "unit_test" else "check_failure",
+            summary=result.reason, exit_code=result.exit_code, log_file=result.log, analysis=analysis,
+            action="retry_cycle" if again else "user_intervention",
+            transitioned_to=stage.on_fail if again else None, retry_count=cycle,
+        ))  # fmt: skip
+    failed = [f"{name} ({result.reason})" for name, result in task.results.items() if result.verdict is Verdict.FAIL]
+    if tried is not None:
+        task = replace(task, budgets=tried.budgets)
+    if not again or stage.on_fail is None:
+        return blocked(task, f"the evaluation failed {cycle} times, most lately: {', '.join(failed)}")
+    record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
+    return enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), stage.on_fail, at)
+
+
+def blocked(task: Task, reason: str) -> Task:
+    """The task at a halt that only a person can end."""
+    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
+    return replace(task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent)
+
+
+def with_failure(task: Task, at: datetime, failure: Failure) -> Task:
+    """The task with one more entry in its failure log."""
+    return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
+
+
+def spent(task: Task, name: str) -> Task | None:
+    """The task with one try of a budget used, or None if none is left."""
+    budget = task.budgets.get(name, Budget(limit=0))
+    if not budget.left:
+        return None
+    return replace(task, budgets={**task.budgets, name: replace(budget, used=budget.used + 1)})
+
+
+def renewed(task: Task) -> Task:
+    """The task with the tries that count from the last progress whole again."""
+    fresh = {
+        name: replace(task.budgets[name], used=0) for name in ("gate_retries", "agent_retries") if name in task.budgets
+    }
+    return replace(task, budgets={**task.budgets, **fresh})
+
+
+def _step_name(task: Task) -> str | None:
+    return str(task.agent.current_step) if task.agent.current_step else None

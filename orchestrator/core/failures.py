@@ -1,0 +1,129 @@
+"""The failure log of seed 000: entries with ids that count on, their sums, and patterns that recur.
+
+A pattern is what two summaries share once line numbers, addresses, hashes, timings and quoted text are taken out
+(sources.md §1.4 and §5.2 row 17): up to three leading words joined by underscores and the first path, as in
+`nil_pointer:consensus/wbft.go`. It is listed once two failures have it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+KEPT = 200
+
+_QUOTED = re.compile(r"""(["'`])(?:(?!\1).){0,200}\1""")
+_PATH = re.compile(r"[\w.-]*/[\w./-]+|\b[\w-]+\.(?:c|cc|cpp|go|h|java|js|kt|md|py|rb|rs|sh|toml|ts|tsx|yaml|yml)\b")
+_LINE = re.compile(r"(?::\d+)+")
+_NUMBER = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]{7,}|\d[\d.:,]*(?:ms|s|m|h|%)?)\b")
+_WORD = re.compile(r"[a-z][a-z_]+")
+_STOP = frozenset(
+    {
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "but",
+        "by",
+        "for",
+        "from",
+        "has",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "the",
+        "to",
+    }
+    | {"error", "failed", "failure", "panic", "was", "with"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What an evaluator makes of a failure (seed 000, agent_analysis)."""
+
+    root_cause_hypothesis: str
+    confidence: str
+    suggested_fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One entry of the failure log (seed 000)."""
+
+    id: str
+    occurred_at: datetime
+    state: str
+    agent: str | None
+    step: str | None
+    attempted: str
+    command: str | None
+    expected: str
+    type: str
+    summary: str
+    details: str = ""
+    exit_code: int | None = None
+    log_file: str | None = None
+    analysis: Analysis | None = None
+    action: str | None = None
+    transitioned_to: str | None = None
+    retry_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """What several failures have in common, and which they are."""
+
+    pattern: str
+    failure_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureLog:
+    """The newest failures and what all of them add up to."""
+
+    entries: tuple[Failure, ...] = ()
+    total: int = 0
+    by_state: Mapping[str, int] = field(default_factory=dict)
+    by_type: Mapping[str, int] = field(default_factory=dict)
+    patterns: tuple[Pattern, ...] = ()
+
+    def with_failure(self, failure: Failure) -> "FailureLog":
+        """The log with one more entry, which gets the next id if it has none; entries beyond the newest 200 go."""
+        entry = replace(failure, id=failure.id or f"fail-{self.total + 1:03d}")
+        return FailureLog(
+            entries=(*self.entries, entry)[-KEPT:],
+            total=self.total + 1,
+            by_state=_counted(self.by_state, entry.state),
+            by_type=_counted(self.by_type, entry.type),
+            patterns=self._with_pattern_of(entry),
+        )
+
+    def _with_pattern_of(self, entry: Failure) -> tuple[Pattern, ...]:
+        key = pattern_of(entry.summary)
+        if any(known.pattern == key for known in self.patterns):
+            return tuple(
+                replace(known, failure_ids=(*known.failure_ids, entry.id)) if known.pattern == key else known
+                for known in self.patterns
+            )
+        alike = tuple(other.id for other in self.entries if pattern_of(other.summary) == key)
+        return (*self.patterns, Pattern(pattern=key, failure_ids=(*alike, entry.id))) if alike else self.patterns
+
+
+def pattern_of(summary: str) -> str:
+    """What is left of a failure's summary when all that changes from run to run is masked."""
+    text = _QUOTED.sub(" ", summary.lower()[:2000])
+    path = _PATH.search(text)
+    place = _LINE.sub("", path.group()).rstrip(".") if path else ""
+    rest = _NUMBER.sub(" ", _PATH.sub(" ", text))
+    words = [word for word in _WORD.findall(rest) if word not in _STOP][: 2 if place else 3]
+    return "_".join(words) + (f":{place}" if place else "")
+
+
+def _counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
+    return {**counts, key: counts.get(key, 0) + 1}

@@ -1,0 +1,326 @@
+"""The nouns: a task and what hangs on it, as frozen values.
+
+A task keeps three fields of one vocabulary each (architecture.md, "States"): its status, the stage of its pipeline
+and the status of its agent. What is outstanding within a stage is the fourth, `owed`: obligations.py turns it into
+commands. Everything else is a fact that somebody will want to read; what can be derived is not kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from orchestrator.core.failures import FailureLog
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands as a whole (seed 003, plus blocked, cancelled and archived)."""
+
+    DRAFT = "draft"
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    REVIEW = "review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    ARCHIVED = "archived"
+
+    @property
+    def final(self) -> bool:
+        """Whether the task has ended: nothing but archiving moves it any more."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.ARCHIVED})
+
+
+class AgentStatus(StrEnum):
+    """What a task's agent is meant to be doing (seed 003)."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSED = "paused"
+    WAITING_DEPENDENCY = "waiting_dependency"
+    WAITING_QUESTION = "waiting_question"
+    WAITING_REVIEW = "waiting_review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class BlockedBy(StrEnum):
+    """Why an agent that could run does not."""
+
+    DEPENDENCY = "dependency"
+    QUESTION = "question"
+    REVIEW = "review"
+    RATE_LIMIT = "rate_limit"
+    BUDGET = "budget"
+    USER = "user"
+    PRESSURE = "pressure"
+
+
+class StageStatus(StrEnum):
+    """How far one stage is (seed 000)."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class StepStatus(StrEnum):
+    """How far one step of the plan is (seed 000)."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """What a check came to; a skipped one always says why."""
+
+    PASS = "PASS"  # noqa: S105 - a verdict, not a password
+    WARN = "WARN"
+    FAIL = "FAIL"
+    SKIPPED = "SKIPPED"
+
+
+class Priority(StrEnum):
+    """Which of two waiting tasks goes first."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class TicketType(StrEnum):
+    """What kind of work a ticket asks for (seed 000)."""
+
+    FEATURE = "feature"
+    BUGFIX = "bugfix"
+    CODE_REVIEW = "code_review"
+    RELEASE = "release"
+
+
+class Owed(StrEnum):
+    """What is outstanding in a task, and so what the daemon has to see to, again after every restart."""
+
+    NOTHING = "nothing"
+    ADMISSION = "admission"
+    WORKSPACE = "workspace"
+    AGENT = "agent"
+    TURN = "turn"
+    GATE = "gate"
+    STOP = "stop"
+    RETRY = "retry"
+    CHECKS = "checks"
+    DELIVERY = "delivery"
+
+
+class Process(StrEnum):
+    """What is really there of a run, as last seen."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    FROZEN = "frozen"
+    UNFREEZABLE = "unfreezable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A process tree under a holder: an agent's (`agents/<attempt>`) or a check's (`logs/<cycle>-<name>`)."""
+
+    folder: str
+    process: Process = Process.STARTING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The agent at work: its role, its attempt (which never repeats within a task) and its session and turn.
+
+    `read_offset` counts bytes of its output that were read; `tool_uses` counts the present turn's tool calls, and
+    `cost_usd` and `tokens_used` the task's so far. What earlier sessions had used is kept apart, for the CLI's totals
+    are cumulative over a session (collected.md §1.2): they are differenced, never summed.
+    """
+
+    status: AgentStatus = AgentStatus.IDLE
+    blocked_by: BlockedBy | None = None
+    role: str | None = None
+    attempt: int = 0
+    pid: int | None = None
+    session_id: str | None = None
+    session_seen: bool = False
+    resumed: bool = False
+    turn: int = 0
+    turn_deadline: datetime | None = None
+    current_step: int | None = None
+    read_offset: int = 0
+    tool_uses: int = 0
+    tokens_used: int = 0
+    cost_usd: float = 0.0
+    tokens_before: int = 0
+    cost_before: float = 0.0
+    last_update: datetime | None = None
+    last_saved: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A command fixed at submit that a commit is judged by; `timeout` in seconds of running time."""
+
+    name: str
+    command: str
+    required: bool = True
+    timeout: float = 600.0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one check came to on the judged commit; `log` is the path of its output within the task's folder."""
+
+    verdict: Verdict
+    reason: str = ""
+    exit_code: int | None = None
+    seconds: float | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitiveCheck:
+    """What the secret filter said of the ticket (seed 000)."""
+
+    result: str
+    redacted_count: int = 0
+    scanned_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """The outside requirement a task came from."""
+
+    key: str
+    type: TicketType = TicketType.FEATURE
+    source: str = "local"
+    sensitive_check: SensitiveCheck | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRecord:
+    """How one stage went so far; `visits` counts the times it was entered."""
+
+    status: StageStatus = StageStatus.PENDING
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    artifacts: tuple[str, ...] = ()
+    visits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of the plan and the commits made for it."""
+
+    step_id: int
+    description: str
+    status: StepStatus = StepStatus.PENDING
+    commits: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How often something may still be tried."""
+
+    limit: int
+    used: int = 0
+
+    @property
+    def left(self) -> int:
+        """Tries that remain, never below zero."""
+        return max(0, self.limit - self.used)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a person asked for: one ticket, one pipeline, one workspace, one state.json."""
+
+    id: str
+    title: str
+    folder: str
+    ticket: Ticket
+    pipeline: str
+    repo: str
+    base_branch: str
+    base_commit: str
+    created_at: datetime
+    updated_at: datetime
+    branch: str
+    worktree: str | None = None
+    head: str | None = None
+    checks: tuple[Check, ...] = ()
+    priority: Priority = Priority.NORMAL
+    after: tuple[str, ...] = ()
+    start_at: datetime | None = None
+    turn_timeout: float = 3600.0
+    retry_delay: float = 10.0
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+    seq: int = 0
+    status: TaskStatus = TaskStatus.PENDING
+    block_reason: str | None = None
+    stage: str = ""
+    stages: Mapping[str, StageRecord] = field(default_factory=dict)
+    owed: Owed = Owed.ADMISSION
+    retry_at: datetime | None = None
+    feedback: tuple[str, ...] = ()
+    run: Run | None = None
+    agent: Agent = Agent()
+    steps: tuple[Step, ...] = ()
+    results: Mapping[str, CheckResult] = field(default_factory=dict)
+    report_path: str | None = None
+    failures: FailureLog = field(default_factory=FailureLog)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    pr_url: str | None = None
+    merged_at: datetime | None = None
+    merge_commit: str | None = None
+
+    @property
+    def cycle(self) -> int:
+        """Which evaluation this is or was, counted from one; zero before the first."""
+        budget = self.budgets.get("eval_cycles")
+        return budget.used + 1 if budget else 1
+
+    @property
+    def paused(self) -> bool:
+        """Whether the task's processes are to stand still."""
+        return self.agent.status is AgentStatus.PAUSED
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether it takes one of the places of `max_agents`; a paused one does not."""
+        return self.status is TaskStatus.IN_PROGRESS and not self.paused
+
+    @property
+    def wants_slot(self) -> bool:
+        """Whether it would start or go on if there were a place."""
+        if self.status is TaskStatus.PENDING:
+            return self.owed is Owed.ADMISSION
+        return self.status is TaskStatus.IN_PROGRESS and self.paused and self.agent.blocked_by is None
+
+    @property
+    def progress(self) -> int:
+        """Finished stages, and steps of the stage that has them, as a percentage from 0 to 100."""
+        if self.status is TaskStatus.COMPLETED:
+            return 100
+        if not self.stages:
+            return 0
+        done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
+        record = self.stages.get(self.stage)
+        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.current_step:
+            done += sum(step.status is StepStatus.COMPLETED for step in self.steps) / len(self.steps)
+        return min(99, int(100 * done / len(self.stages)))

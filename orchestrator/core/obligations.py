@@ -1,0 +1,117 @@
+"""What a task's state owes, as commands: the whole of recovery.
+
+    obligations(pipeline, task) = what should be under way right now
+
+is a pure function of the state. A decision dispatches what is owed after it and was not owed before it; a restart
+dispatches all of it once more. So no handler lists commands, no command can be forgotten by a crash, and none may be
+unsafe to repeat.
+
+Freezing and thawing fall out of comparing what is wanted (the agent's status) with what is there (the run's process).
+"""
+
+from typing import assert_never
+from uuid import NAMESPACE_URL, uuid5
+
+from orchestrator.core import commands as do
+from orchestrator.core import prompt
+from orchestrator.core.model import Owed, Process, Run, Task, TaskStatus
+from orchestrator.core.pipeline import Pipeline
+
+
+def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    """Every command that the task's state asks for, in the order in which to carry them out."""
+    run = task.run
+    following = (do.FollowRun(folder=run.folder),) if run and run.process is not Process.STARTING else ()
+    if task.status is TaskStatus.IN_PROGRESS:
+        return following + (_standing_still(run) if task.paused else _under_way(pipeline, task))
+    if run is not None:
+        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
+    if task.status is TaskStatus.PENDING and task.start_at is not None:
+        return (do.WakeAt(at=task.start_at),)
+    return ()
+
+
+def run_folder_of_agent(attempt: int) -> str:
+    """Where an agent's files lie within its task's folder."""
+    return f"agents/{attempt}"
+
+
+def run_folder_of_check(cycle: int, name: str) -> str:
+    """Where a check's output lies within its task's folder."""
+    return f"logs/{cycle}-{name}"
+
+
+def _standing_still(run: Run | None) -> tuple[do.Command, ...]:
+    match run.process if run else None:
+        case Process.RUNNING if run:
+            return (do.FreezeRun(folder=run.folder),)
+        case Process.UNFREEZABLE if run:
+            return (do.StopRun(folder=run.folder, interrupt=True),)
+        case _:
+            return ()
+
+
+def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    run, agent = task.run, task.agent
+    if run and run.process is Process.FROZEN:
+        return (do.ThawRun(folder=run.folder),)
+    match task.owed:
+        case Owed.NOTHING | Owed.ADMISSION:
+            return ()
+        case Owed.WORKSPACE:
+            return (do.PrepareWorkspace(branch=task.branch),)
+        case Owed.AGENT:
+            return (_start(task),)
+        case Owed.TURN:
+            deadline = (do.WakeAt(at=agent.turn_deadline),) if agent.turn_deadline else ()
+            return (_turn(pipeline, task), *deadline)
+        case Owed.GATE:
+            return (_look(task),)
+        case Owed.STOP:
+            return (do.StopRun(folder=run.folder, interrupt=agent.turn_deadline is not None),) if run else ()
+        case Owed.RETRY:
+            return (do.WakeAt(at=task.retry_at),) if task.retry_at else ()
+        case Owed.CHECKS:
+            return _check(task)
+        case Owed.DELIVERY:
+            return (do.DeliverBranch(branch=task.branch, commit=task.head or task.base_commit),)
+        case _:
+            assert_never(task.owed)
+
+
+def _start(task: Task) -> do.StartAgent:
+    agent = task.agent
+    return do.StartAgent(
+        attempt=agent.attempt,
+        role=agent.role or "",
+        session_id=agent.session_id or "",
+        resume=agent.resumed,
+    )
+
+
+def _turn(pipeline: Pipeline, task: Task) -> do.SendTurn:
+    agent = task.agent
+    return do.SendTurn(
+        attempt=agent.attempt,
+        turn=agent.turn,
+        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.turn}")),
+        text=prompt.turn_text(pipeline, task),
+    )
+
+
+def _look(task: Task) -> do.LookAtGate:
+    return do.LookAtGate(
+        stage=task.stage,
+        visit=task.stages[task.stage].visits,
+        turn=task.agent.turn,
+        attempt=task.agent.attempt,
+        since=task.head or task.base_commit,
+    )
+
+
+def _check(task: Task) -> tuple[do.Command, ...]:
+    for check in task.checks:
+        if check.name not in task.results:
+            folder = run_folder_of_check(task.cycle, check.name)
+            return (do.RunCheck(folder=folder, check=check, commit=task.head or task.base_commit),)
+    return ()

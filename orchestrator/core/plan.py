@@ -1,0 +1,51 @@
+"""Steps of a plan: read from its headings, worked through in their order."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from orchestrator.core.model import Step, StepStatus
+
+STEP_PREFIX = "## Step"
+_HEADING = re.compile(r"##\s+Step\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)")
+_LONGEST = 300
+
+
+def steps_of(headings: Sequence[str]) -> tuple[Step, ...]:
+    """The steps that a plan's `## Step N: …` headings declare, numbered from one in the order they stand."""
+    found = [_HEADING.match(heading) for heading in headings if heading.startswith(STEP_PREFIX)]
+    texts = [match.group(2).strip() if match else "" for match in found]
+    return tuple(
+        Step(step_id=number, description=text[:_LONGEST] or f"Step {number}") for number, text in enumerate(texts, 1)
+    )
+
+
+def first_open(steps: Sequence[Step]) -> Step | None:
+    """The first step that is not completed."""
+    return next((step for step in steps if step.status is not StepStatus.COMPLETED), None)
+
+
+def begun(steps: Sequence[Step], step_id: int, at: datetime) -> tuple[Step, ...]:
+    """The steps with one of them in progress; the time of its first beginning stays."""
+    return tuple(
+        replace(step, status=StepStatus.IN_PROGRESS, started_at=step.started_at or at)
+        if step.step_id == step_id
+        else step
+        for step in steps
+    )
+
+
+def finished(steps: Sequence[Step], step_id: int, commits: Sequence[str], at: datetime) -> tuple[Step, ...]:
+    """The steps with one of them completed by these commits."""
+    return tuple(
+        replace(
+            step,
+            status=StepStatus.COMPLETED,
+            completed_at=at,
+            commits=tuple(dict.fromkeys((*step.commits, *commits))),
+        )
+        if step.step_id == step_id
+        else step
+        for step in steps
+    )

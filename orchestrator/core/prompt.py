@@ -1,0 +1,108 @@
+"""What an agent is told in a turn: which work, why now, where things lie, and what the gate will look for.
+
+How a role does its work stands in its role file; a turn only says what is particular to it. The text is a function of
+the task's state, so that a turn asked for again after a crash says the same.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.core.model import CheckResult, Step, StepStatus, Task, Verdict
+from orchestrator.core.pipeline import Pipeline, Stage, Work
+
+
+def turn_text(pipeline: Pipeline, task: Task) -> str:
+    """The text of the turn that the task's agent owes now."""
+    stage = pipeline.stage(task.stage)
+    parts = [_heading(task, stage), _why(task, stage), _places(task)]
+    match stage.work:
+        case Work.STEPS:
+            parts.append(_step(task))
+        case Work.CHECKS:
+            parts.append(_failed_checks(task.results))
+        case Work.INTAKE | Work.AGENT | Work.DELIVER:
+            parts.append(_failures(task))
+    if stage.artifacts and stage.work is not Work.STEPS:
+        parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
+    if task.feedback:
+        parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
+    return "\n\n".join(part for part in parts if part)
+
+
+def outbox_of(task: Task) -> str:
+    """The one folder beside its worktree that the task's present agent may write to."""
+    return f"{task.folder}/agents/{task.agent.attempt}/out"
+
+
+def _heading(task: Task, stage: Stage) -> str:
+    mode = "bugfix" if task.failures.total and stage.work is not Work.CHECKS else "fresh"
+    return f"# {stage.name} of {task.ticket.key}: {_line(task.title)}\n\nmode: {mode}"
+
+
+def _why(task: Task, stage: Stage) -> str:
+    if task.feedback:
+        why = "Your last turn ended, but what the stage needs is not all there yet."
+    elif task.agent.resumed and task.agent.turn == 1:
+        why = "You were interrupted in this stage. Look at what is there already and go on from it."
+    elif stage.work is Work.CHECKS:
+        why = "Checks failed on the finished commit, and the next planner needs to know why."
+    elif task.stages[stage.name].visits > 1:
+        why = "The evaluation of the change failed, so the task came back to this stage."
+    else:
+        why = "The stages before this one are done."
+    return f"why: {why}"
+
+
+def _places(task: Task) -> str:
+    return (
+        f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
+        f"worktree: {task.worktree} (branch {task.branch}, begun at {task.base_commit[:12]} of {task.base_branch})\n"
+        f"outbox: {outbox_of(task)}"
+    )
+
+
+def _step(task: Task) -> str:
+    number = task.agent.current_step
+    step = next((one for one in task.steps if one.step_id == number), None)
+    if step is None:
+        return ""
+    marks = {StepStatus.COMPLETED: "x", StepStatus.IN_PROGRESS: ">"}
+    plan = "\n".join(f"[{marks.get(one.status, ' ')}] {one.step_id}. {_line(one.description)}" for one in task.steps)
+    return (
+        f"The plan (details: plan.md and the newest design-v*.md):\n{plan}\n\n"
+        f"Do step {step.step_id} and nothing beyond it. Then commit everything, with the subject\n"
+        f"{commit_subject(task, step)}\n"
+        "and end your turn with a clean worktree. If the step needs no change, say why in an empty commit."
+    )
+
+
+def commit_subject(task: Task, step: Step) -> str:
+    """The first line of a step's commit: ticket and description, at most 70 characters (sources.md §1.8)."""
+    text = f"{task.ticket.key}: {_line(step.description)}"
+    return text if len(text) <= 70 else text[:69].rstrip() + "…"
+
+
+def _failed_checks(results: Mapping[str, CheckResult]) -> str:
+    failed = [
+        f"{name}: {result.reason}; output: {result.log}"
+        for name, result in results.items()
+        if result.verdict is Verdict.FAIL
+    ]
+    return _listed("Checks that failed (output paths are relative to workspace_dir):", failed)
+
+
+def _failures(task: Task) -> str:
+    recent = [
+        f"{entry.id} in {entry.state}{f' ({entry.step})' if entry.step else ''}: {_line(entry.summary)}"
+        + (f"; likely cause: {_line(entry.analysis.root_cause_hypothesis)}" if entry.analysis else "")
+        + (f"; output: {entry.log_file}" if entry.log_file else "")
+        for entry in task.failures.entries[-5:]
+    ]
+    return _listed("What failed so far (newest last):", recent)
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    return "\n".join((title, *(f"- {item}" for item in items))) if items else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,78 @@
+"""The two state machines of seed 003 as tables that can be read and printed, and what a person may ask in each state.
+
+Anything not in a table is refused with the state and what is allowed in it, and changes nothing.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.model import AgentStatus, Task, TaskStatus
+
+_T, _A = TaskStatus, AgentStatus
+
+TASK_TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = MappingProxyType(
+    {
+        _T.DRAFT: frozenset({_T.PENDING, _T.CANCELLED}),
+        _T.PENDING: frozenset({_T.IN_PROGRESS, _T.CANCELLED, _T.FAILED}),
+        _T.IN_PROGRESS: frozenset({_T.REVIEW, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
+        _T.REVIEW: frozenset({_T.IN_PROGRESS, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
+        _T.BLOCKED: frozenset({_T.IN_PROGRESS, _T.PENDING, _T.CANCELLED, _T.FAILED}),
+        _T.FAILED: frozenset({_T.ARCHIVED, _T.PENDING}),
+        _T.COMPLETED: frozenset({_T.ARCHIVED}),
+        _T.CANCELLED: frozenset({_T.ARCHIVED}),
+        _T.ARCHIVED: frozenset(),
+    }
+)
+
+_WAITING = frozenset({_A.WAITING_DEPENDENCY, _A.WAITING_QUESTION, _A.WAITING_REVIEW})
+_ENDED = frozenset({_A.COMPLETED, _A.FAILED})
+
+AGENT_TRANSITIONS: Mapping[AgentStatus, frozenset[AgentStatus]] = MappingProxyType(
+    {
+        _A.IDLE: frozenset({_A.RUNNING, _A.PAUSED}) | _ENDED,
+        _A.RUNNING: frozenset({_A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
+        _A.PAUSED: frozenset({_A.RUNNING, _A.IDLE}) | _ENDED,
+        _A.WAITING_DEPENDENCY: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
+        _A.WAITING_QUESTION: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
+        _A.WAITING_REVIEW: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
+        _A.COMPLETED: frozenset({_A.IDLE, _A.RUNNING}),
+        _A.FAILED: frozenset({_A.IDLE, _A.RUNNING}),
+    }
+)
+
+ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
+    {
+        _T.DRAFT: ("cancel",),
+        _T.PENDING: ("cancel",),
+        _T.IN_PROGRESS: ("pause", "resume", "cancel"),
+        _T.REVIEW: ("cancel",),
+        _T.BLOCKED: ("cancel",),
+        _T.COMPLETED: (),
+        _T.FAILED: (),
+        _T.CANCELLED: (),
+        _T.ARCHIVED: (),
+    }
+)
+
+
+def allowed(task: Task) -> tuple[str, ...]:
+    """What a person may ask of the task as it stands."""
+    held = task.paused and task.agent.blocked_by is not None
+    impossible = "pause" if held else "resume"
+    return tuple(action for action in ACTIONS[task.status] if action != impossible)
+
+
+def require(action: str, task: Task) -> None:
+    """Refuse an action that the task's state does not allow; raises InvalidTransition."""
+    if action not in allowed(task):
+        raise InvalidTransition(action, task.status, task.stage, allowed(task))
+
+
+def require_legal(before: Task, after: Task) -> None:
+    """Refuse a change of status that no table knows; raises InvalidTransition."""
+    if after.status is not before.status and after.status not in TASK_TRANSITIONS[before.status]:
+        raise InvalidTransition(f"make {after.status} of", before.status, before.stage)
+    old, new = before.agent.status, after.agent.status
+    if new is not old and new not in AGENT_TRANSITIONS[old]:
+        raise InvalidTransition(f"make the agent {new} of", f"{before.status} with its agent {old}", before.stage)
