@@ -44,7 +44,7 @@ _TELLING_INPUTS: Final = (
     "command", "file_path", "notebook_path", "path", "pattern", "url", "query", "skill", "description", "prompt",
 )  # fmt: skip
 
-_ACTIVITIES: Final = {activity.value: activity for activity in SessionActivity}
+_ACTIVITIES: Final = {activity.value: (SessionState(state=activity),) for activity in SessionActivity}
 _DELIVERIES: Final = {delivery.value: delivery for delivery in Delivery}
 _LIMITS: Final = {status.value: status for status in LimitStatus}
 
@@ -127,8 +127,8 @@ def _system(message: JsonObject) -> Events:
     match text_of(message.get("subtype")):
         case "init":
             return (_session_started(message),)
-        case "session_state_changed" if state := _ACTIVITIES.get(text_of(message.get("state"))):
-            return (SessionState(state=state),)
+        case "session_state_changed" if events := _ACTIVITIES.get(text_of(message.get("state"))):
+            return events
         case "api_retry":
             return (_retry(message),)
         case "permission_denied":

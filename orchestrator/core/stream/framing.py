@@ -1,13 +1,12 @@
 """Bytes of a growing file or pipe → whole lines with exact offsets."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LIMIT = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One non-empty line without its newline; `end` is the offset of the byte after that newline."""
+class Line(NamedTuple):
+    """One non-empty line without its newline; `end` is the offset of the byte after it."""
 
     body: bytes
     end: int
@@ -38,7 +37,7 @@ class Framer:
             if length > self._limit:
                 self.skipped += 1
             elif body := (b"".join((self._half, piece)) if self._length else piece).removesuffix(b"\r"):
-                lines.append(Line(body=body, end=self.offset))
+                lines.append(Line(body, self.offset))
             self._length = 0
         self._keep(rest)
         return lines
