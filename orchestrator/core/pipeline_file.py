@@ -25,7 +25,8 @@ from orchestrator.core.pipeline import (
     Work,
 )
 from orchestrator.core.pipeline_rules import note_broken_rules
-from orchestrator.core.toml import DefinitionError, Table, nearest, read_toml
+from orchestrator.core.table import DefinitionError, Table, nearest
+from orchestrator.core.toml import read_toml
 
 _GUARDS: Mapping[str, Callable[[Table], Guard]] = {
     "ticket_filtered": lambda table: TicketFiltered(accept=table.texts("accept", TicketFiltered().accept)),

@@ -24,8 +24,7 @@ from orchestrator.core.pipeline import (
     TreeClean,
     Work,
 )
-from orchestrator.core.toml import Problem, Report, nearest
-from orchestrator.core.toml_lines import Path
+from orchestrator.core.table import Path, Problem, Report, nearest
 
 RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
 """Words that state.json prints or accepts in the place of a stage, so no stage may be called by them."""

@@ -1,0 +1,76 @@
+"""A role: who an agent is, in the words of Claude Code's own agent files (front matter and a prompt)."""
+
+import re
+from dataclasses import dataclass, field
+
+from orchestrator.core.table import Table, nearest
+
+PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+NOT_PASSED_ON = ("skills", "mcpServers", "hooks", "memory", "background", "isolation", "initialPrompt")
+"""Keys of Claude Code's agent files that an unattended agent of ours is not given (collected.md §6)."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Who an agent is; None and empty leave the choice to the settings or to the CLI."""
+
+    name: str
+    description: str
+    tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    permission_mode: str | None = None
+    max_turns: int | None = None
+    effort: str | None = None
+    prompt: str
+    source: str = field(default="", compare=False)
+
+
+def read_role(front: Table, prompt: str, expected_name: str) -> Role:
+    """The role that a file's front matter and text declare; what is wrong is noted in the table's report.
+
+    A role is called as its file, so that one can see which file hides which.
+    """
+    role = Role(
+        name=front.text("name"),
+        description=front.text("description"),
+        tools=_tools(front, "tools"),
+        disallowed_tools=_tools(front, "disallowedTools"),
+        model=front.maybe_text("model"),
+        permission_mode=_one_of(front, "permissionMode", PERMISSION_MODES),
+        max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
+        effort=_one_of(front, "effort", EFFORTS),
+        prompt=prompt.strip(),
+        source=front.report.source,
+    )
+    front.has("color")  # decoration of Claude Code's own screens: welcome, and without effect
+    for name in NOT_PASSED_ON:
+        if front.has(name):
+            front.note(name, f"{name} is not passed on to agents that work unattended: take it away")
+    front.done()
+    if role.name and not _NAME.fullmatch(role.name):
+        front.note("name", f"a role is called in small letters, digits and -, not {role.name!r}")
+    elif role.name and role.name != expected_name:
+        front.note("name", f"name is {role.name!r} in a file called {expected_name!r}: make them the same")
+    if not role.prompt:
+        front.report.note((), "the text below the front matter is empty: it is what the agent is told")
+    return role
+
+
+def _tools(front: Table, name: str) -> tuple[str, ...]:
+    """A YAML list, or names in one text separated by commas; a rule in parentheses may hold commas of its own."""
+    if not front.is_text(name):
+        return front.texts(name, ())
+    return tuple(filter(None, (item.strip() for item in _LIST.findall(front.text(name)))))
+
+
+def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
+    word = front.maybe_text(name)
+    if word and word not in known:
+        front.note(name, f"{name} cannot be {word!r}; {nearest(word, known)}")
+    return word
