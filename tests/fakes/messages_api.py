@@ -1,0 +1,311 @@
+"""A scripted Messages API on loopback, so that the real CLI can be driven without an account and without a network.
+
+    def playwright(scene: Scene) -> Reply:
+        return in_order(scene, Use("Bash", {"command": "pytest -q"}), Say("All green."))
+
+    with MessagesApi(playwright) as api:
+        run_claude(env={"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "anything"})
+    assert api.scenes[1].results[0].text == "3 passed"
+
+A playwright is asked once per call to the model, on the server's threads. An exception in it is answered with status
+400, which the CLI does not retry, and raised again when the `with` block ends.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
+from socketserver import BaseServer
+from types import TracebackType
+from typing import Self, assert_never
+from uuid import uuid4
+
+import orjson
+
+from orchestrator.core.stream.fields import list_of, object_of, text_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+
+MUCH = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The model's last words of a turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The model calls a tool; the CLI comes back with the result."""
+
+    name: str
+    input: JsonObject
+    text: str = "I use a tool."
+
+
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """Last words that come piece by piece, `every` seconds apart."""
+
+    pieces: tuple[str, ...]
+    every: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """An HTTP error of the API."""
+
+    status: int
+    error: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Reply = Say | Use | Drip | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave back."""
+
+    text: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One call to the model: the newest prompt, what tools gave since, and everything else in `request`."""
+
+    prompt: str
+    results: tuple[ToolResult, ...]
+    system: str
+    step: int  # how often the model has answered since the prompt
+    request: JsonObject
+
+
+Playwright = Callable[[Scene], Reply]
+
+
+def in_order(scene: Scene, *replies: Reply) -> Reply:
+    """The reply whose turn it is since the newest prompt; the last one again when all are used up."""
+    return replies[min(scene.step, len(replies) - 1)]
+
+
+def usage_limit(*, resets_at: int, window: str = "five_hour") -> Fail:
+    """The wall of a subscription (it shows as one only with CLAUDE_CODE_OAUTH_TOKEN); `resets_at` in epoch seconds."""
+    unified = "anthropic-ratelimit-unified"
+    headers = {
+        f"{unified}-status": "rejected",
+        f"{unified}-reset": str(resets_at),
+        f"{unified}-representative-claim": window,
+    }
+    return Fail(429, "rate_limit_error", "This request would exceed your account's rate limit.", headers)
+
+
+class MessagesApi:
+    """Serves from `__enter__` to `__exit__`; `scenes` holds every call to the model so far."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self.scenes: list[Scene] = []
+        self.closing = threading.Event()
+        self._playwright = playwright
+        self._errors: list[Exception] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What ANTHROPIC_BASE_URL must be."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the CLI needs in its environment to talk to this API and to nobody else."""
+        quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-ant-scripted", **quiet}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        if kind is None and self._errors:
+            raise self._errors[0]
+
+    def answer(self, request: JsonObject) -> Reply:
+        """The playwright's reply to one call."""
+        scene = scene_of(request)
+        self.scenes.append(scene)
+        try:
+            return self._playwright(scene)
+        except Exception as error:  # noqa: BLE001 - it belongs to the test, not to this thread
+            self._errors.append(error)
+            return Fail(400, "invalid_request_error", f"the playwright failed: {error!r}")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, api: MessagesApi, request: socket, client_address: tuple[str, int], server: BaseServer) -> None:
+        self.api = api
+        super().__init__(request, client_address, server)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Nothing: stderr belongs to the tests."""
+
+    def do_HEAD(self) -> None:
+        """The CLI's look whether anybody is there."""
+        self._send(200, b"")
+
+    def do_GET(self) -> None:
+        """Nothing else is served."""
+        self._send_json(404, {"type": "error", "error": {"type": "not_found_error", "message": self.path}})
+
+    def do_POST(self) -> None:
+        """A call to the model, or a count of tokens."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        match self.path.split("?")[0]:
+            case "/v1/messages":
+                request = object_of(orjson.loads(body))
+                self._play(self.api.answer(request), request)
+            case "/v1/messages/count_tokens":
+                self._send_json(200, {"input_tokens": 100})
+            case _:
+                self.do_GET()
+
+    def _play(self, reply: Reply, request: JsonObject) -> None:
+        if isinstance(reply, Fail):
+            error: JsonObject = {"type": "error", "error": {"type": reply.error, "message": reply.message}}
+            self._send_json(reply.status, error, reply.headers)
+        elif request.get("stream") is True:
+            self._stream(reply, message_head(self.api, request))
+        else:
+            blocks: list[JsonValue] = [*blocks_of(reply)]
+            whole: JsonObject = {"content": blocks, "stop_reason": stop_reason(reply), "usage": usage(50)}
+            self._send_json(200, message_head(self.api, request) | whole)
+
+    def _stream(self, reply: Say | Use | Drip, head: JsonObject) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        try:
+            for event in events_of(reply, head, self.api.closing):
+                self.wfile.write(b"event: %s\ndata: %s\n\n" % (text_of(event["type"]).encode(), orjson.dumps(event)))
+        except (BrokenPipeError, ConnectionResetError):
+            return  # the CLI was interrupted or ended
+
+    def _send_json(self, status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> None:
+        self._send(status, orjson.dumps(body), {"Content-Type": "application/json", **(headers or {})})
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def scene_of(request: JsonObject) -> Scene:
+    """What a request says, without the reminders that the CLI weaves in."""
+    prompt, results, step = "", list[ToolResult](), 0
+    for message in map(object_of, list_of(request.get("messages"))):
+        if message.get("role") == "assistant":
+            step += 1
+            continue
+        blocks = content_blocks(message)
+        texts = [text_of(block.get("text"), MUCH) for block in blocks if block.get("type") == "text"]
+        said = [text for text in texts if text and not text.startswith("<system-reminder>")]
+        if said:
+            prompt, step = said[-1], 0
+            results.clear()
+        results += [tool_result(block) for block in blocks if block.get("type") == "tool_result"]
+    system = "\n".join(text_of(block.get("text"), MUCH) for block in system_blocks(request))
+    return Scene(prompt=prompt, results=tuple(results), system=system, step=step, request=request)
+
+
+def content_blocks(message: JsonObject) -> list[JsonObject]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [*map(object_of, list_of(content))]
+
+
+def system_blocks(request: JsonObject) -> list[JsonObject]:
+    return content_blocks({"content": request.get("system")})
+
+
+def tool_result(block: JsonObject) -> ToolResult:
+    text = "\n".join(text_of(part.get("text"), MUCH) for part in content_blocks(block))
+    return ToolResult(text=text, ok=block.get("is_error") is not True)
+
+
+def message_head(api: MessagesApi, request: JsonObject) -> JsonObject:
+    return {
+        "id": f"msg_{len(api.scenes):06}",
+        "type": "message",
+        "role": "assistant",
+        "model": text_of(request.get("model")),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage(1),
+    }
+
+
+def usage(output_tokens: int) -> JsonObject:
+    cache: JsonObject = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {"input_tokens": 100, "output_tokens": output_tokens} | cache
+
+
+def stop_reason(reply: Say | Use | Drip) -> str:
+    return "tool_use" if isinstance(reply, Use) else "end_turn"
+
+
+def blocks_of(reply: Say | Use | Drip) -> Iterator[JsonObject]:
+    match reply:
+        case Say(text):
+            yield {"type": "text", "text": text}
+        case Drip(pieces):
+            yield {"type": "text", "text": "".join(pieces)}
+        case Use(name, given, text):
+            yield {"type": "text", "text": text}
+            yield {"type": "tool_use", "id": tool_use_id(), "name": name, "input": given}
+        case _:
+            assert_never(reply)
+
+
+def events_of(reply: Say | Use | Drip, head: JsonObject, closing: threading.Event) -> Iterator[JsonObject]:
+    """The answer as the API streams it."""
+    yield {"type": "message_start", "message": head}
+    for index, block in enumerate(blocks_of(reply)):
+        is_tool = block["type"] == "tool_use"
+        empty: JsonObject = {"input": {}} if is_tool else {"text": ""}
+        yield {"type": "content_block_start", "index": index, "content_block": block | empty}
+        if is_tool:
+            delta: JsonObject = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        else:
+            for piece in reply.pieces if isinstance(reply, Drip) else (block["text"],):
+                yield {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": piece}}
+                if isinstance(reply, Drip) and closing.wait(reply.every):
+                    return
+        yield {"type": "content_block_stop", "index": index}
+    end: JsonObject = {"stop_reason": stop_reason(reply), "stop_sequence": None}
+    yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 50}}
+    yield {"type": "message_stop"}
+
+
+def tool_use_id() -> str:
+    return f"toolu_{uuid4().hex}"
