@@ -1,12 +1,9 @@
 """Pipelines and roles read from folders: the bundled ones, hidden by those of the machine and of the user, by name.
 
-A link is followed, because people keep their configuration in other places and link it; what it leads to must be a
-plain file of sensible size, and is opened without ever waiting for a FIFO or a device. YAML is read no further than its
-node tree: anchors, aliases and tags are refused there, so nothing in a role file can grow or construct anything.
+YAML is read no further than its node tree: anchors, aliases and tags are refused there, so nothing in a role file can
+grow or construct anything.
 """
 
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,22 +18,12 @@ from orchestrator.core.pipeline_rules import check_roles
 from orchestrator.core.role import Role, read_role
 from orchestrator.core.table import DefinitionError, Problem, Report, Table
 from orchestrator.core.table import Path as Where
-
-LARGEST_FILE = 1024 * 1024
-"""Bytes; a longer definition is refused unread."""
+from orchestrator.declared import Folders, read_declared, refusal
 
 LARGEST_FRONT_MATTER = 64 * 1024
 """Characters between the two lines of dashes."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folders:
-    """Where definitions lie; what is in a later folder hides what an earlier one has under the same name."""
-
-    pipelines: tuple[Path, ...]
-    roles: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,39 +51,12 @@ def parse_role(text: str, source: str) -> Role:
     lines = text.removeprefix("\ufeff").splitlines()
     end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
     if not end or lines[0].rstrip() != "---":
-        raise _refusal(source, "a role begins with front matter: a line ---, name, description and more, a line ---", 1)
+        raise refusal(source, "a role begins with front matter: a line ---, name, description and more, a line ---", 1)
     front = _front_matter("\n".join(lines[1:end]), source)
     role = read_role(front, "\n".join(lines[end + 1 :]), Path(source).stem)
     if front.report.problems:
         raise DefinitionError(front.report.in_order())
     return role
-
-
-def read_definition(path: Path) -> str:
-    """The text of a definition file; raises DefinitionError if it is not a plain, readable file of UTF-8."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise _refusal(path, "this is no plain file")
-            body = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise _refusal(path, f"cannot be read: {error.strerror}") from error
-    if len(body) > LARGEST_FILE:
-        raise _refusal(path, f"larger than {LARGEST_FILE // 1024} KiB, which no definition is")
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        raise _refusal(path, "this is not UTF-8 text", line) from error
-    if "\0" in text:
-        raise _refusal(path, "this is binary, not text", text.count("\n", 0, text.index("\0")) + 1)
-    return text
-
-
-def _refusal(source: str | Path, text: str, line: int = 0) -> DefinitionError:
-    return DefinitionError([Problem(source=str(source), line=line, text=text)])
 
 
 def _load(
@@ -107,7 +67,7 @@ def _load(
     loaded: dict[str, T] = {}
     for name, path in sorted(files.items()):
         try:
-            loaded[name] = parse(read_definition(path), str(path))
+            loaded[name] = parse(read_declared(path), str(path))
         except DefinitionError as error:
             problems += error.problems
     return loaded
@@ -122,7 +82,7 @@ def _files(folder: Path, suffix: str) -> Iterator[Path]:
 def _pipeline(text: str, source: str) -> Pipeline:
     pipeline = parse_pipeline(text, source)
     if pipeline.name != Path(source).stem:
-        raise _refusal(source, f"name is {pipeline.name!r} in a file called {Path(source).stem!r}: make them the same")
+        raise refusal(source, f"name is {pipeline.name!r} in a file called {Path(source).stem!r}: make them the same")
     return pipeline
 
 
@@ -149,24 +109,24 @@ def _front_matter(text: str, source: str) -> Table:
 def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
     """Key and value of each entry of the front matter, as nodes that nothing was constructed from."""
     if len(text) > LARGEST_FRONT_MATTER:
-        raise _refusal(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
+        raise refusal(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
                 said = "anchors (&), aliases (*) and tags (!) have no place in front matter; put the text in quotes"
-                raise _refusal(source, said, event.start_mark.line + 2 if event.start_mark else 1)
+                raise refusal(source, said, event.start_mark.line + 2 if event.start_mark else 1)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise _refusal(source, f"this is not YAML: {error.problem}; put the text in quotes", line) from error
+        raise refusal(source, f"this is not YAML: {error.problem}; put the text in quotes", line) from error
     except yaml.YAMLError as error:
-        raise _refusal(source, f"this is not YAML: {error}", 1) from error
+        raise refusal(source, f"this is not YAML: {error}", 1) from error
     except RecursionError as error:
-        raise _refusal(source, "the front matter is nested too deeply", 1) from error
+        raise refusal(source, "the front matter is nested too deeply", 1) from error
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
-        raise _refusal(source, "the front matter must be lines of the form key: value", 1)
+        raise refusal(source, "the front matter must be lines of the form key: value", 1)
     return list(root.value)
 
 

@@ -107,6 +107,13 @@ class Table:
             return value
         return self._wrong(name, value, expected, at_least)
 
+    def number(self, name: str, *, default: float) -> float:
+        """A number, 0 or more."""
+        value = self._values.get(name, default) if self.has(name) else default
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
+            return value
+        return self._wrong(name, value, "a number, 0 or more", default)
+
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """A list of strings."""
         if default is not None and not self.has(name):
@@ -137,6 +144,10 @@ class Table:
         """Every key of the table, for tables whose keys are free."""
         self._asked.update(self._values)
         return tuple(self._values)
+
+    def everything(self) -> Mapping[str, object]:
+        """The values as they stand, unchecked, for a reader that has checks of its own."""
+        return self._values
 
     def done(self) -> None:
         """Report the keys nobody asked for."""
