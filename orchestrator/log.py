@@ -1,0 +1,40 @@
+"""The daemon's log: one event name in the past tense per line, the facts beside it, on stderr."""
+
+import logging
+import sys
+from collections.abc import Callable, MutableMapping
+from typing import Literal, TextIO
+
+import structlog
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["json", "console"]
+
+
+def start_logging(
+    level: Level, format_: Format, redact: Callable[[str], str] = str, stream: TextIO = sys.stderr
+) -> None:
+    """Make every later log line go to `stream`: JSON for machines, colours for people if it is a terminal.
+
+    `redact` is given each text before it is written.
+    """
+
+    def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+        return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+
+    line: tuple[structlog.typing.Processor, ...]
+    if format_ == "json":
+        line = (structlog.processors.format_exc_info, redact_texts, structlog.processors.JSONRenderer(default=str))
+    else:
+        line = (redact_texts, structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=0))
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *line,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
