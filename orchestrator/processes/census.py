@@ -1,0 +1,69 @@
+"""The processes of a run as the daemon sees them: what they use, and the end of those whose holder died."""
+
+import time
+from pathlib import Path
+
+import psutil
+
+from orchestrator.processes import files
+from orchestrator.processes.spec import MARKER, Usage
+
+SWEEP_LIMIT = 2.0  # seconds
+SWEEP_PAUSE = 0.01
+
+
+def tree_of(folder: Path) -> list[psutil.Process]:
+    """The holder of a run and every process below it; empty when the holder is gone."""
+    try:
+        record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
+        holder = psutil.Process(record["holder"])
+        if record["boot_id"] != files.boot_id() or _start_ticks(holder.pid) != record["start_ticks"]:
+            return []
+        return [holder, *holder.children(recursive=True)]
+    except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+        return []
+
+
+def usage_of(folder: Path) -> Usage:
+    """What the run's tree uses now; nothing when it is gone."""
+    cpu, rss = 0.0, 0
+    for process in tree_of(folder):
+        try:
+            times = process.cpu_times()
+            rss += process.memory_info().rss
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        cpu += times.user + times.system + times.children_user + times.children_system
+    return Usage(cpu_seconds=cpu, rss_bytes=rss)
+
+
+def kill_marked(folder: Path) -> tuple[int, ...]:
+    """End every process that carries this run's marker; gives their pids. Takes two seconds at most."""
+    killed: list[int] = []
+    deadline = time.monotonic() + SWEEP_LIMIT
+    while (marked := _marked(str(folder))) and time.monotonic() < deadline:
+        for process in marked:
+            if process.pid not in killed:
+                killed.append(process.pid)
+            try:
+                process.kill()
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        time.sleep(SWEEP_PAUSE)
+    return tuple(killed)
+
+
+def _marked(value: str) -> list[psutil.Process]:
+    marked = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARKER) == value:
+                marked.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+            continue
+    return marked
+
+
+def _start_ticks(pid: int) -> int:
+    row = Path(f"/proc/{pid}/stat").read_bytes()
+    return int(row[row.rindex(b")") + 2 :].split()[19])

@@ -1,0 +1,152 @@
+"""The files of one run's folder: their names, their shapes, and how holder and daemon read and replace them.
+
+The holder imports this module, so it imports nothing that is slow: `json`, `pathlib` and `typing` together take longer
+than the interpreter takes to start. `_json` is the C half of `json`; its scanner reads the same documents.
+"""
+# pathlib takes 6 ms to import, and every run starts a holder:
+# ruff: noqa: PTH105, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+from _json import encode_basestring_ascii, make_scanner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Graces(TypedDict):
+        """How long the ladder of a stop waits on each rung, in seconds."""
+
+        eof: float
+        term: float
+        kill: float
+        sweep: float
+
+    class Spec(TypedDict):
+        """What the holder is told in spec.json; times in seconds, sizes in bytes."""
+
+        run: str
+        argv: list[str]
+        cwd: str
+        env: dict[str, str]
+        stdin: str
+        doorbell: str
+        alive: str
+        orphan_after: float | None
+        timeout: float | None
+        rotate_bytes: int
+        floor_bytes: int
+        graces: Graces
+        oom_score_adj: int
+
+    class PidRecord(TypedDict):
+        """Who serves a run: pids mean something only together with the boot and the holder's start."""
+
+        holder: int
+        agent: int | None
+        boot_id: str
+        start_ticks: int
+
+    class StatusRecord(TypedDict):
+        """What the holder is doing and which request it did last; `survivors` could not be stopped."""
+
+        state: str
+        request: str | None
+        stopped: list[int]
+        survivors: list[int]
+
+    class ExitRecord(TypedDict):
+        """How a run ended; `lost` is written only by the daemon, when a holder died without a word."""
+
+        code: int | None
+        signal: int | None
+        timed_out: bool
+        spawn_error: str | None
+        stopped_by: str | None
+        swept: list[int]
+        lost: bool
+        ended_at: str
+
+
+LOCK, PID, CONTROL, STATUS, EXIT, SPEC = "lock", "pid", "control", "status.json", "exit", "spec.json"
+STDIN, STDIN_OFFSET = "stdin.jsonl", "stdin.offset"
+STDOUT, STDERR = ("stdout", ".jsonl"), ("stderr", ".log")
+END_OF_INPUT = b'{"eof":true}\n'
+LOCK_FD, CONTROL_FD = 3, 4  # where the daemon puts the two descriptors that a holder inherits
+
+RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
+BY_REQUEST, BY_TIMEOUT, BY_ORPHAN = "request", "timeout", "orphan"
+
+
+class _Decoding:
+    """The settings of a plain JSON decoder, in the shape that `make_scanner` asks for."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    array_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+_scan = make_scanner(_Decoding())  # type: ignore[arg-type]  # the stub asks for a scanner, the C code for these attributes
+
+
+def decode(text: str) -> object:
+    """The value of a JSON document; raises ValueError when it is not one."""
+    try:
+        value: object = _scan(text.strip(), 0)[0]
+    except StopIteration:
+        raise ValueError(f"not a JSON document: {text[:80]!r}") from None
+    return value
+
+
+def encode(value: object) -> str:
+    """A JSON document of strings, numbers, booleans, None, lists and string-keyed dicts; raises TypeError on others."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{encode(key)}: {encode(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join([encode(item) for item in value]) + "]"
+    raise TypeError(f"no JSON for {type(value)}")
+
+
+def read(path: str) -> str:
+    """The text of a small file; raises OSError."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def replace(path: str, text: str, *, durable: bool = False) -> None:
+    """A file that holds this text or what it held before, never half of it; `durable` also survives a power cut."""
+    draft = f"{path}.new"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(draft, path)
+    if durable:
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def boot_id() -> str:
+    """The name of this boot of the machine, by which pids of an earlier one are told apart."""
+    return read("/proc/sys/kernel/random/boot_id").strip()

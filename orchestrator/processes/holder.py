@@ -1,0 +1,363 @@
+"""One small process per run: parent of the agent (or check), so that it outlives the daemon.
+
+Started as `python -I -S` with a run's folder; standard library only. The daemon never signals a pid itself: it writes a
+line into `control`, and the holder, who is subreaper of the whole tree below, does it and answers in `status.json`.
+
+Theory of operation
+  * The holder leads a session of its own; the agent leads a process group in that session. A group whose parent lives
+    in the same session obeys SIGTSTP, one with a session of its own does not: its group is orphaned, and POSIX then
+    discards the default stop (measured with the real CLI).
+  * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
+  * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
+    holder, and none once it is gone.
+  * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks but a
+    freeze, two seconds at most.
+  * A run goes RUNNING ⇄ FROZEN → STOPPING. It ends when the agent was reaped: what is left of the tree is swept, the
+    pipes are drained, then `exit` is written.
+  * A stop is a ladder: end of input, TERM, KILL. Each rung has its time, the loop climbs when that is past.
+  * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which stands still
+    in a suspend. `alive` counts as touched when its time changes, whatever it says.
+"""
+# pathlib takes 6 ms to import, and every run starts a holder:
+# ruff: noqa: PTH110, PTH116
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
+
+from orchestrator.processes import files, tree
+from orchestrator.processes.launch import IGNORED, launch
+from orchestrator.processes.pumps import Input, Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
+
+PR_SET_CHILD_SUBREAPER = 36
+TICK = 1.0  # seconds between looks at the clock, at stdin.jsonl, at `alive` and at a full disk
+SWEEP_TICK = 0.01  # seconds between looks at a tree that is being swept
+REQUEST_LIMIT = 4096  # bytes read from `control` at once
+
+
+class Holder:
+    """The life of one run, from the spawn to the exit file; the working directory is the run's folder."""
+
+    def __init__(self, spec: files.Spec) -> None:
+        """Spawns nothing yet."""
+        self.spec = spec
+        self.pid = os.getpid()
+        self.agent: int | None = None
+        self.state = files.RUNNING
+        self.request: str | None = None
+        self.stopped: list[int] = []
+        self.survivors: list[int] = []
+        self.is_published = False
+        self.stopped_by: str | None = None
+        self.spawn_error: str | None = None
+        self.wait_status: int | None = None
+        self.swept: list[int] = []
+        self.sweep_since: float | None = None
+        self.is_swept = False
+        self.rungs: list[tuple[float, int]] = []  # of a stop: when, which signal
+        self.clock = time.monotonic()  # when this turn of the loop began
+        self.unfrozen = 0.0
+        self.alive_mark, self.alive_seen, self.is_orphaned = self.touched(), self.clock, False
+        self.half_request = b""
+        self.input = Input(None)
+        self.outputs: list[Output] = []
+
+    def serve(self) -> None:
+        """Everything from the spawn to the end of the tree."""
+        wakeup = _wake_on_children()
+        self.write_pid()
+        self.spawn()
+        self.publish()
+        self.ring()
+        while not self.is_over():
+            self.wait(wakeup)
+            self.work()
+
+    def spawn(self) -> None:
+        """Start the agent; whatever forbids it becomes the reason in the exit file."""
+        try:
+            self.agent, ends = launch(self.spec)
+        except OSError as error:
+            self.spawn_error = f"{error.strerror}: {error.filename or self.spec['argv'][0]}"
+        except (ValueError, IndexError) as error:
+            self.spawn_error = f"the command or its environment cannot be passed on: {error}"
+        else:
+            limits = (self.spec["rotate_bytes"], self.spec["floor_bytes"])
+            self.outputs = [Output(files.STDOUT, ends.output, limits), Output(files.STDERR, ends.errors, limits)]
+            self.input = Input(ends.input)
+            self.input.pump()
+
+    def wait(self, wakeup: int) -> None:
+        """Sleep until there is something to do, one tick at most."""
+        poll = select.poll()
+        poll.register(files.CONTROL_FD, select.POLLIN)
+        poll.register(wakeup, select.POLLIN)
+        for output in self.outputs:
+            if output.source is not None:
+                poll.register(output.source, select.POLLIN)
+        if self.input.target is not None:
+            poll.register(self.input.target, select.POLLOUT)
+        poll.poll(max(0.0, self.next_deadline() - time.monotonic()) * 1000)
+        try:
+            os.read(wakeup, 512)
+        except BlockingIOError:
+            return
+
+    def next_deadline(self) -> float:
+        """When the loop must look again even if nothing happens."""
+        due = [self.clock + (TICK if self.sweep_since is None else SWEEP_TICK)]
+        due += [when for when, _ in self.rungs[:1]]
+        timeout = self.spec["timeout"]
+        if timeout is not None and self.state == files.RUNNING:
+            due.append(self.clock + timeout - self.unfrozen)
+        return min(due)
+
+    def work(self) -> None:
+        """One turn of the loop: whatever is due."""
+        now = time.monotonic()
+        if self.state == files.RUNNING:
+            self.unfrozen += now - self.clock
+        ticked = int(now) != int(self.clock)
+        self.clock = now
+        self.take_requests()
+        self.input.pump()
+        if sum([output.pump() for output in self.outputs]):
+            self.ring()
+        if ticked:
+            self.tick()
+        self.climb()
+        self.reap()
+        self.sweep()
+
+    def take_requests(self) -> None:
+        """Do what the daemon asks for: lines `<id> freeze|thaw|stop|input`; what is none of these is passed over."""
+        try:
+            received = self.half_request + os.read(files.CONTROL_FD, REQUEST_LIMIT)
+        except BlockingIOError:
+            return
+        *lines, rest = received.split(b"\n")
+        self.half_request = rest[-REQUEST_LIMIT:]
+        for line in lines:
+            request, _, verb = line.decode("ascii", "replace").partition(" ")
+            if verb == "freeze":
+                self.freeze(request)
+            elif verb == "thaw":
+                self.thaw(request)
+            elif verb == "stop":
+                self.stop(files.BY_REQUEST, request)
+
+    def freeze(self, request: str) -> None:
+        """Stop the whole tree in place; of a run that is being stopped everything is reported as still moving."""
+        if self.agent is None or self.wait_status is not None:
+            self.stopped, self.survivors = [], []
+        elif self.state == files.STOPPING:
+            self.stopped, self.survivors = [], [row.pid for row in tree.whole_tree(self.pid)]
+        else:
+            self.stopped, self.survivors = tree.freeze(self.pid, self.agent)
+            self.state = files.FROZEN
+        self.answer(request)
+
+    def thaw(self, request: str) -> None:
+        """Let a frozen tree go on."""
+        if self.state == files.FROZEN:
+            tree.thaw(self.pid)
+            self.state, self.stopped, self.survivors = files.RUNNING, [], []
+        self.answer(request)
+
+    def stop(self, why: str, request: str | None) -> None:
+        """Begin the ladder: end of input, after a grace TERM, after another KILL; a frozen tree is thawed for it."""
+        if self.state != files.STOPPING and self.wait_status is None:
+            if self.state == files.FROZEN:
+                tree.thaw(self.pid)
+            self.state, self.stopped_by, self.stopped, self.survivors = files.STOPPING, why, [], []
+            graces = self.spec["graces"]
+            term = time.monotonic() + (graces["eof"] if self.spec["stdin"] == "pump" else 0)
+            self.rungs = [(term, _signal.SIGTERM), (term + graces["term"], _signal.SIGKILL)]
+            self.input.close()
+        self.answer(request)
+
+    def climb(self) -> None:
+        """The next rung of a stop, when its time has come; the first one when the run's own time is used up."""
+        timeout = self.spec["timeout"]
+        if timeout is not None and self.unfrozen >= timeout and self.state == files.RUNNING:
+            self.stop(files.BY_TIMEOUT, self.request)
+        while self.rungs and self.rungs[0][0] <= time.monotonic() and self.agent is not None:
+            _, signum = self.rungs.pop(0)
+            tree.signal_group(self.agent, signum)
+            tree.signal_group(self.agent, _signal.SIGCONT)
+
+    def tick(self) -> None:
+        """What is looked at once a second: a full disk, a run without its daemon, a run without its folder."""
+        for output in self.outputs:
+            output.retry()
+        if not self.is_published:
+            self.publish()
+        if not os.path.exists(files.LOCK):
+            self.stop(files.BY_ORPHAN, self.request)
+        mark, limit = self.touched(), self.spec["orphan_after"]
+        if mark != self.alive_mark:
+            self.alive_mark, self.alive_seen, self.is_orphaned = mark, self.clock, False
+        elif limit is not None and self.clock - self.alive_seen > limit and not self.is_orphaned:
+            self.is_orphaned = True
+            if self.state == files.RUNNING:
+                self.freeze(files.BY_ORPHAN)
+
+    def touched(self) -> int | None:
+        """When the daemon last touched its `alive` file, by that file."""
+        try:
+            return os.stat(self.spec["alive"]).st_mtime_ns
+        except OSError:
+            return None
+
+    def reap(self) -> None:
+        """Take in every child that ended, adopted ones too."""
+        while self.sweep_since is None or not self.is_swept:
+            try:
+                pid, wait_status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.agent:
+                self.wait_status, self.rungs = wait_status, []
+
+    def sweep(self) -> None:
+        """After the agent's end: TERM to all that it left behind, KILL after a grace, until nothing is left."""
+        if self.wait_status is None or self.is_swept:
+            return
+        self.sweep_since = self.sweep_since or self.clock
+        left = tree.whole_tree(self.pid)
+        waited, graces = self.clock - self.sweep_since, self.spec["graces"]
+        for row in left:
+            if waited >= graces["sweep"]:
+                tree.send(row.pid, _signal.SIGKILL)
+            elif row.pid not in self.swept:
+                tree.send(row.pid, _signal.SIGTERM)
+                tree.send(row.pid, _signal.SIGCONT)
+            if row.pid not in self.swept:
+                self.swept.append(row.pid)
+        self.survivors = [row.pid for row in left]
+        self.is_swept = not left or waited >= graces["sweep"] + graces["kill"]
+
+    def is_over(self) -> bool:
+        """True when nothing is left to reap, to sweep or to write down."""
+        if self.spawn_error is not None:
+            return True
+        if not self.is_swept:
+            return False
+        moved = [output.pump() for output in self.outputs]
+        return not any(moved) and not any(output.is_held for output in self.outputs)
+
+    def answer(self, request: str | None) -> None:
+        """Say in status.json that a request is done."""
+        self.request = request
+        self.publish()
+        self.ring()
+
+    def publish(self) -> None:
+        """Write `pid` and status.json; on a full disk the next tick does it."""
+        status: files.StatusRecord = {
+            "state": self.state,
+            "request": self.request,
+            "stopped": self.stopped,
+            "survivors": self.survivors,
+        }
+        try:
+            self.write_pid()
+            files.replace(files.STATUS, files.encode(status))
+        except OSError:
+            self.is_published = False
+        else:
+            self.is_published = True
+
+    def write_pid(self) -> None:
+        """Write who serves this run; once this file is there the run counts as begun."""
+        own = tree.process(self.pid)
+        record: files.PidRecord = {
+            "holder": self.pid,
+            "agent": self.agent,
+            "boot_id": files.boot_id(),
+            "start_ticks": own.ticks if own else 0,
+        }
+        files.replace(files.PID, files.encode(record))
+
+    def write_exit(self) -> None:
+        """Write how it ended, last of all; on a full disk as soon as there is room, unless the folder is gone."""
+        status = self.wait_status
+        ended = None if status is None else os.waitstatus_to_exitcode(status)
+        record: files.ExitRecord = {
+            "code": ended if ended is not None and ended >= 0 else None,
+            "signal": -ended if ended is not None and ended < 0 else None,
+            "timed_out": self.stopped_by == files.BY_TIMEOUT,
+            "spawn_error": self.spawn_error,
+            "stopped_by": self.stopped_by,
+            "swept": self.swept,
+            "lost": False,
+            "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        while os.path.exists(files.LOCK):
+            try:
+                files.replace(files.EXIT, files.encode(record), durable=True)
+                break
+            except OSError:
+                time.sleep(TICK)
+        self.ring()
+
+    def ring(self) -> None:
+        """Tell the daemon to look; it looks each second anyway, so nobody listening is no harm."""
+        try:
+            bell = os.open(self.spec["doorbell"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            os.write(bell, f"{self.spec['run']}\n".encode())
+        except OSError:
+            return
+        finally:
+            os.close(bell)
+
+
+def main(folder: str) -> None:
+    """Hold the run of this folder to its end."""
+    for signum in IGNORED:
+        _signal.signal(signum, _signal.SIG_IGN)
+    os.set_inheritable(files.LOCK_FD, False)
+    os.set_inheritable(files.CONTROL_FD, False)
+    libc = dlopen(None, 0)  # type: ignore[arg-type]  # the stub does not know that None means this very process
+    call_function(dlsym(libc, "prctl"), (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    os.chdir(folder)
+    spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
+    holder = Holder(spec)
+    try:
+        holder.serve()
+    except Exception as error:
+        holder.spawn_error = f"the holder itself failed: {type(error).__name__}: {error}"
+        for row in tree.whole_tree(holder.pid):
+            tree.send(row.pid, _signal.SIGKILL)
+        raise
+    finally:
+        holder.write_exit()
+
+
+def _wake_on_children() -> int:
+    """A descriptor that becomes readable whenever a child ended."""
+    wakeup, waker = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(waker, False)
+    _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
+    _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    return wakeup
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

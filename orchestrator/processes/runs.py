@@ -1,0 +1,350 @@
+"""The daemon's side of the holders: start, find again, send, freeze, thaw, stop.
+
+Everything that matters is in the run's folder: a live lock says that the run goes on, an exit file how it ended, and
+neither that its holder was killed. So a daemon that starts anew adopts its runs by reading, and every call here may be
+repeated. The doorbell makes it quick; the look at every folder each second makes it true.
+
+A folder is given as an absolute path.
+"""
+
+import asyncio
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+
+import orchestrator
+from orchestrator.processes import files
+from orchestrator.processes.census import kill_marked, usage_of
+from orchestrator.processes.doorbell import Doorbell, make_fifo
+from orchestrator.processes.spec import (
+    Exit,
+    Frozen,
+    HolderFailed,
+    HolderSilent,
+    InputClosed,
+    RunGone,
+    RunSpec,
+    Status,
+    Usage,
+    exit_from,
+    status_from,
+)
+from orchestrator.processes.stdin import append_line
+
+SWEEP_EVERY = 1.0  # seconds
+ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
+LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
+LOCK_TRIES = 20  # another daemon's or command's probe holds the lock for microseconds
+FREE_DESCRIPTORS = 10  # above those that a holder gets
+PYTHON = (sys.executable, "-I", "-S", "-c")
+BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
+SOURCES = Path(orchestrator.__file__).parent.parent
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One run that is listened to, what its files looked like, and who waits for it."""
+
+    run: str
+    seen: tuple[object, ...] = ()
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Runs:
+    """All runs of one daemon; used from one event loop."""
+
+    def __init__(self, *, data_dir: Path) -> None:
+        """Makes the doorbell and the sign of life, nothing else."""
+        self._doorbell = Doorbell(data_dir.absolute())
+        self._watched: dict[Path, _Watched] = {}
+        self._labels: dict[str, Path] = {}
+        self._callback: Callable[[Path], None] | None = None
+        self._sweep: asyncio.Task[None] | None = None
+        self._children: set[int] = set()
+
+    def watch(self, callback: Callable[[Path], None]) -> None:
+        """Call `callback(folder)` whenever a started or adopted run's files may have changed, until its end."""
+        self._callback = callback
+        self._listen()
+
+    def adopt(self, folder: Path) -> None:
+        """Listen to a run that an earlier daemon started; one without a readable spec.json never began."""
+        try:
+            spec: files.Spec = files.decode(files.read(str(folder / files.SPEC)))  # type: ignore[assignment]  # ours
+            self._follow(folder, spec["run"])
+        except (OSError, ValueError, KeyError):
+            return
+
+    async def start(self, folder: Path, spec: RunSpec) -> None:
+        """Have a holder run this; nothing if the run began before, whether it goes on, ended or was lost.
+
+        Raises HolderFailed, or OSError from the folder. An agent that cannot be spawned is no error here but an exit.
+        """
+        self._listen()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # noqa: ASYNC240  (one entry, as quick as a thread)
+        watched = self._follow(folder, spec.run)
+        if self._has_begun(folder):
+            return
+        lock = self._take_lock(folder)
+        if lock is None:
+            return
+        try:
+            record = spec.record(folder, self._doorbell.path, self._doorbell.alive)
+            files.replace(str(folder / files.SPEC), files.encode(record))
+            make_fifo(folder / files.CONTROL)
+            holder = _spawn_holder(folder, lock)
+        finally:
+            os.close(lock)
+        self._children.add(holder)
+        await self._until(folder, watched, "start", lambda: self._has_begun(folder) or self._died(folder, holder))
+
+    def is_alive(self, folder: Path) -> bool:
+        """True while a holder serves this run."""
+        try:
+            descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def exit_of(self, folder: Path) -> Exit | None:
+        """How a run ended; None while it goes on or has not begun.
+
+        Of a run whose holder died without a word this ends what is left, notes that in the exit file, and says `lost`.
+        """
+        found = self._read_exit(folder)
+        if found or self.is_alive(folder) or not (folder / files.PID).exists():
+            return found
+        return self._read_exit(folder) or self._note_loss(folder)
+
+    def status_of(self, folder: Path) -> Status | None:
+        """What the holder last said about itself; None before it said anything."""
+        try:
+            return status_from(files.read(str(folder / files.STATUS)))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def usage(self, folder: Path) -> Usage:
+        """Processor time and memory of the run's whole tree, its holder included."""
+        return usage_of(folder)
+
+    async def send(self, folder: Path, line: bytes) -> None:
+        """Hand one line to the agent, durably; one whose `uuid` was sent before is not sent again.
+
+        Raises InputClosed.
+        """
+        async with self._watch_of(folder).requests:
+            if not await asyncio.to_thread(append_line, folder / files.STDIN, line):
+                raise InputClosed(folder)
+            self._request(folder, "input")
+
+    async def close_input(self, folder: Path) -> None:
+        """Let the agent see the end of its input, after every line sent so far."""
+        async with self._watch_of(folder).requests:
+            await asyncio.to_thread(append_line, folder / files.STDIN, files.END_OF_INPUT)
+            self._request(folder, "input")
+
+    async def freeze(self, folder: Path) -> Frozen:
+        """Stop the run's whole tree in place. Raises RunGone, HolderSilent."""
+        status = await self._ask(folder, "freeze")
+        return Frozen(stopped=status.stopped, survivors=status.survivors)
+
+    async def thaw(self, folder: Path) -> None:
+        """Let a frozen tree go on. Raises RunGone, HolderSilent."""
+        await self._ask(folder, "thaw")
+
+    async def stop(self, folder: Path) -> None:
+        """Begin the end of a run (end of input, TERM, KILL, each after its grace); the exit tells when it is over."""
+        self._listen()
+        self._request(folder, "stop")
+
+    async def close(self) -> None:
+        """Stop listening; every run goes on."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            await asyncio.gather(self._sweep, return_exceptions=True)
+            self._sweep = None
+        self._doorbell.close()
+        self._reap()
+
+    def _listen(self) -> None:
+        self._doorbell.listen(self._rung)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().create_task(self._look_each_second())
+
+    def _follow(self, folder: Path, run: str) -> _Watched:
+        self._labels[run] = folder
+        return self._watched.setdefault(folder, _Watched(run))
+
+    def _watch_of(self, folder: Path) -> _Watched:
+        if folder not in self._watched:
+            self.adopt(folder)
+        return self._watched.get(folder) or _Watched("")
+
+    def _rung(self, run: str) -> None:
+        if folder := self._labels.get(run):
+            self._changed(folder)
+
+    def _changed(self, folder: Path) -> None:
+        self._watched[folder].bell.set()
+        if self._callback:
+            asyncio.get_running_loop().call_soon(self._callback, folder)
+
+    async def _look_each_second(self) -> None:
+        while True:
+            self._doorbell.touch()
+            self._reap()
+            for folder, watched in list(self._watched.items()):
+                seen = _appearance(folder), self.is_alive(folder)
+                if seen != watched.seen:
+                    watched.seen = seen
+                    self._changed(folder)
+                elif not seen[1]:
+                    self._forget(folder, watched)
+            await asyncio.sleep(SWEEP_EVERY)
+
+    def _forget(self, folder: Path, watched: _Watched) -> None:
+        if not watched.requests.locked() and self._has_begun(folder):
+            del self._watched[folder]
+            if self._labels.get(watched.run) == folder:
+                del self._labels[watched.run]
+
+    def _reap(self) -> None:
+        for pid in list(self._children):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                self._children.discard(pid)
+
+    async def _ask(self, folder: Path, verb: str) -> Status:
+        self._listen()
+        watched = self._watch_of(folder)
+        async with watched.requests:
+            request = self._request(folder, verb)
+            if request is None:
+                raise RunGone(folder, verb)
+            answers: list[Status] = []
+
+            def is_answered() -> bool:
+                status = self.status_of(folder)
+                if status is not None and status.request == request:
+                    answers.append(status)
+                elif not self.is_alive(folder):
+                    raise RunGone(folder, verb)
+                return bool(answers)
+
+            await self._until(folder, watched, verb, is_answered)
+            return answers[0]
+
+    async def _until(self, folder: Path, watched: _Watched, request: str, is_done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + ANSWER_LIMIT
+        while True:
+            watched.bell.clear()
+            if is_done():
+                return
+            if time.monotonic() > deadline:
+                raise HolderSilent(folder, request)
+            timer = asyncio.get_running_loop().call_later(LOOK_AGAIN, watched.bell.set)
+            await watched.bell.wait()
+            timer.cancel()
+
+    def _request(self, folder: Path, verb: str) -> str | None:
+        """Write a request for the holder; its id, or None if no holder is there to read it."""
+        request = token_hex(8)
+        try:
+            control = os.open(folder / files.CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:  # ENXIO: nobody reads it any more
+            return None
+        try:
+            os.write(control, f"{request} {verb}\n".encode())
+        except BlockingIOError:
+            raise HolderSilent(folder, verb) from None
+        finally:
+            os.close(control)
+        return request
+
+    def _has_begun(self, folder: Path) -> bool:
+        return (folder / files.PID).exists() or (folder / files.EXIT).exists()
+
+    def _died(self, folder: Path, holder: int) -> bool:
+        pid, wait_status = os.waitpid(holder, os.WNOHANG)
+        if pid == 0:
+            return False
+        self._children.discard(holder)
+        if self._has_begun(folder):
+            return True
+        raise HolderFailed(folder, os.waitstatus_to_exitcode(wait_status))
+
+    def _take_lock(self, folder: Path) -> int | None:
+        """The lock of a run that nobody holds; None if somebody does."""
+        descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self.is_alive(folder):
+                    break
+            else:
+                return descriptor
+        os.close(descriptor)
+        return None
+
+    def _read_exit(self, folder: Path) -> Exit | None:
+        try:
+            return exit_from(files.read(str(folder / files.EXIT)))
+        except FileNotFoundError:
+            return None
+
+    def _note_loss(self, folder: Path) -> Exit:
+        record: files.ExitRecord = {
+            "code": None,
+            "signal": None,
+            "timed_out": False,
+            "spawn_error": None,
+            "stopped_by": None,
+            "swept": list(kill_marked(folder)),
+            "lost": True,
+            "ended_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        text = files.encode(record)
+        files.replace(str(folder / files.EXIT), text, durable=True)
+        return exit_from(text)
+
+
+def _spawn_holder(folder: Path, lock: int) -> int:
+    """The pid of a new holder, which shares the lock; both descriptors are moved out of the way of their targets."""
+    control = os.open(folder / files.CONTROL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    log = os.open(folder / "".join(files.STDERR), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    given = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FREE_DESCRIPTORS) for descriptor in (log, lock, control)]
+    nothing = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in (0, 1)]
+    targets = (2, files.LOCK_FD, files.CONTROL_FD)
+    inherited = [(os.POSIX_SPAWN_DUP2, old, new) for old, new in zip(given, targets, strict=True)]
+    try:
+        argv = (*PYTHON, BOOT, str(SOURCES), str(folder))
+        return os.posix_spawn(argv[0], argv, os.environ, file_actions=[*nothing, *inherited], setsid=True)
+    finally:
+        for descriptor in (control, log, *given):
+            os.close(descriptor)
+
+
+def _appearance(folder: Path) -> tuple[object, ...]:
+    """What tells a changed run from an unchanged one without reading it."""
+    looks: list[object] = []
+    for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
+        try:
+            row = (folder / name).stat()
+            looks.append((row.st_ino, row.st_size, row.st_mtime_ns))
+        except FileNotFoundError:
+            looks.append(None)
+    return tuple(looks)

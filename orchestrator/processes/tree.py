@@ -1,0 +1,188 @@
+"""The process tree below a holder: who belongs to it, stop it in place, let it go on, signal what is left.
+
+Membership is asked of /proc by parent pids. A holder is the subreaper of everything below it, so a process belongs to
+the tree exactly as long as its chain of parents leads to the holder, also after a double fork and in a session of its
+own. A process that does not belong now never will, because only descendants make descendants: one freeze looks at each
+stranger once.
+
+A freeze is done when two looks in a row show the same processes and none of them moves: stopped processes make no
+children. The agent's group is asked with SIGTSTP first (a program may tidy up). Everything outside it gets SIGSTOP at
+once: a tool's command lives in a session of its own, whose orphaned group never sees a SIGTSTP (measured).
+"""
+# pathlib takes 6 ms to import, and every run starts a holder:
+# ruff: noqa: PTH208
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
+
+ASKED_FOR = 0.2  # seconds that a group has to obey SIGTSTP
+FREEZE_LIMIT = 2.0  # seconds until a freeze reports what still moves
+FIRST_PAUSE, LONGEST_PAUSE = 0.0002, 0.01
+LOOKS_FOR_WHOLE = 50  # reads of /proc that may be spoilt by a parent's death before the last one is taken as it is
+STILL = "TtZXx"
+
+
+class Process:
+    """One row of /proc: a living process as it was when it was read."""
+
+    __slots__ = ("depth", "group", "parent", "pid", "state", "threads", "ticks")
+
+    def __init__(self, pid: int, row: bytes) -> None:
+        fields = row[row.rindex(b")") + 2 :].split(None, 20)
+        self.pid = pid
+        self.state = fields[0].decode()
+        self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.threads = int(fields[17])
+        self.ticks = int(fields[19])
+        self.depth = 0
+
+    def is_dead(self) -> bool:
+        """True of a zombie, unless threads live on behind a main thread that ended."""
+        return self.state in "ZXx" and self.threads <= 1
+
+    def is_still(self, *, told: bool) -> bool:
+        """True when no thread runs; a process that was told SIGSTOP in mid disk access (`D`) runs no code after it."""
+        still = STILL + "D" if told else STILL
+        if self.state not in still:
+            return False
+        return self.threads <= 1 or all(state in still for state in _thread_states(self.pid))
+
+
+def process(pid: int) -> Process | None:
+    """The process of this pid as it is now, or None if there is none."""
+    row = _read(f"/proc/{pid}/stat")
+    return Process(pid, row) if row else None
+
+
+def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
+    """The living tree below `root`, parents first, and whether the look was unspoilt by a parent that died meanwhile.
+
+    `strangers` is the caller's memory of processes that are not in the tree: they are not read again.
+    """
+    rows: dict[int, Process] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (pid := int(name)) not in strangers and (found := process(pid)):
+            rows[pid] = found
+    tree, whole = [], True
+    for row in rows.values():
+        depth = _depth(row, root, rows, strangers)
+        if depth is None:
+            whole = whole and row.is_dead()
+        elif depth == 0:
+            strangers.add(row.pid)
+        elif not row.is_dead():
+            row.depth = depth
+            tree.append(row)
+    tree.sort(key=lambda row: row.depth)
+    return tree, whole
+
+
+def whole_tree(root: int) -> list[Process]:
+    """The living tree below `root`, parents first."""
+    strangers: set[int] = set()
+    tree, whole = descendants(root, strangers)
+    for _ in range(LOOKS_FOR_WHOLE):
+        if whole:
+            break
+        tree, whole = descendants(root, strangers)
+    return tree
+
+
+def freeze(root: int, group: int) -> tuple[list[int], list[int]]:
+    """Stop everything below `root` in place; gives who stands still and who after two seconds does not."""
+    began, pause = time.monotonic(), FIRST_PAUSE
+    strangers: set[int] = set()
+    told: set[int] = set()
+    before: set[int] | None = None
+    signal_group(group, _signal.SIGTSTP)
+    while True:
+        tree, whole = descendants(root, strangers)
+        moving = [row for row in tree if not row.is_still(told=row.pid in told)]
+        waited = time.monotonic() - began
+        for row in moving:
+            if row.group != group or waited > ASKED_FOR:
+                told.add(row.pid)
+                send(row.pid, _signal.SIGSTOP)
+        seen = {row.pid for row in tree} if whole else None
+        if waited > FREEZE_LIMIT or (seen is not None and seen == before and not moving):
+            survivors = {row.pid for row in moving}
+            return [row.pid for row in tree if row.pid not in survivors], sorted(survivors)
+        before = seen
+        if moving:
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def thaw(root: int) -> None:
+    """Let everything below `root` go on, children before their parents."""
+    for row in reversed(whole_tree(root)):
+        send(row.pid, _signal.SIGCONT)
+
+
+def send(pid: int, signum: int) -> None:
+    """Signal one process; one that is gone, or that took another uid, is left to the next look."""
+    try:
+        os.kill(pid, signum)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def signal_group(group: int, signum: int) -> None:
+    """Signal a process group; an empty one is left alone."""
+    try:
+        os.killpg(group, signum)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _depth(row: Process, root: int, rows: dict[int, Process], strangers: set[int]) -> int | None:
+    """How far below `root` a process is: 0 outside the tree, None when a parent vanished while /proc was read."""
+    depth = 1
+    while row.parent != root:
+        if row.pid == root or row.parent == 0 or row.parent in strangers:
+            return 0
+        above = rows.get(row.parent)
+        if above is None:
+            return 0 if _is_hidden(row.parent) else None
+        row, depth = above, depth + 1
+    return depth
+
+
+def _is_hidden(pid: int) -> bool:
+    """True of another user's process on a machine whose /proc shows only one's own (mount option hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
+
+
+def _thread_states(pid: int) -> list[str]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return []
+    rows = [_read(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    return [Process(pid, row).state for row in rows if row]
+
+
+def _read(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, 4096)
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
