@@ -1,0 +1,28 @@
+"""What happens to tests that do not run: it is said loudly, and in CI the real CLI may not be missing."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where CI is set, a test marked `claude` that skips has failed."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("claude"):
+        report.outcome = "failed"
+        report.longrepr = f"tests that need the claude CLI must run in CI: {call.excinfo and call.excinfo.value}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name every test that did not run, and why: a skipped test proves nothing."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    terminalreporter.section(f"{len(skipped)} TESTS DID NOT RUN", sep="!", red=True, bold=True)
+    for report in skipped:
+        terminalreporter.line(f"{report.nodeid}: {report.longrepr[2]}")
