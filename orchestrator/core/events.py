@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from orchestrator.core.commands import Command
 from orchestrator.core.guards import Evidence
 from orchestrator.core.model import BlockedBy, CheckResult, Task
 
@@ -51,13 +52,6 @@ class WorkspaceReady(_Event):
     worktree: str
     branch: str
     head: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceFailed(_Event):
-    """The worktree could not be made; `reason` is for a person."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +126,10 @@ class BranchDelivered(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFailed(_Event):
-    """The branch could not be brought to the user's repository; `reason` is for a person."""
+class CommandFailed(_Event):
+    """What a command asks for cannot be had, and asking again would not help; `reason` is for a person."""
 
+    command: Command
     reason: str
 
 
@@ -212,7 +207,6 @@ Event = (
     | DaemonStarted
     | TaskAdmitted
     | WorkspaceReady
-    | WorkspaceFailed
     | RunStarted
     | SessionStarted
     | TurnFinished
@@ -220,7 +214,7 @@ Event = (
     | GateLooked
     | CheckFinished
     | BranchDelivered
-    | DeliveryFailed
+    | CommandFailed
     | RunFrozen
     | FreezeFailed
     | RunThawed

@@ -75,8 +75,6 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _admitted(task, event)
         case events.WorkspaceReady():
             return _workspace_ready(pipeline, task, event)
-        case events.WorkspaceFailed():
-            return course.blocked(task, event.reason) if task.owed is Owed.WORKSPACE else task
         case events.RunStarted():
             return _run_started(pipeline, task, event)
         case events.SessionStarted():
@@ -91,8 +89,9 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _check_finished(pipeline, task, event)
         case events.BranchDelivered():
             return _delivered(pipeline, task, event)
-        case events.DeliveryFailed():
-            return course.blocked(task, event.reason) if task.owed is Owed.DELIVERY else task
+        case events.CommandFailed():
+            still_owed = event.command in obligations(pipeline, task)
+            return course.blocked(task, event.reason) if still_owed else task
         case events.RunFrozen():
             return _run_is(task, event.folder, Process.FROZEN)
         case events.FreezeFailed():

@@ -1,0 +1,221 @@
+"""state.json: a task in the seed's words (seed 000, and the metadata of seed 003 in snake_case), and back.
+
+One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
+kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+"""
+
+from typing import cast
+
+from orchestrator.core.codec import Json, from_json, stamp, to_json
+from orchestrator.core.failures import Failure, FailureLog
+from orchestrator.core.model import Agent, StageRecord, Task, TaskStatus
+
+Object = dict[str, Json]
+
+SCHEMA_VERSION = 1
+RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
+AUTO_SAVE_INTERVAL = 600
+
+_AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
+_SAME_NAME = (
+    *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
+    *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
+)
+
+
+def to_document(task: Task) -> Object:
+    """The task as state.json shows it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task_id": task.id,
+        "updated_at": stamp(task.updated_at),
+        "ticket_id": task.ticket.key,
+        "created_at": stamp(task.created_at),
+        "workspace_dir": task.folder,
+        "ticket_type": task.ticket.type.value,
+        "pipeline_variant": task.pipeline,
+        "requirement_source": task.ticket.source,
+        "current_state": _AS_STATE.get(task.status, task.stage),
+        "stage": task.stage,
+        "current_agent": task.agent.role,
+        **{name: to_json(getattr(task, name)) for name in _SAME_NAME},
+        "progress": task.progress,
+        "current_phase": None,
+        "total_phases": None,
+        "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
+        "checks": {check.name: check.command for check in task.checks},
+        "check_options": {
+            check.name: {"required": check.required, "timeout": check.timeout, "source": check.source}
+            for check in task.checks
+        },
+        "agent": _agent(task.agent),
+        "run": to_json(task.run),
+        "waiting": [],
+        "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
+        "failure_log": [_failure(entry) for entry in task.failures.entries],
+        "failure_summary": _summary(task.failures),
+        "config": _config(task),
+    }
+
+
+def from_document(document: Object) -> Task:
+    """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    states = _objects(document["states"])
+    evaluation, delivery = _record_with(states, "results"), _record_with(states, "pr_url")
+    config = _object(document["config"])
+    own_words: Object = {
+        **document,
+        "id": document["task_id"],
+        "folder": document["workspace_dir"],
+        "pipeline": document["pipeline_variant"],
+        "stages": document["states"],
+        "ticket": {
+            "key": document["ticket_id"],
+            "type": document["ticket_type"],
+            "source": document["requirement_source"],
+            "sensitive_check": _record_with(states, "sensitive_check").get("sensitive_check"),
+        },
+        "checks": _checks_from(document),
+        "steps": _object(_record_with(states, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
+        "results": evaluation.get("result_details") or {},
+        "report_path": evaluation.get("report_path"),
+        "failures": _failures_from(document),
+        "turn_timeout": config["turn_timeout"],
+        "retry_delay": config["retry_delay"],
+        "pr_url": delivery.get("pr_url"),
+        "merged_at": delivery.get("merged_at"),
+        "merge_commit": delivery.get("merge_commit"),
+    }
+    return from_json(Task, own_words)
+
+
+def _stage(task: Task, name: str, record: StageRecord) -> Object:
+    """A stage's record with the facts that the seed keeps in the stage of that name."""
+    shown = cast(Object, to_json(record))
+    match name:
+        case "TICKET_INTAKE":
+            shown["sensitive_check"] = to_json(task.ticket.sensitive_check)
+        case "DESIGN":
+            shown["revision"] = max(0, record.visits - 1)
+        case "IMPLEMENTATION":
+            commits: list[Json] = [commit for step in task.steps for commit in step.commits]
+            steps = to_json(task.steps)
+            progress: Json = {"total_steps": len(task.steps), "steps": steps} if task.steps else None
+            shown |= {"branch": task.branch, "plan_progress": progress, "commits": commits}
+        case "EVALUATION":
+            results: Object = dict.fromkeys(RESULT_NAMES)
+            results |= {check: result.verdict.value for check, result in task.results.items()}
+            shown |= {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
+        case "COMPLETION":
+            merged = stamp(task.merged_at) if task.merged_at else None
+            shown |= {"pr_url": task.pr_url, "merged_at": merged, "merge_commit": task.merge_commit}
+    return shown
+
+
+def _agent(agent: Agent) -> Object:
+    shown = cast(Object, to_json(agent))
+    saved = stamp(agent.last_saved) if agent.last_saved else None
+    return shown | {
+        "current_phase": None,
+        "checkpoint": {"last_saved": saved, "auto_save_interval": AUTO_SAVE_INTERVAL},
+    }
+
+
+def _failure(entry: Failure) -> Object:
+    return {
+        "id": entry.id,
+        "occurred_at": stamp(entry.occurred_at),
+        "state": entry.state,
+        "agent": entry.agent,
+        "step": entry.step,
+        "attempted_action": {"description": entry.attempted, "command": entry.command},
+        "expected_outcome": entry.expected,
+        "actual_outcome": {
+            "type": entry.type,
+            "summary": entry.summary,
+            "details": entry.details,
+            "exit_code": entry.exit_code,
+            "log_file": entry.log_file,
+        },
+        "agent_analysis": to_json(entry.analysis),
+        "resolution": {
+            "action": entry.action,
+            "transitioned_to": entry.transitioned_to,
+            "retry_count": entry.retry_count,
+        },
+    }
+
+
+def _summary(log: FailureLog) -> Object:
+    return {
+        "total_failures": log.total,
+        "by_state": dict(log.by_state),
+        "by_type": dict(log.by_type),
+        "recurring_patterns": [
+            {
+                "pattern": known.pattern,
+                "occurrences": len(known.failure_ids),
+                "failure_ids": list(known.failure_ids),
+            }
+            for known in log.patterns
+        ],
+    }
+
+
+def _config(task: Task) -> Object:
+    limits = {name: budget.limit for name, budget in task.budgets.items()}
+    return {
+        "max_design_revisions": limits.get("design_revisions"),
+        "max_eval_cycles": limits.get("eval_cycles"),
+        "impl_model": None,
+        "planning_model": None,
+        "autonomy": {"mode": "auto", "on_blocked": "halt", "auto_merge": False},
+        "turn_timeout": task.turn_timeout,
+        "retry_delay": task.retry_delay,
+    }
+
+
+def _checks_from(document: Object) -> list[Json]:
+    options = _objects(document["check_options"])
+    return [
+        {"name": name, "command": command, **options.get(name, {})}
+        for name, command in _object(document["checks"]).items()
+    ]
+
+
+def _failures_from(document: Object) -> Json:
+    summary = _object(document["failure_summary"])
+    return {
+        "entries": [_failure_from(_object(entry)) for entry in cast(list[Json], document["failure_log"])],
+        "total": summary["total_failures"],
+        "by_state": summary["by_state"],
+        "by_type": summary["by_type"],
+        "patterns": summary["recurring_patterns"],
+    }
+
+
+def _failure_from(entry: Object) -> Json:
+    tried = _object(entry["attempted_action"])
+    return {
+        **entry,
+        **_object(entry["actual_outcome"]),
+        **_object(entry["resolution"]),
+        "attempted": tried["description"],
+        "command": tried["command"],
+        "expected": entry["expected_outcome"],
+        "analysis": entry["agent_analysis"],
+    }
+
+
+def _record_with(states: dict[str, Object], key: str) -> Object:
+    return next((record for record in states.values() if key in record), {})
+
+
+def _object(value: Json) -> Object:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is not an object")
+    return value
+
+
+def _objects(value: Json) -> dict[str, Object]:
+    return {name: _object(one) for name, one in _object(value).items()}
