@@ -1,0 +1,60 @@
+"""Who may start or go on now: by priority, then by age, within the number of places.
+
+All that one process assumes alone about places is here and in the store, so that many machines could share them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.core.model import Priority, Task, TaskStatus
+
+_RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What admission looks at beside the tasks: places, and why there is no room at all, if so."""
+
+    places: int = 1
+    pressure: str | None = None
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time."""
+
+    tasks: tuple[Task, ...]
+    ended: Mapping[str, TaskStatus]
+    room: Room
+    now: datetime
+
+
+def admitted(scene: Scene) -> list[str]:
+    """The ids of the tasks that may start or go on now, first ones first."""
+    free = scene.room.places - sum(task.holds_slot for task in scene.tasks)
+    if scene.room.pressure or scene.room.draining or free <= 0:
+        return []
+    return [task.id for task in queue(scene.tasks) if not hindrances(task, scene)][:free]
+
+
+def queue(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks that want a place, in the order in which they get one: begun ones, then by priority and age."""
+    return sorted(
+        (task for task in tasks if task.wants_slot),
+        key=lambda task: (task.status is TaskStatus.PENDING, _RANK[task.priority], task.created_at, task.id),
+    )
+
+
+def hindrances(task: Task, scene: Scene) -> tuple[str, ...]:
+    """What keeps a task from starting even if there were a place: its time, and the tasks it comes after."""
+    if task.status is not TaskStatus.PENDING:
+        return ()
+    early = task.start_at is not None and scene.now < task.start_at
+    waiting = tuple(
+        f"it comes after {other}, which is {scene.ended.get(other, 'not finished')}"
+        for other in task.after
+        if scene.ended.get(other) is not TaskStatus.COMPLETED
+    )
+    return (f"it starts at {task.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if early else waiting

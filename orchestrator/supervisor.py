@@ -1,0 +1,264 @@
+"""The loop: inbox → decide → commit → dispatch; the only writer of tasks.
+
+Everything that wants to change a task puts an event into the inbox: adapters that carried something out, alarms, people
+through the API. One event is taken at a time. It is decided in the core, committed by the store, and only then do
+commands go out and does whoever asked get an answer. Nothing here knows how a command is carried out.
+
+If a decision cannot be committed (the disk is full), an adapter's event is kept and tried again each second, for facts
+may not be lost; a person's request is refused with the reason.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from orchestrator.core import admission, machine
+from orchestrator.core.admission import Room, Scene
+from orchestrator.core.commands import Command
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.events import (
+    CheckpointSaved,
+    DaemonStarted,
+    Event,
+    ForeignEditFound,
+    PauseRequested,
+    ResumeRequested,
+    TaskAdmitted,
+    TaskSubmitted,
+)
+from orchestrator.core.model import Agent, BlockedBy, Task, TaskStatus
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.why import Why, explain
+
+log = structlog.get_logger()
+
+COMMIT_RETRY_SECONDS = 1.0
+
+
+class NoSuchTask(OrchestratorError):
+    """No task at work has that id."""
+
+
+class NotCommitted(OrchestratorError):
+    """A request could not be put on disk, and so was not accepted."""
+
+
+class Store(Protocol):
+    """Where decisions are kept; `commit` returns when a decision cannot be lost any more."""
+
+    def commit(self, before: Task | None, after: Task, event: Event) -> None: ...
+    def note_telemetry(self, task: Task) -> None: ...
+    def release(self, task_id: str) -> None: ...
+    def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None: ...
+    def foreign_edit(self, task: Task) -> tuple[str, tuple[str, ...]] | None: ...
+
+
+class Hands(Protocol):
+    """Whatever carries commands out; answers come back as events, later."""
+
+    def carry_out(self, task: Task, command: Command) -> None: ...
+    def run_alive(self, task: Task) -> bool: ...
+    def abandon(self, task: Task) -> None: ...
+
+
+class Supervisor:
+    """All tasks that are at work, and the loop that changes them."""
+
+    def __init__(
+        self,
+        store: Store,
+        hands: Hands,
+        pipeline_of: Callable[[Task], Pipeline],
+        room: Room,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.tasks: dict[str, Task] = {}
+        self.ended: dict[str, TaskStatus] = {}
+        self.room = room
+        self.decisions = 0
+        self._store, self._hands, self._pipeline_of, self._clock = store, hands, pipeline_of, clock
+        self._inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        self._noted: set[str] = set()
+        self._listeners: list[Callable[[Task, Event], None]] = []
+
+    async def run(self) -> None:
+        """Take events one at a time, for ever."""
+        while True:
+            await self._insist(await self._inbox.get())
+            await self._insist(self.admit)
+
+    def listen(self, listener: Callable[[Task, Event], None]) -> None:
+        """Be told of every decision, after it was committed."""
+        self._listeners.append(listener)
+
+    def recover(self, task: Task, foreign: str | None = None, changed: tuple[str, ...] = ()) -> None:
+        """Take up a task that was found on disk at start; everything it owes is asked for again."""
+        self.tasks[task.id] = task
+        now = self._clock()
+        if foreign:
+            self.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
+        self.post(task.id, DaemonStarted(at=now, run_alive=self._hands.run_alive(task)))
+
+    def post(self, task_id: str, event: Event) -> None:
+        """Tell of a fact. One about a task that is not at work any more is late news."""
+        self._inbox.put_nowait(lambda: self._hear(task_id, event))
+
+    def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
+        """Take in telemetry of a task's present attempt, in order with the events; it is no decision."""
+        self._inbox.put_nowait(lambda: self._note(task_id, attempt, change))
+
+    async def submit(self, event: TaskSubmitted) -> Task:
+        """Accept a new task. Raises NotCommitted."""
+        return await self._asked(lambda: self._begin(event))
+
+    async def request(self, task_id: str, event: Event) -> Task:
+        """Ask something of a task. Raises NoSuchTask, InvalidTransition, NotCommitted; then nothing has changed."""
+
+        def take() -> Task:
+            if task_id not in self.tasks:
+                raise NoSuchTask(f"no task {task_id} is at work")
+            return self._decide(self.tasks[task_id], event)
+
+        return await self._asked(take)
+
+    def why(self, task: Task) -> Why:
+        """What keeps a task where it is."""
+        return explain(task, self.scene())
+
+    def scene(self) -> Scene:
+        """All there is to see now."""
+        return Scene(tasks=tuple(self.tasks.values()), ended=self.ended, room=self.room, now=self._clock())
+
+    def feel_pressure(self, reason: str | None) -> None:
+        """Hold everything while there is no room on the machine, and let it go on when there is again."""
+        if reason == self.room.pressure or (reason and self.room.pressure):
+            return
+        log.warning("pressure_changed", reason=reason)
+        self.room = replace(self.room, pressure=reason)
+        for task_id in list(self.tasks):
+            event: Event
+            if reason:
+                event = PauseRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE, reason=reason)
+            else:
+                event = ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE)
+            self.post(task_id, event)
+
+    def drain(self) -> None:
+        """Admit nothing any more."""
+        self.room = replace(self.room, draining=True)
+
+    def flush_telemetry(self) -> None:
+        """Write what is no decision to disk; what cannot be written now is written later."""
+        for task_id in list(self._noted):
+            task = self.tasks.get(task_id)
+            try:
+                if task is not None:
+                    self._store.note_telemetry(task)
+                self._noted.discard(task_id)
+            except OSError as error:
+                log.warning("telemetry_not_written", task=task_id, error=str(error))
+
+    def look_for_foreign_edit(self, task_id: str) -> None:
+        """Restore a state.json that somebody else wrote, and put that on record."""
+        task = self.tasks.get(task_id)
+        found = self._store.foreign_edit(task) if task else None
+        if found:
+            log.warning("foreign_edit_found", task=task_id, kept_as=found[0], changed=found[1])
+            self.post(task_id, ForeignEditFound(at=self._clock(), kept_as=found[0], changed=found[1]))
+
+    def admit(self) -> None:
+        """Let start or go on whoever may now."""
+        for task_id in admission.admitted(self.scene()):
+            self._hear(task_id, TaskAdmitted(at=self._clock()))
+
+    async def _insist(self, take: Callable[[], None]) -> None:
+        """Take a fact in, again and again while the disk refuses it: facts may not be lost."""
+        refusal = _refusal(take)
+        while refusal is not None:
+            log.error("commit_failed", error=str(refusal), retry_seconds=COMMIT_RETRY_SECONDS)
+            await asyncio.sleep(COMMIT_RETRY_SECONDS)
+            refusal = _refusal(take)
+
+    async def _asked(self, take: Callable[[], Task]) -> Task:
+        answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+
+        def answered() -> None:
+            if answer.cancelled():
+                return
+            try:
+                answer.set_result(take())
+            except OSError as error:
+                answer.set_exception(NotCommitted(f"nothing was changed, for it could not be written down: {error}"))
+            except OrchestratorError as error:
+                answer.set_exception(error)
+
+        self._inbox.put_nowait(answered)
+        return await answer
+
+    def _begin(self, event: TaskSubmitted) -> Task:
+        task, commands = machine.begin(self._pipeline_of(event.task), event)
+        self._store.commit(None, task, event)
+        self._dispatch(task, event, commands)
+        return task
+
+    def _hear(self, task_id: str, event: Event) -> None:
+        if task_id in self.tasks:
+            self._decide(self.tasks[task_id], event)
+
+    def _decide(self, before: Task, event: Event) -> Task:
+        after, commands = machine.decide(self._pipeline_of(before), before, event)
+        if after is before:
+            return before
+        try:
+            self._store.commit(before, after, event)
+        except OrchestratorError as error:
+            self._lose(before, error)
+            raise
+        if isinstance(event, CheckpointSaved):
+            self._store.save_checkpoint(after, event.number, event.commit)
+        self._dispatch(after, event, commands)
+        return after
+
+    def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
+        self.decisions += 1
+        self.tasks[task.id] = task
+        log.info(
+            "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
+        )
+        for command in commands:
+            self._hands.carry_out(task, command)
+        if task.status.final and task.run is None:
+            self.ended[task.id] = task.status
+            del self.tasks[task.id]
+            self._store.release(task.id)
+        for listener in self._listeners:
+            listener(task, event)
+
+    def _note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
+        task = self.tasks.get(task_id)
+        if task is not None and task.agent.attempt == attempt:
+            self.tasks[task_id] = replace(task, agent=change(task.agent))
+            self._noted.add(task_id)
+
+    def _lose(self, task: Task, error: OrchestratorError) -> None:
+        """Let a task go whose folder is no more: nothing can be decided for it, and nothing of it may run on."""
+        log.error("task_lost", task=task.id, error=str(error))
+        del self.tasks[task.id]
+        self.ended[task.id] = TaskStatus.FAILED
+        self._store.release(task.id)
+        self._hands.abandon(task)
+
+
+def _refusal(take: Callable[[], None]) -> OSError | None:
+    """Why the disk did not take what was to be written. A fact that its task cannot take any more is put on the log."""
+    try:
+        take()
+    except OSError as error:
+        return error
+    except OrchestratorError as error:
+        log.warning("event_refused", error=str(error))
+    return None
