@@ -1,0 +1,689 @@
+"""An agent that follows a script: a real process with real tools in the claude CLI's stream-json, and no model.
+
+    python scripted_agent.py [SCENARIO.json]
+
+Without a scenario it does one small real job, stage by stage, in the worktree it is started in: a function `slugify`
+in the package `textkit`, its test, its paragraph in README.md. It learns what is asked of it from the text of the turn
+alone, as a model would, and its commands run in sessions of their own, as those of the CLI do. It does no work twice:
+killed and resumed in the middle, it looks at what is there and goes on.
+
+Environment: ORCHESTRATOR_SESSION_ID, ORCHESTRATOR_RESUME (0 or 1), ORCHESTRATOR_TASK, ORCHESTRATOR_OUTBOX, and for
+itself ORCHESTRATOR_SCENARIO (a path, or the JSON itself) and ORCHESTRATOR_SCRIPTED_HOME (where sessions are remembered;
+~/.cache/orchestrator-scripted-agent if absent).
+
+A scenario bends turns: {"STAGE": [first turn in this stage, second, …], "*": any turn that has no line of its own}.
+Turns are counted over all attempts of a task. A turn is an object of actions, done in their order, or a list of such
+objects; null leaves a turn as it is. The stage's own work is done where "work" stands, else after the last action.
+
+    work, no_work           true            the stage's own work here; none of it at all
+    plant_bug               true            the work is done with a mistake, and untested
+    say                     text            the agent says it
+    think_ms                number          it thinks for that long
+    run                     command         sh -c in a session of its own; the turn waits for its end
+    tick                    {file, seconds} a command that adds a line to the file every 100 ms
+    grandchild              command         the same, but detached: it outlives its tool and its turn
+    write                   {file, text}    writes a file; $VARIABLES in its name are replaced
+    commit                  subject         commits everything
+    wait_for                path            waits until the file is there
+    ignore_term             true            SIGTERM has no effect from now on
+    garbage                 bytes           prints lines that are no JSON
+    huge_line               bytes           says something in one line of that length
+    error                   {text, status, api_error}   the turn ends with a failed call to the model
+    limit                   {resets_at or resets_in, window}   the turn ends at a usage limit
+    no_result               true            the turn ends without a result
+    hang_after_result       true            after this turn it does nothing any more, whatever is sent
+    silent                  true            the same at once, before a word is said
+    die_mid_line            true            half a line, then SIGKILL
+    exit                    code            it is gone
+"""
+
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+from uuid import uuid4
+
+Json = dict[str, object]
+
+MODEL: Final = "scripted"
+COST_OF_A_CALL: Final = 0.0007
+EXIT_CODES: Final = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 0}
+
+
+class Interrupted(Exception):
+    """The host asked for an end of this turn."""
+
+
+class Ended(Exception):
+    """The turn has had its last word already."""
+
+
+class ScenarioError(Exception):
+    """The scenario asks for what the agent does not know."""
+
+
+class Host:
+    """Whoever is at the other end of stdin and stdout; heard at once, also while a tool runs."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.turns: deque[Json] = deque()
+        self.closed = False
+        self.busy = False
+        self._half = b""
+
+    def send(self, message: Json) -> None:
+        self.write(json.dumps({**message, "session_id": self.session_id, "uuid": str(uuid4())}).encode() + b"\n")
+
+    def write(self, line: bytes) -> None:
+        while line:
+            line = line[os.write(1, line) :]
+
+    def listen(self, *, until: int | None = None, seconds: float | None = None) -> bool:
+        """Wait for news, at most so many seconds; whether the descriptor `until` is ready."""
+        stdin = [] if self.closed else [0]
+        ready, _, _ = select.select([*stdin, *([] if until is None else [until])], [], [], seconds)
+        if 0 in ready:
+            self._read()
+        return until in ready
+
+    def sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.listen(seconds=left)
+
+    def _read(self) -> None:
+        chunk = os.read(0, 65536)
+        self.closed = not chunk
+        *lines, self._half = (self._half + chunk).split(b"\n")
+        messages = [json.loads(line) for line in lines if line]
+        self.turns.extend(message for message in messages if message["type"] == "user")
+        requests = [message for message in messages if message["type"] == "control_request"]
+        for request in requests:
+            queued = {"still_queued": [turn.get("uuid") for turn in self.turns]}
+            answer = {"subtype": "success", "request_id": request["request_id"], "response": queued}
+            self.send({"type": "control_response", "response": answer})
+        if self.busy and any(request["request"]["subtype"] == "interrupt" for request in requests):
+            raise Interrupted
+
+
+class Session:
+    """What outlives the process: which turns were taken, how often a stage had one, how often the model was called."""
+
+    def __init__(self, home: Path, session_id: str, task: str) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self._file = home / f"{session_id}.jsonl"
+        self._turns = home / f"{task.replace('/', '_') or session_id}.turns"
+        self.exists = self._file.exists()
+        entries = [json.loads(line) for line in self._file.read_text().splitlines()] if self.exists else []
+        self.taken = {entry["uuid"] for entry in entries} - {None}
+        self.calls = max((entry["calls"] for entry in entries), default=0)
+
+    def take(self, uuid: object, stage: str) -> int:
+        """Remember the turn; how many turns the task had in this stage before."""
+        self._append(self._file, json.dumps({"uuid": uuid, "calls": self.calls}))
+        self.taken.add(uuid)
+        before = self._turns.read_text().splitlines().count(stage) if self._turns.exists() else 0
+        self._append(self._turns, stage)
+        return before
+
+    def save_totals(self) -> None:
+        self._append(self._file, json.dumps({"uuid": None, "calls": self.calls}))
+
+    def _append(self, file: Path, line: str) -> None:
+        with file.open("a") as stream:
+            stream.write(line + "\n")
+
+
+class Turn:
+    """What a turn's text says, read as a model would read it."""
+
+    def __init__(self, text: str) -> None:
+        def said(pattern: str) -> str:
+            found = re.search(f"^{pattern}", text, re.MULTILINE)
+            return found.group(1) if found else ""
+
+        self.stage, self.ticket, self.title = said(r"# (\w+) of"), said(r"# \w+ of ([^:]+)"), said(r"# [^:]+: (.+)")
+        self.repair = said("mode: (.+)") == "bugfix"
+        self.resumed = said("(why: You were interrupted)") != ""
+        self.missing = text.partition("Still missing")[2]
+        self.folder = Path(said(r"workspace_dir: (.+) \(read only"))
+        self.outbox = Path(said("outbox: (.+)") or os.environ.get("ORCHESTRATOR_OUTBOX", "."))
+        self.step = said(rf"\[.\] {said(r'Do step ([0-9]+)')}\. (.+)").lower()
+        self.subject = said("Do step .* with the subject\n(.+)")
+        self.log = said("- .*; output: (.+)")
+
+
+class Agent:
+    """One process: takes turns, plays what the scenario says of them, and does the work."""
+
+    def __init__(self, host: Host, session: Session, scenario: "Scenario") -> None:
+        self.host = host
+        self._session = session
+        self._scenario = scenario
+        self._turn = Turn("")
+        self._calls_before = 0
+        self._works = True
+        self._hangs = False
+        self.failed = False
+        self.careless = False
+
+    def live(self) -> int:
+        """Take turns until the host has no more; the exit code."""
+        while True:
+            while not self.host.turns and not self.host.closed:
+                self.host.listen()
+            if not self.host.turns:
+                return int(self.failed)
+            self._take(self.host.turns.popleft())
+
+    def _take(self, message: Json) -> None:
+        if message.get("uuid") in self._session.taken:
+            return
+        self._turn = Turn(text_of(message))
+        past = self._session.take(message.get("uuid"), self._turn.stage)
+        actions = self._scenario.actions(self._turn.stage, past)
+        self._calls_before, self._works, self.careless = self._session.calls, True, False
+        if "silent" in (name for name, _ in actions):
+            hang()
+        self._state("running")
+        self.host.send({
+            "type": "system", "subtype": "init", "cwd": str(Path.cwd()), "model": MODEL, "claude_code_version": MODEL,
+            "tools": ["Bash", "Write"], "permissionMode": "dontAsk", "apiKeySource": "none",
+        })  # fmt: skip
+        try:
+            self.host.busy = True
+            self._play(actions)
+        except Interrupted:
+            self.host.send({"type": "user", "message": content("[Request interrupted by user]")})
+            self.result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", errors=[])
+        except Ended:
+            pass
+        finally:
+            self.host.busy = False
+        self._state("idle")
+        if self._hangs:
+            hang()
+
+    def _play(self, actions: "Actions") -> None:
+        for name, given in actions:
+            ACTIONS[name][1](self, given)
+        if self._works:
+            self.work()
+        self.result(subtype="success", result="Done.", terminal_reason="completed", stop_reason="end_turn")
+
+    def work(self) -> None:
+        """The stage's own work, once in a turn."""
+        self._works = False
+        if self._turn.resumed:
+            self.bash(f"git status --short && git log --oneline -3 && ls {shlex.quote(str(self._turn.outbox))}")
+        WORK.get(self._turn.stage, _anything)(self, self._turn)
+
+    def rest(self) -> None:
+        """Do no work in this turn."""
+        self._works = False
+
+    def hang_afterwards(self) -> None:
+        """Finish this turn and then do nothing any more."""
+        self._hangs = True
+
+    def say(self, text: str) -> None:
+        """A message of the model."""
+        self._message(content(text))
+
+    def bash(self, command: str) -> str:
+        """Run a command as the CLI's Bash tool does, apart from our process group; what it printed."""
+        tool = self._call("Bash", {"command": command})
+        output = os.memfd_create("output")
+        process = subprocess.Popen(
+            ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+        ended = os.pidfd_open(process.pid)
+        try:
+            while not self.host.listen(until=ended):
+                pass
+        except (Interrupted, SystemExit):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self._returned(tool, "Exit code 137", failed=True)
+            raise
+        finally:
+            os.close(ended)
+        code = process.wait()
+        text = os.pread(output, 30_000, 0).decode(errors="replace").rstrip()
+        os.close(output)
+        self._returned(tool, text if code == 0 else f"Exit code {code}\n{text}", failed=code != 0)
+        return text
+
+    def write(self, file: Path, text: str) -> None:
+        """Write a file as the CLI's Write tool does."""
+        tool = self._call("Write", {"file_path": str(file), "content": text})
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self._returned(tool, f"File written: {file}")
+
+    def result(self, **changes: object) -> None:
+        """The last word of a turn."""
+        self.failed = changes.get("is_error") is True
+        calls = self._session.calls
+        usage = {"inputTokens": 100 * calls, "outputTokens": 50 * calls, "costUSD": COST_OF_A_CALL * calls}
+        self._session.save_totals()
+        self.host.send({
+            "type": "result", "is_error": False, "api_error_status": None, "stop_reason": None,
+            "num_turns": calls - self._calls_before, "total_cost_usd": round(COST_OF_A_CALL * calls, 6),
+            "modelUsage": {MODEL: usage}, "permission_denials": [], **changes,
+        })  # fmt: skip
+
+    def fail(self, text: str, **changes: object) -> NoReturn:
+        """End the turn as the CLI does when a call to the model fails."""
+        message = {**content(text), "model": "<synthetic>"}
+        self._message(message, is_api_error_message=True, error=changes.pop("error", "unknown"))
+        self.result(subtype="success", is_error=True, terminal_reason="api_error", result=text, **changes)
+        raise Ended
+
+    def _state(self, state: str) -> None:
+        self.host.send({"type": "system", "subtype": "session_state_changed", "state": state})
+
+    def _call(self, name: str, given: Json) -> str:
+        tool = f"toolu_{uuid4().hex[:24]}"
+        self._message(
+            {"role": "assistant", "content": [{"type": "tool_use", "id": tool, "name": name, "input": given}]}
+        )
+        return tool
+
+    def _returned(self, tool: str, text: str, *, failed: bool = False) -> None:
+        block = {"type": "tool_result", "tool_use_id": tool, "content": text, "is_error": failed}
+        self.host.send({"type": "user", "message": {"role": "user", "content": [block]}, "timestamp": now()})
+
+    def _message(self, message: Json, **changes: object) -> None:
+        said = {"model": MODEL, "stop_reason": None, **message, "role": "assistant"}
+        self._session.calls += said["model"] == MODEL
+        self.host.send(
+            {"type": "assistant", "message": said, "parent_tool_use_id": None, "timestamp": now(), **changes}
+        )
+
+
+class Scenario:
+    """What happens in which turn, checked before the first one."""
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        self._other = _actions(given.get("*"))
+        self._turns = {
+            stage: [None if turn is None else _actions(turn) for turn in turns]
+            for stage, turns in given.items()
+            if isinstance(turns, list) and stage != "*"
+        }
+        if lost := set(given) - set(self._turns) - {"*"}:
+            raise ScenarioError(f"a stage has a list of turns: {', '.join(sorted(lost))}")
+
+    def actions(self, stage: str, past: int) -> "Actions":
+        """What to do in a turn of this stage, when so many came before it."""
+        turns = self._turns.get(stage, [])
+        if past < len(turns):
+            return turns[past] or []
+        return self._other
+
+
+Actions = list[tuple[str, object]]
+
+
+def _actions(turn: object) -> Actions:
+    objects = turn if isinstance(turn, list) else [turn]
+    actions = [action for one in objects if isinstance(one, dict) for action in one.items()]
+    for name, given in actions:
+        if name not in ACTIONS:
+            raise ScenarioError(f"no such action: {name}; there are {', '.join(ACTIONS)}")
+        if not isinstance(given, ACTIONS[name][0]):
+            raise ScenarioError(f"{name} cannot take {given!r}")
+    return actions
+
+
+def _tick(agent: Agent, given: Json) -> None:
+    file, count = shlex.quote(str(given["file"])), round(10 * number(given["seconds"]))
+    agent.bash(f"i=0; while [ $i -lt {count} ]; do i=$((i+1)); echo $i >> {file}; sleep 0.1; done")
+
+
+def _grandchild(agent: Agent, command: str) -> None:
+    agent.bash(f"setsid sh -c {shlex.quote(command)} </dev/null >/dev/null 2>&1 &")
+
+
+def _write(agent: Agent, given: Json) -> None:
+    agent.write(Path(os.path.expandvars(str(given["file"]))), str(given["text"]))
+
+
+def _commit(agent: Agent, subject: str) -> None:
+    agent.bash(f"git add -A && git commit -q --allow-empty -m {shlex.quote(subject)}")
+
+
+def _wait_for(agent: Agent, path: str) -> None:
+    while not Path(os.path.expandvars(path)).exists():
+        agent.host.sleep(0.02)
+
+
+def _ignore_term(agent: Agent, given: object) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: None)
+
+
+def _garbage(agent: Agent, count: int) -> None:
+    agent.host.write((b"\xff[not json]\n" * (count // 12 + 1))[: count - 1] + b"\n")
+
+
+def _huge_line(agent: Agent, count: int) -> None:
+    agent.say("x" * count)
+
+
+def _error(agent: Agent, given: Json) -> NoReturn:
+    status = given.get("status")
+    agent.fail(str(given.get("text", "API Error")), api_error_status=status, api_error=given.get("api_error"))
+
+
+def _limit(agent: Agent, given: Json) -> NoReturn:
+    resets = round(
+        number(given["resets_at"]) if "resets_at" in given else time.time() + number(given["resets_in"]) + 0.5
+    )
+    window = str(given.get("window", "five_hour"))
+    info = {"status": "rejected", "resetsAt": resets, "rateLimitType": window, "isUsingOverage": False}
+    agent.host.send({"type": "rate_limit_event", "rate_limit_info": info})
+    name = {"five_hour": "5-hour", "seven_day": "weekly"}.get(window, window)
+    clock = time.strftime("%-I:%M%p", time.gmtime(resets)).lower()
+    agent.fail(
+        f"You've hit your {name} limit \N{MIDDLE DOT} resets {clock} (UTC)",
+        error="rate_limit", api_error_status=429, api_error="usage_limit_reached",
+    )  # fmt: skip
+
+
+def _no_result(agent: Agent, given: object) -> NoReturn:
+    raise Ended
+
+
+def _die_mid_line(agent: Agent, given: object) -> None:
+    agent.host.write(b'{"type": "assistant", "message": {"role": "assis')
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _exit(agent: Agent, code: int) -> NoReturn:
+    sys.exit(code)
+
+
+def _plant_bug(agent: Agent, given: object) -> None:
+    agent.careless = True
+
+
+ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], object]]]] = {
+    "work": (bool, lambda agent, _: agent.work()),
+    "no_work": (bool, lambda agent, _: agent.rest()),
+    "plant_bug": (bool, _plant_bug),
+    "say": (str, lambda agent, text: agent.say(text)),
+    "think_ms": ((int, float), lambda agent, wait: agent.host.sleep(wait / 1000)),
+    "run": (str, lambda agent, command: agent.bash(command)),
+    "tick": (dict, _tick),
+    "grandchild": (str, _grandchild),
+    "write": (dict, _write),
+    "commit": (str, _commit),
+    "wait_for": (str, _wait_for),
+    "ignore_term": (bool, _ignore_term),
+    "garbage": (int, _garbage),
+    "huge_line": (int, _huge_line),
+    "error": (dict, _error),
+    "limit": (dict, _limit),
+    "no_result": (bool, _no_result),
+    "hang_after_result": (bool, lambda agent, _: agent.hang_afterwards()),
+    "silent": (bool, lambda *_: hang()),
+    "die_mid_line": (bool, _die_mid_line),
+    "exit": (int, _exit),
+}
+
+
+SLUGIFY = '''
+
+def slugify(text: str) -> str:
+    """The text as a part of a web address: its words in small letters, joined by single hyphens."""
+    words = "".join(letter if letter.isalnum() else " " for letter in text.lower())
+    return "-".join(words.split())
+'''
+CARELESS = '''
+
+def slugify(text: str) -> str:
+    """The text as a part of a web address: its words in small letters, joined by single hyphens."""
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
+'''
+TEST = """import unittest
+
+from textkit import slugify
+
+
+class SlugifyTest(unittest.TestCase):
+    def test_words_are_joined_by_single_hyphens(self) -> None:
+        self.assertEqual(slugify("Hello,  World!"), "hello-world")
+
+    def test_nothing_is_left_of_punctuation_alone(self) -> None:
+        self.assertEqual(slugify("?!"), "")
+"""
+EDGES = """
+    def test_no_hyphen_stands_at_an_edge(self) -> None:
+        self.assertEqual(slugify(" - Edges - "), "edges")
+"""
+README = """
+## slugify
+
+`textkit.slugify("Hello,  World!")` gives `"hello-world"`, fit for a web address.
+"""
+MODULE, TESTS = Path("textkit/__init__.py"), Path("tests/test_slugify.py")
+
+ANALYSIS = """# Analysis of {ticket}
+
+## Ticket
+{title}
+
+## Domain & Complexity
+Text processing, low: one pure function beside those that textkit has.
+
+## Related Code
+| File | Symbol | Score | Recent activity |
+|---|---|---|---|
+| textkit/__init__.py | module | 1.0 | see git log |
+
+```
+{found}
+```
+
+## Structural Context
+textkit is one module of plain functions; its tests lie in tests/ and run with unittest.
+
+## Impact Analysis
+{impact}
+
+## Risk Assessment
+Low. Text without a letter must give an empty slug, and no hyphen may stand at an edge.
+
+## Open Questions
+None. Assumed: letters of every alphabet stay as they are.
+
+Retrieval backend: git grep, confidence high.
+"""
+STEP = """## Step {number}: {text}
+- Target files: {file}
+- Target symbols: {symbol}
+- Rationale: {why}
+- Dependencies: {needs}
+- Verification: {check}
+
+"""
+RUN_TESTS = "python -m unittest tests.test_slugify"
+FIRST_STEPS = [
+    ("Implement slugify in textkit", MODULE, "slugify", "The ticket asks for it.", "none", "It can be imported."),
+    ("Test slugify with spaces and punctuation", TESTS, "SlugifyTest", "Its edges go wrong.", "Step 1", RUN_TESTS),
+    ("Document slugify in README.md", "README.md", "none", "People look there first.", "Step 1", "Read it."),
+]
+FIX_STEPS = [
+    ("Repair how slugify joins words", MODULE, "slugify", "Hyphens doubled up.", "none", RUN_TESTS),
+    ("Test slugify with hyphens at its edges", TESTS, "SlugifyTest", "It must not return.", "Step 1", RUN_TESTS),
+]
+
+
+def _analysis(agent: Agent, turn: Turn) -> None:
+    files = agent.bash("git ls-files | head -20").splitlines()
+    found = agent.bash("git log --oneline -5 && git grep -n 'def ' -- '*.py' | head -20")
+    impact = "slugify gives hyphens that it should not." if turn.repair else "Nothing calls slugify yet."
+    analysis = ANALYSIS.format(ticket=turn.ticket, title=turn.title, found=found, impact=impact)
+    related = {"pack": files, "impacts": [{"symbol": "textkit.slugify", "impact_analysis": impact}]}
+    agent.write(turn.outbox / "analysis.md", analysis)
+    agent.write(turn.outbox / "related-code.json", json.dumps(related, indent=2) + "\n")
+
+
+def _planning(agent: Agent, turn: Turn) -> None:
+    names = ("text", "file", "symbol", "why", "needs", "check")
+    chosen = FIX_STEPS if turn.repair else FIRST_STEPS
+    steps = "".join(STEP.format(number=n, **dict(zip(names, step, strict=True))) for n, step in enumerate(chosen, 1))
+    ending = f"## Verification Plan\n{RUN_TESTS}\n\n## Risks\nNone beyond the analysis.\n"
+    agent.write(turn.outbox / "plan.md", f"# Plan for {turn.ticket}\n\n{steps}{ending}")
+    if turn.repair:
+        name = newest(turn, "plan-fix-{}.md")
+        agent.write(turn.outbox / name, f"# Fix\n\n## Failure\nSee {turn.log or 'the failure log'}.\n\n{steps}{ending}")
+
+
+def _design(agent: Agent, turn: Turn) -> None:
+    current = agent.bash(f"head -30 {MODULE}")
+    agent.write(turn.outbox / newest(turn, "design-v{}.md"), f"""# Design for {turn.ticket}
+
+## Step 1
+Current code:
+
+```python
+{current}
+```
+
+Change: slugify makes a space of all that is no letter or digit and joins what stands between by hyphens.
+
+- Public interface: one more function
+- Error paths: none
+- Concurrency: none
+- New shared resources: none
+- Callers: none
+
+Tests: those there are must still pass; new ones in {TESTS}.
+""")  # fmt: skip
+
+
+def _step(agent: Agent, turn: Turn) -> None:
+    if "readme" in turn.step:
+        _extend(agent, Path("README.md"), "## slugify", README)
+    elif "test" in turn.step:
+        wanted = TEST + EDGES * turn.repair
+        if not TESTS.exists() or wanted not in TESTS.read_text():
+            agent.write(TESTS, wanted)
+        if not agent.careless:
+            agent.bash(f"{shlex.quote(sys.executable)} -B -m unittest tests.test_slugify")
+    elif MODULE.exists() and CARELESS in MODULE.read_text() and not agent.careless:
+        agent.write(MODULE, MODULE.read_text().replace(CARELESS, SLUGIFY))
+    elif "slugify" in turn.step:
+        _extend(agent, MODULE, "def slugify", CARELESS if agent.careless else SLUGIFY)
+    done = agent.bash("git log -1 --format=%s") == turn.subject and "no new commit" not in turn.missing
+    if not done or agent.bash("git status --porcelain"):
+        _commit(agent, turn.subject or "Work")
+    agent.say("The step is done and all tests pass.")
+
+
+def _extend(agent: Agent, file: Path, sign: str, text: str) -> None:
+    old = file.read_text() if file.exists() else ""
+    if sign not in old:
+        agent.write(file, (old.rstrip("\n") + "\n" + text).lstrip("\n"))
+
+
+def _anything(agent: Agent, turn: Turn) -> None:
+    agent.say(f"I know no work for {turn.stage or 'this'}.")
+
+
+def _evaluation(agent: Agent, turn: Turn) -> None:
+    seen = agent.bash(f"tail -n 40 {shlex.quote(str(turn.folder / turn.log))}") if turn.log else ""
+    complaint = next((line for line in seen.splitlines() if "Error:" in line), "the output does not say why")
+    analysis = {
+        "root_cause_hypothesis": f"slugify makes a hyphen of every sign instead of one between words: {complaint}",
+        "confidence": "high" if "Error:" in seen else "low",
+        "suggested_fix": "Split the text into words first and join those by single hyphens.",
+    }
+    agent.write(turn.outbox / "failure-analysis.json", json.dumps(analysis, indent=2) + "\n")
+
+
+WORK: Final[dict[str, Callable[[Agent, Turn], None]]] = {
+    "ANALYSIS": _analysis,
+    "PLANNING": _planning,
+    "DESIGN": _design,
+    "IMPLEMENTATION": _step,
+    "EVALUATION": _evaluation,
+}
+
+
+def newest(turn: Turn, name: str) -> str:
+    """The name with the next free number; a turn that mends what it left takes that number again."""
+    count = len(list(turn.folder.glob(name.format("*"))))
+    return name.format(max(1, count) if turn.missing else count + 1)
+
+
+def content(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+def text_of(message: Any) -> str:
+    said = message["message"]["content"]
+    return said if isinstance(said, str) else "\n".join(block.get("text", "") for block in said)
+
+
+def number(value: object) -> float:
+    return float(str(value))
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def hang() -> NoReturn:
+    """Do nothing, until a signal ends it."""
+    while True:
+        signal.pause()
+
+
+def scenario_of(arguments: list[str], environment: Mapping[str, str]) -> Scenario:
+    """The scenario named on the command line or in the environment; an empty one if there is none."""
+    given = arguments[0] if arguments else environment.get("ORCHESTRATOR_SCENARIO", "")
+    return Scenario(json.loads(given if given.startswith("{") else Path(given).read_text()) if given else {})
+
+
+def leave(number: int, _: FrameType | None) -> NoReturn:
+    sys.exit(EXIT_CODES[signal.Signals(number)])
+
+
+def main() -> int:
+    for known in EXIT_CODES:
+        signal.signal(known, leave)
+    env = os.environ
+    cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orchestrator-scripted-agent"
+    host = Host(env.get("ORCHESTRATOR_SESSION_ID") or str(uuid4()))
+    home = Path(env.get("ORCHESTRATOR_SCRIPTED_HOME") or cache)
+    session = Session(home, host.session_id, env.get("ORCHESTRATOR_TASK", ""))
+    resume = env.get("ORCHESTRATOR_RESUME") == "1"
+    if session.exists and not resume:
+        sys.stderr.write(f"Error: Session ID {host.session_id} is already in use.\n")
+        return 1
+    if resume and not session.exists:
+        complaint = f"No conversation found with session ID: {host.session_id}"
+        sys.stderr.write(complaint + "\n")
+        host.send({"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": [complaint]})
+        return 1
+    return Agent(host, session, scenario_of(sys.argv[1:], env)).live()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
