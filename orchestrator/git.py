@@ -53,6 +53,8 @@ FIXED: Mapping[str, str] = {
     "commit.gpgSign": "false",
     "log.showSignature": "false",
     "gpg.program": "false",
+    "core.fsync": "committed",  # a commit once reported is still there after the power went
+    "core.fsyncMethod": "batch",
     "gc.auto": "0",
     "maintenance.auto": "false",
     "protocol.version": "2",

@@ -1,0 +1,327 @@
+"""Where a task's work happens, what was done there, and how the finished branch gets home.
+
+Theory of operation. Three kinds of repository, each trusting only the ones above it:
+
+    <user's repository>          read by one fetch when a task starts, given one branch when it is done
+      <data>/repos/<name>-<hash>/      the clone: objects hashed on arrival, refs that only the daemon writes, no agents
+        <data>/worktrees/<task>/           the agent's: a repository of its own on the task's branch
+        <data>/checkouts/<task>/<name>-…/  a check's: the same, detached at exactly the judged commit
+
+A worktree borrows the clone's objects (objects/info/alternates) and shares nothing else with it: not config, hooks,
+refs or index. So an agent can neither plant a program in the daemon's git (git.py) nor move another task's branch, and
+a check that asks git about itself gets the truth. The daemon in turn runs nothing on an agent's repository but the
+server's side of a fetch of HEAD, hashing every object anew, and compares files with an index of its own, in which no
+agent can mark a file as unchanged. The clone borrows nothing from the user's repository, who may prune it at any time;
+it is never pruned itself, so a commit once seen stays.
+
+Refs in the clone: refs/remotes/origin/* and refs/tags/* as in the user's repository; and of each task, under
+refs/orchestrator/<task>/, `base`, `branch/<name>` (the name is reserved as soon as this ref stands), `head` as last
+seen, and its checkpoints `<n>`. `<data>/repos/tasks/<task>` is a link to the clone that the task lives in.
+
+All of it may be asked for twice: the effect is looked for first, and what is built in several steps is built aside and
+renamed into place.
+"""
+
+import os
+import re
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.git import Git, GitError, shown
+from orchestrator.repository import open_repository
+
+MAX_DIRTY_NAMES = 50
+MAX_COMMITS = 200
+MAX_CHECKPOINT_FILE = 64 * 1024 * 1024
+_PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
+
+
+class DeliveryError(OrchestratorError):
+    """The finished branch cannot be brought to the user's repository; the message says how to mend that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A task's worktree, ready for an agent; `branch` is the name that was free."""
+
+    worktree: Path
+    branch: str
+    base_commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit as shown to people."""
+
+    sha: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStat:
+    """The size of a change; binary files count no lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What git says of a worktree: `branch` is None on a detached HEAD, `dirty` names at most 50 files that differ from
+    HEAD (ignored ones do not count), `commits` are the newest 200 that `since` does not have, newest first.
+    """
+
+    head: str
+    branch: str | None
+    dirty: tuple[str, ...]
+    commits: tuple[Commit, ...]
+    changed: DiffStat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """The branch as it stands in the user's repository; `already` if it stood there before."""
+
+    branch: str
+    commit: str
+    already: bool
+
+
+class Workspace:
+    """The repositories of all tasks below one data folder; every method blocks, and may be called again."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data = data_dir.absolute()
+        self._preparing = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+
+    def worktree(self, task_id: str) -> Path:
+        """Where the task's worktree is, or would be."""
+        return self._data / "worktrees" / _plain(task_id)
+
+    def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> Prepared:
+        """A worktree of the task on a new branch from `base_commit`, or as it was left.
+
+        A `branch` that the user's repository or another task has gets the suffix `-<at>`, then -2, -3 … (sources.md
+        §1.8). A lost worktree is made anew from the last commit seen there. Raises RepositoryError, WorkspaceError and
+        GitError.
+        """
+        worktree = self.worktree(task_id)
+        with self._preparing:
+            clone = self._clone_with(base_commit, task_id, repo)
+            name = clone.reserved(task_id)
+            if name is None:
+                user, _ = open_repository(repo)
+                name = clone.reserve(task_id, base_commit, branch_names(branch, at), user)
+            if not worktree.exists():
+                begin = clone.ref(f"refs/orchestrator/{task_id}/head") or base_commit
+                _build(worktree, lambda folder: clone.lend(folder, begin, name, identity(repo)))
+        return Prepared(worktree=worktree, branch=name, base_commit=base_commit)
+
+    def facts(self, task_id: str, base_commit: str, since: str) -> Facts:
+        """What stands in the task's worktree now; commits count from `since`, changes from `base_commit`.
+
+        Raises WorkspaceError where the worktree or its repository is gone or broken.
+        """
+        clone = self._clone(task_id)
+        with self._looking_at(task_id):
+            head, branch = clone.take_in(self.worktree(task_id), task_id)
+            dirty = self._uncommitted(task_id, clone, head)
+        log = clone.git.run("log", "-z", f"--max-count={MAX_COMMITS}", "--format=%H %s", f"{since}..{head}", "--")
+        return Facts(
+            head=head,
+            branch=branch,
+            dirty=tuple(shown(name) for name in dirty[:MAX_DIRTY_NAMES]),
+            commits=tuple(Commit(sha=row.split(" ")[0], subject=shown(row.partition(" ")[2])) for row in _items(log)),
+            changed=self.diff_stat(task_id, base_commit, head),
+        )
+
+    def diff_stat(self, task_id: str, base_commit: str, commit: str) -> DiffStat:
+        """How much changed between two commits."""
+        flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+        listed = self._clone(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
+        rows = [row.split("\t", 2) for row in _items(listed)]
+        added, removed = (sum(int(row[column]) for row in rows if row[column] != "-") for column in (0, 1))
+        return DiffStat(files=len(rows), added=added, removed=removed)
+
+    def checkout(self, task_id: str, commit: str, name: str) -> Path:
+        """A folder with the files of exactly this commit and nothing else but a `.git` of its own.
+
+        Asked again by the same name it is the same folder, as the check that runs in it left it; `discard` removes it.
+        """
+        clone = self._clone(task_id)
+        if not clone.has(commit):
+            raise WorkspaceError(f"{shown(commit)} is no commit that was seen in the worktree of {task_id}")
+        folder = self._data / "checkouts" / _plain(task_id) / f"{_plain(name)}-{commit[:12]}"
+        with self._looking_at(task_id):
+            if not folder.exists():
+                _build(folder, lambda new: clone.lend(new, commit))
+        return folder
+
+    def discard(self, checkout: Path) -> None:
+        """Remove a checkout; one that is gone already is fine."""
+        if checkout.parent.parent != self._data / "checkouts":
+            raise WorkspaceError(f"{shown(str(checkout))} is no checkout of this daemon and was not removed")
+        _plain(checkout.name)
+        _erase(checkout)
+
+    def checkpoint(self, task_id: str, n: int, message: str) -> str | None:
+        """A commit of everything uncommitted (untracked files too, ignored ones not) as refs/orchestrator/<task>/<n>.
+
+        HEAD, index and files stay as they are. None if there is nothing uncommitted. Files above 64 MiB, special files
+        and repositories inside the worktree are left out.
+        """
+        clone, ref = self._clone(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
+        taken = clone.ref(ref)
+        if taken is not None:
+            return taken
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            tree = self._tree_of_files(task_id, clone, head)
+        if tree == clone.ref(f"{head}^{{tree}}"):
+            return None
+        commit = clone.git.run("commit-tree", tree, "-p", head, stdin=message.encode()).strip()
+        clone.git.run("update-ref", ref, commit)
+        return commit
+
+    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivered:
+        """Bring `commit` to the user's repository as the new branch `branch`; nothing else there is touched.
+
+        Raises DeliveryError if the branch is there at another commit, and RepositoryError.
+        """
+        clone = self._clone(task_id)
+        user, _ = open_repository(repo)
+        ref = f"refs/heads/{branch}"
+        there = user.ask("rev-parse", "--verify", "--quiet", ref)
+        if there not in {None, commit}:
+            raise DeliveryError(
+                f"{shown(str(repo))} has a branch {branch} already, at {there}; rename it there"
+                f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
+            )
+        if there is None:
+            try:
+                user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
+                user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, "0" * len(commit))
+            except GitError as error:
+                raise DeliveryError(
+                    f"branch {branch} could not be made in {shown(str(repo))}: {error}; mend that and retry: the work"
+                    f" itself is safe at {commit} in {shown(str(clone.folder))}"
+                ) from error
+        return Delivered(branch=branch, commit=commit, already=there is not None)
+
+    def remove(self, task_id: str) -> None:
+        """Remove the task's worktree and checkouts; its commits stay in the clone."""
+        with self._looking_at(task_id):
+            self._index(task_id).unlink(missing_ok=True)
+            _erase(self._data / "checkouts" / _plain(task_id))
+            _erase(self.worktree(task_id))
+
+    def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
+        """The task's clone with the commit to begin from, fetched from the user's repository where it is missing."""
+        link = self._link(task_id)
+        if link.is_symlink() and self._clone(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
+            return self._clone(task_id)
+        user, _ = open_repository(repo)
+        clone = Clone(self._data / "repos" / clone_folder_name(user.folder.resolve()))
+        clone.init(user)
+        clone.fetch_all(user.folder, task_id, base_commit)
+        link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        link.unlink(missing_ok=True)
+        link.symlink_to(clone.folder)
+        return clone
+
+    def _clone(self, task_id: str) -> Clone:
+        link = self._link(task_id)
+        if not link.is_symlink():
+            raise WorkspaceError(f"{task_id} has no workspace yet")
+        return Clone(link.readlink())
+
+    def _link(self, task_id: str) -> Path:
+        return self._data / "repos/tasks" / _plain(task_id)
+
+    def _index(self, task_id: str) -> Path:
+        return self._data / "repos/indexes" / _plain(task_id)
+
+    def _looking_at(self, task_id: str) -> threading.Lock:
+        """Held by whoever uses the daemon's index of a worktree, or builds or removes one of its folders."""
+        return self._locks.setdefault(task_id, threading.Lock())
+
+    def _uncommitted(self, task_id: str, clone: Clone, head: str) -> list[str]:
+        """Names of the files that differ from `head`, by an index of the daemon's own that is kept for speed."""
+        index = self._index(task_id)
+        index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        index.with_name(index.name + ".lock").unlink(missing_ok=True)  # left behind when the power went
+        git = Git.own(clone.folder, work_tree=self.worktree(task_id), index=index)
+        git.run("read-tree", "--reset", head)
+        git.ask("update-index", "-q", "--refresh")
+        kinds = ("--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
+        return _items(git.run("ls-files", "-z", *kinds))
+
+    def _tree_of_files(self, task_id: str, clone: Clone, head: str) -> str:
+        """A tree of `head` with all that is uncommitted put in."""
+        worktree, index = self.worktree(task_id), self._index(task_id)
+        names = [name for name in self._uncommitted(task_id, clone, head) if _can_be_kept(worktree / name)]
+        aside = index.with_name(index.name + ".checkpoint")
+        shutil.copyfile(index, aside)
+        git = Git.own(clone.folder, work_tree=worktree, index=aside)
+        listed = os.fsencode("".join(f"{name}\0" for name in names))
+        git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
+        return git.run("write-tree").strip()
+
+
+def _plain(name: str) -> str:
+    """The name itself, if it is safe as a part of a path and of a ref."""
+    if not _PLAIN_NAME.match(name) or name.endswith(".lock"):
+        raise WorkspaceError(f"{shown(name)!r} cannot name a folder; letters, digits, dots, dashes, underscores may")
+    return name
+
+
+def _items(listed: str) -> list[str]:
+    return [item for item in listed.split("\0") if item]
+
+
+def _can_be_kept(path: Path) -> bool:
+    """Whether a checkpoint takes this file in; one that is gone counts, as a deletion."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size <= MAX_CHECKPOINT_FILE
+    return stat.S_ISLNK(found.st_mode)
+
+
+def _build(place: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new folder aside, then put it in place whole."""
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = place.with_name(f".{place.name}.new")
+    _erase(aside)
+    aside.mkdir(mode=0o700)
+    fill(aside)
+    aside.rename(place)
+
+
+def _erase(folder: Path) -> None:
+    """Remove a folder, also one with read-only folders in it; what is half removed has another name."""
+    gone = folder.with_name(f".{folder.name}.gone")
+    for doomed in (gone, folder):
+        if doomed.is_symlink():
+            doomed.unlink()
+        elif doomed.exists():
+            doomed.rename(gone)
+            _unlock(gone)
+            shutil.rmtree(gone)
+
+
+def _unlock(folder: Path) -> None:
+    folder.chmod(0o700)
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _unlock(entry)
