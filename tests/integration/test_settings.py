@@ -1,0 +1,167 @@
+"""Settings, from real files and a real environment."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from orchestrator.settings import Settings, SettingsError, load_settings
+
+DEFAULTS = Path("config/orchestrator.toml")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of our own, in which nothing is set."""
+    for name in os.environ:
+        if name.startswith("ORCHESTRATOR_") or name in {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "XDG_STATE_HOME"}:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/orchestrator").mkdir(parents=True)
+    return tmp_path
+
+
+def keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
+    """Every key of the settings, dotted."""
+    found: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= keys(field.annotation, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = field
+    return found
+
+
+def flat(table: Mapping[str, object], known: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in table.items():
+        if isinstance(value, dict) and prefix + name not in known:
+            found |= flat(value, known, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def problems_of(path: Path) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_default_file_documents_every_key_and_no_other() -> None:
+    text = re.sub(r"(?m)^# (\w+ = )", r"\1", DEFAULTS.read_text(encoding="utf-8"))
+    known = keys(Settings)
+    assert list(flat(tomllib.loads(text), known)) == list(known)
+    for line in text.splitlines():
+        if re.match(r"(max|checkpoint|turn|orphan|free|\w+ = (?!\"~))", line):
+            assert "#" in line, f"say what it is for: {line}"
+
+
+def test_the_default_file_says_what_holds_without_it() -> None:
+    assert load_settings(DEFAULTS) == load_settings()
+
+
+def test_later_layers_win_key_by_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = home / "config/orchestrator/orchestrator.toml"
+    user.write_text("max_agents = 2\nturn_timeout = 20\n[graces]\neof = 2\nterm = 2\nkill = 2\ninterrupt = 2\n")
+    given = home / "given.toml"
+    given.write_text("turn_timeout = 30\n[graces]\nterm = 3\nkill = 3\ninterrupt = 3\n")
+    monkeypatch.setenv("ORCHESTRATOR_GRACES__KILL", "4")
+    monkeypatch.setenv("ORCHESTRATOR_GRACES__INTERRUPT", "4")
+    settings = load_settings(given, {"graces": {"interrupt": 5}})
+    assert (settings.max_agents, settings.turn_timeout) == (2, 30)
+    assert settings.graces.model_dump() == {"eof": 2, "term": 3, "kill": 4, "interrupt": 5}
+
+
+def test_data_and_socket_lie_where_systemd_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", f"{home}/lib:{home}/other")
+    monkeypatch.setenv("RUNTIME_DIRECTORY", f"{home}/run")
+    settings = load_settings()
+    assert (settings.data_dir, settings.socket) == (home / "lib", home / "run/orchestrator.sock")
+
+
+def test_without_systemd_they_lie_in_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().data_dir == home / ".local/state/orchestrator"
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    settings = load_settings()
+    assert settings.data_dir == home / "state/orchestrator"
+    assert settings.socket == home / "state/orchestrator/orchestrator.sock"
+
+
+def test_a_given_data_dir_takes_the_socket_along(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_DATA_DIR", "~/data")
+    assert load_settings().socket == home / "data/orchestrator.sock"
+
+
+def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().log.format == "console"
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1234")
+    assert load_settings().log.format == "json"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nmax_agent = 2", ":2: unknown key 'max_agent'; did you mean 'max_agents'?"),
+        ("[graces]\n\ntrem = 2", ":3: unknown key 'graces.trem'; did you mean 'term'?"),
+        ("[grace]", ":1: unknown key 'grace'; did you mean 'graces'?"),
+        ("turn_timeout = 0", ":1: turn_timeout: input should be greater than 0"),
+        ("turn_timeout = inf", ":1: turn_timeout: input should be a finite number"),
+        ("max_agents = 0", ":1: max_agents: input should be greater than or equal to 1"),
+        ('free_space_floor = "much"', ":1: free_space_floor: could not parse value and unit"),
+        ('[agent]\ndriver = "codex"', ":2: agent.driver: input should be 'claude' or 'command'"),
+        ('[agent]\ndriver = "command"', ':1: agent: value error, driver = "command" needs command'),
+        ("[agent]\ncommand = [\n  'a',\n  3]", ":4: agent.command.1: input should be a valid string"),
+        ('[agent]\nsetting_sources = "usr"', ":2: agent.setting_sources: string should match"),
+        ("max_agents = \n", ":1: this is not TOML"),
+        ("a = 1\0", ":1: this is binary, not text"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_line(home: Path, text: str, message: str) -> None:
+    file = home / "given.toml"
+    file.write_text(text)
+    found = problems_of(file)
+    assert any(problem.startswith(f"{file}{message}") for problem in found), found
+
+
+def test_a_file_that_was_asked_for_must_be_there(home: Path) -> None:
+    assert problems_of(home / "none.toml") == [f"{home}/none.toml: cannot be read: No such file or directory"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "ORCHESTRATOR_MAX_AGENT",
+            "2",
+            "environment: ORCHESTRATOR_MAX_AGENT is no setting; did you mean 'max_agents'?",
+        ),
+        ("ORCHESTRATOR_AGENT__MODLE", "x", "environment: unknown key 'agent.modle'; did you mean 'model'?"),
+        ("ORCHESTRATOR_AGENT__COMMAND", "x", "environment: error parsing value for field"),
+        ("ORCHESTRATOR_MAX_AGENTS", "x", "environment: max_agents: input should be a valid integer"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        load_settings()
+
+
+def test_what_agents_are_told_about_themselves_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_TASK", "T-1")
+    monkeypatch.setenv("ORCHESTRATOR_OUTBOX", "/tmp/out")
+    assert load_settings().max_agents == 1
+
+
+def test_the_users_definitions_are_searched_after_the_bundled_ones(home: Path) -> None:
+    folders = load_settings(options={"folders": {"agents": ["~/mine"]}}).definition_folders()
+    assert folders.roles[0] == Path("agents").absolute()
+    assert folders.roles[-2:] == (home / "config/orchestrator/agents", home / "mine")
+    assert folders.pipelines[0] == Path("config/pipelines").absolute()
