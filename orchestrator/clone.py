@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.git import SERVER, Git, shown
+from orchestrator.core.escape import shown
+from orchestrator.git import SERVER, Git
 
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--upload-pack", SERVER)
 """A fetch from a local folder, refspecs to follow; it moves objects and the named refs and leaves no other trace."""

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.escape import shown
 
 FIXED: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
@@ -169,12 +170,6 @@ class Git:
                 process.communicate()
                 raise GitError(shown("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
         return process.returncode, out, err
-
-
-def shown(text: str, limit: int = 200) -> str:
-    """Foreign text made fit for a message: control characters and broken encodings escaped, cut at `limit`."""
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
 
 
 def _environment(config: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.git import Git, GitError, shown
+from orchestrator.core.escape import shown
+from orchestrator.git import Git, GitError
 
 _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 _WEB_LOGIN = re.compile(r"^(https?://)[^/]*@", re.IGNORECASE)

@@ -33,7 +33,8 @@ from pathlib import Path
 
 from orchestrator.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.git import Git, GitError, shown
+from orchestrator.core.escape import shown
+from orchestrator.git import Git, GitError
 from orchestrator.repository import open_repository
 
 MAX_DIRTY_NAMES = 50
