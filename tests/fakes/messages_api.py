@@ -225,6 +225,7 @@ def scene_of(request: JsonObject) -> Scene:
     for message in map(object_of, list_of(request.get("messages"))):
         if message.get("role") == "assistant":
             step += 1
+        if message.get("role") != "user":
             continue
         blocks = content_blocks(message)
         texts = [text_of(block.get("text"), MUCH) for block in blocks if block.get("type") == "text"]

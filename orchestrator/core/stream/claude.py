@@ -164,7 +164,7 @@ def _tool_denied(message: JsonObject) -> ToolDenied:
     return ToolDenied(
         id=text_of(message.get("tool_use_id")),
         name=text_of(message.get("tool_name")),
-        reason=line_of(message.get("decision_reason")),
+        reason=line_of(message.get("message")),
     )
 
 

@@ -162,9 +162,9 @@ def test_a_delivered_turn_is_known_by_its_uuid() -> None:
 
 
 def test_a_denied_tool_is_told_with_its_reason() -> None:
-    denied: dict[str, JsonValue] = {"tool_name": "Bash", "tool_use_id": "t", "decision_reason": "mode"}
+    denied: dict[str, JsonValue] = {"tool_name": "Bash", "tool_use_id": "t", "message": "not in this mode"}
     line = denied | {"type": "system", "subtype": "permission_denied"}
-    assert parse(line) == (ToolDenied(id="t", name="Bash", reason="mode"),)
+    assert parse(line) == (ToolDenied(id="t", name="Bash", reason="not in this mode"),)
 
 
 def test_a_limit_may_lack_its_reset_and_its_window() -> None:

@@ -1,0 +1,356 @@
+"""The real claude CLI against a scripted Messages API: what the drivers launch and send is what it takes."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+
+from orchestrator.core.stream.framing import Framer
+from orchestrator.core.stream.neutral import (
+    Answered,
+    Delivered,
+    Delivery,
+    ErrorClass,
+    Limit,
+    LimitStatus,
+    Neutral,
+    Outcome,
+    Retry,
+    SessionActivity,
+    SessionStarted,
+    SessionState,
+    Text,
+    ToolDenied,
+    ToolFinished,
+    TurnFinished,
+)
+from orchestrator.drivers import ClaudeDriver, Launch
+from orchestrator.installation import ClaudeMissing, claude_version, find_claude, login_state, objection_to
+from tests.fakes.messages_api import Drip, Fail, MessagesApi, Playwright, Say, Scene, Use, in_order, usage_limit
+
+pytestmark = pytest.mark.claude
+
+PATIENCE = 30.0  # seconds
+TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
+Event = TypeVar("Event", bound=Neutral)
+
+
+@pytest.fixture(scope="session")
+def claude() -> Path:
+    try:
+        return find_claude("", os.environ.get("PATH"))
+    except ClaudeMissing as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must test with the real CLI: {missing}")
+        pytest.skip(f"NOT TESTED WITH THE REAL CLI: {missing}")
+
+
+class Place:
+    """A worktree, an outbox and a home of their own, and the orders to work there."""
+
+    def __init__(self, claude: Path, root: Path) -> None:
+        self.claude, self.home = claude, root / "home"
+        self.worktree, self.outbox = root / "worktree", root / "out"
+        for folder in (self.home, self.worktree, self.outbox):
+            folder.mkdir(parents=True)
+
+    def driver(self, api: MessagesApi, *, subscription: bool = False, **extra_env: str) -> ClaudeDriver:
+        env = api.env | extra_env
+        if subscription:
+            del env["ANTHROPIC_API_KEY"]
+            env["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-scripted"
+        return ClaudeDriver(executable=self.claude, env=env)
+
+    def order(self, *, session_id: str = "", resume: bool = False, tools: tuple[str, ...] = TOOLS) -> Launch:
+        return Launch(
+            task="T-1",
+            role="implementer",
+            attempt=1,
+            session_id=session_id or str(uuid4()),
+            resume=resume,
+            cwd=self.worktree,
+            outbox=self.outbox,
+            base_env={"PATH": os.environ["PATH"], "HOME": str(self.home), "ANTHROPIC_AUTH_TOKEN": "stray"},
+            allowed_tools=tools,
+            system_prompt="--You are the implementer.",
+        )
+
+
+@pytest.fixture
+def place(claude: Path, tmp_path: Path) -> Place:
+    return Place(claude, tmp_path)
+
+
+class Agent:
+    """A running CLI: hand it turns, read what they mean."""
+
+    def __init__(self, process: asyncio.subprocess.Process, driver: ClaudeDriver) -> None:
+        self.events: list[Neutral] = []
+        self._process, self._driver, self._framer = process, driver, Framer()
+        self._unread = 0
+
+    def say(self, text: str, *, uuid: str = "") -> None:
+        self.send(self._driver.turn(text, uuid or str(uuid4())))
+
+    def send(self, line: bytes) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(line)
+
+    async def next(self, kind: type[Event], *, where: Callable[[Event], bool] = lambda _: True) -> Event:
+        """The next event of this kind, behind the one that was last waited for."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                while self._unread < len(self.events):
+                    event = self.events[self._unread]
+                    self._unread += 1
+                    if isinstance(event, kind) and where(event):
+                        return event
+                assert await self._read(), f"the CLI ended before the next {kind.__name__}: {self.events}"
+
+    async def end(self) -> int:
+        """Its exit code after the end of input, everything read."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        async with asyncio.timeout(PATIENCE):
+            while await self._read():
+                pass
+            return await self._process.wait()
+
+    async def _read(self) -> bool:
+        assert self._process.stdout
+        chunk = await self._process.stdout.read(65_536)
+        for line in self._framer.push(chunk):
+            self.events += self._driver.parser.parse(line.body)
+        return bool(chunk)
+
+
+@asynccontextmanager
+async def agent(driver: ClaudeDriver, order: Launch) -> AsyncIterator[Agent]:
+    launched = driver.launch(order)
+    process = await asyncio.create_subprocess_exec(
+        *launched.argv,
+        env=launched.env,
+        cwd=order.cwd,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    running = Agent(process, driver)
+    try:
+        yield running
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await running.end()
+
+
+def turns_of(running: Agent) -> list[TurnFinished]:
+    return [event for event in running.events if isinstance(event, TurnFinished)]
+
+
+async def one_turn(place: Place, playwright: Playwright, order: Launch) -> tuple[Agent, list[Scene]]:
+    with MessagesApi(playwright) as api:
+        async with agent(place.driver(api), order) as running:
+            running.say("Begin.")
+            await running.next(TurnFinished)
+            await running.end()
+        return running, api.scenes
+
+
+async def test_a_turn_is_answered_and_the_process_ends_with_its_input(place: Place) -> None:
+    order = place.order()
+    with MessagesApi(lambda scene: Say(f"You said: {scene.prompt}")) as api:
+        async with agent(place.driver(api), order) as running:
+            running.say("Héllo ✓")
+            started = await running.next(SessionStarted)
+            turn = await running.next(TurnFinished)
+            await running.next(SessionState, where=lambda event: event.state is SessionActivity.IDLE)
+            assert await running.end() == 0
+    assert (started.session_id, started.permission_mode) == (order.session_id, "dontAsk")
+    assert started.auth_source == "ANTHROPIC_API_KEY"
+    assert (turn.outcome, turn.text, turn.session_id) == (Outcome.OK, "You said: Héllo ✓", order.session_id)
+    assert Text(text="You said: Héllo ✓", subagent=False, synthetic=False, error=None) in running.events
+    assert "--You are the implementer." in api.scenes[0].system
+
+
+async def test_tools_run_unasked_in_the_worktree_and_the_outbox_and_nowhere_else(place: Place, tmp_path: Path) -> None:
+    inside, outside = place.worktree / "app.py", tmp_path / "elsewhere.txt"
+    inside.write_text("one\n")
+    script = (
+        Use("Bash", {"command": "echo ran > by-bash.txt && echo $ORCHESTRATOR_OUTBOX", "description": "run"}),
+        Use("Read", {"file_path": str(inside)}),
+        Use("Edit", {"file_path": str(inside), "old_string": "one", "new_string": "two"}),
+        Use("Write", {"file_path": str(place.worktree / "sub" / "new.py"), "content": "new\n"}),
+        Use("Write", {"file_path": str(place.outbox / "plan.md"), "content": "# Plan\n"}),
+        Use("Write", {"file_path": str(outside), "content": "x"}),
+        Say("Done."),
+    )
+    running, scenes = await one_turn(place, lambda scene: in_order(scene, *script), place.order())
+    assert turns_of(running)[0].outcome is Outcome.OK
+    assert (place.worktree / "by-bash.txt").read_text() == "ran\n"
+    assert (place.worktree / "sub" / "new.py").read_text() == "new\n"
+    assert (place.outbox / "plan.md").read_text() == "# Plan\n"
+    assert inside.read_text() == "two\n"
+    assert not outside.exists()
+    assert scenes[1].results[0].text == str(place.outbox)
+    assert [event.name for event in running.events if isinstance(event, ToolDenied)] == ["Write"]
+    assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [True] * 5 + [False]
+
+
+async def test_a_role_without_edit_writes_its_outbox_only(place: Place) -> None:
+    script = (
+        Use("Write", {"file_path": str(place.worktree / "sneaky.py"), "content": "x"}),
+        Use("Write", {"file_path": str(place.outbox / "verdict.md"), "content": "PASS\n"}),
+        Say("Done."),
+    )
+    await one_turn(place, lambda scene: in_order(scene, *script), place.order(tools=("Bash", "Read", "Write")))
+    assert not (place.worktree / "sneaky.py").exists()
+    assert (place.outbox / "verdict.md").read_text() == "PASS\n"
+
+
+async def test_the_fence_stands_in_folders_with_odd_names(claude: Path, tmp_path: Path) -> None:
+    place = Place(claude, tmp_path / "a, b (c) [d] * \\e")
+    plan = place.outbox / "plan.md"
+    script = (Use("Write", {"file_path": str(plan), "content": "# Plan\n"}), Say("Done."))
+    await one_turn(place, lambda scene: in_order(scene, *script), place.order())
+    assert plan.read_text() == "# Plan\n"
+
+
+async def test_one_process_takes_many_turns_of_one_conversation(place: Place) -> None:
+    with MessagesApi(lambda scene: Say(scene.prompt.upper())) as api:
+        async with agent(place.driver(api), place.order()) as running:
+            running.say("one")
+            first = await running.next(TurnFinished)
+            running.say("two")
+            second = await running.next(TurnFinished)
+            assert await running.end() == 0
+    assert [first.text, second.text] == ["ONE", "TWO"]
+    assert first.usage.cumulative
+    assert second.usage.output_tokens == 2 * first.usage.output_tokens
+    assert second.cost_usd > first.cost_usd
+
+
+async def test_the_same_uuid_runs_once_however_often_it_is_sent_and_across_a_resume(place: Place) -> None:
+    uuid, order = str(uuid4()), place.order()
+    with MessagesApi(lambda _: Say("Done.")) as api:
+        driver = place.driver(api)
+        async with agent(driver, order) as running:
+            running.say("one", uuid=uuid)
+            running.say("one", uuid=uuid)
+            await running.next(Delivered, where=lambda event: event.state is Delivery.COMPLETED)
+            running.say("two")
+            await running.next(TurnFinished)
+            await running.end()
+        async with agent(driver, place.order(session_id=order.session_id, resume=True)) as resumed:
+            resumed.say("one", uuid=uuid)
+            resumed.say("three")
+            await resumed.next(TurnFinished)
+            await resumed.end()
+    assert [scene.prompt for scene in api.scenes] == ["one", "two", "three"]
+
+
+async def test_an_interrupt_ends_the_turn_and_the_process_takes_the_next(place: Place) -> None:
+    def playwright(scene: Scene) -> Say | Drip:
+        return Say("Here.") if scene.prompt == "Are you there?" else Drip(("tick ",) * 600, every=0.1)
+
+    with MessagesApi(playwright) as api:
+        driver = place.driver(api)
+        async with agent(driver, place.order()) as running:
+            running.say("Count.")
+            await running.next(SessionStarted)
+            running.send(driver.interrupt("i-1"))
+            answer = await running.next(Answered)
+            interrupted = await running.next(TurnFinished)
+            running.say("Are you there?")
+            turn = await running.next(TurnFinished)
+            await running.end()
+    assert answer == Answered(request_id="i-1", ok=True, error=None)
+    assert (interrupted.outcome, interrupted.error) == (Outcome.INTERRUPTED, None)
+    assert (turn.outcome, turn.text) == (Outcome.OK, "Here.")
+
+
+async def test_a_killed_agent_is_resumed_with_its_session_and_its_conversation(place: Place) -> None:
+    order = place.order()
+    with MessagesApi(lambda _: Say("Noted.")) as api:
+        driver = place.driver(api)
+        async with agent(driver, order) as running:
+            running.say("The word is heron.")
+            await running.next(SessionState, where=lambda event: event.state is SessionActivity.IDLE)
+        async with agent(driver, place.order(session_id=order.session_id, resume=True)) as resumed:
+            resumed.say("Which word?")
+            turn = await resumed.next(TurnFinished)
+            assert await resumed.end() == 0
+    assert (turn.outcome, turn.session_id) == (Outcome.OK, order.session_id)
+    assert "The word is heron." in str(api.scenes[-1].request["messages"])
+
+
+async def test_resuming_an_unknown_session_fails_with_a_class_of_its_own(place: Place) -> None:
+    with MessagesApi(lambda _: Say("Hm.")) as api:
+        async with agent(place.driver(api), place.order(resume=True)) as running:
+            running.say("Go on.")
+            turn = await running.next(TurnFinished)
+            assert await running.end() == 1
+    assert (turn.outcome, turn.error) == (Outcome.FAILED, ErrorClass.SESSION)
+
+
+async def test_a_refused_key_is_a_failure_for_a_person(place: Place) -> None:
+    refused = Fail(401, "authentication_error", "invalid x-api-key")
+    with MessagesApi(lambda _: refused) as api:
+        async with agent(place.driver(api, CLAUDE_CODE_MAX_RETRIES="1"), place.order()) as running:
+            running.say("Begin.")
+            retry = await running.next(Retry)
+            turn = await running.next(TurnFinished)
+            assert await running.end() == 1
+    assert (retry.attempt, retry.max_retries, retry.status) == (1, 1, 401)
+    assert (turn.outcome, turn.error, turn.http_status) == (Outcome.FAILED, ErrorClass.AUTHENTICATION, 401)
+
+
+async def test_a_usage_limit_is_a_wall_with_its_reset_and_the_session_goes_on_after_it(place: Place) -> None:
+    resets_at = 1_900_000_000
+
+    def playwright(scene: Scene) -> Say | Fail:
+        return Say("Back.") if scene.prompt == "Now?" else usage_limit(resets_at=resets_at)
+
+    with MessagesApi(playwright) as api:
+        async with agent(place.driver(api, subscription=True), place.order()) as running:
+            running.say("Begin.")
+            limit = await running.next(Limit, where=lambda event: event.status is LimitStatus.REJECTED)
+            walled = await running.next(TurnFinished)
+            running.say("Now?")
+            turn = await running.next(TurnFinished)
+            await running.end()
+    assert limit == Limit(status=LimitStatus.REJECTED, window="five_hour", resets_at=resets_at)
+    assert (walled.outcome, walled.error) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT)
+    assert (turn.outcome, turn.text) == (Outcome.OK, "Back.")
+    started = next(event for event in running.events if isinstance(event, SessionStarted))
+    assert started.auth_source == "none"
+
+
+async def test_a_ticket_that_looks_like_a_command_reaches_the_model(place: Place) -> None:
+    with MessagesApi(lambda _: Say("Read.")) as api:
+        async with agent(place.driver(api), place.order()) as running:
+            running.say("/help is broken")
+            turn = await running.next(TurnFinished)
+            await running.end()
+    assert turn.text == "Read."
+    assert [scene.prompt.strip() for scene in api.scenes] == ["/help is broken"]
+
+
+def test_the_cli_at_hand_is_of_a_version_that_is_understood(claude: Path, tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DISABLE_AUTOUPDATER": "1"}
+    assert objection_to(claude_version(claude, env)) is None
+
+
+def test_a_fresh_home_is_not_logged_in_and_a_token_is(claude: Path, tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DISABLE_AUTOUPDATER": "1"}
+    nobody = login_state(claude, env)
+    somebody = login_state(claude, env | {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"})
+    assert nobody
+    assert not nobody.logged_in
+    assert somebody
+    assert somebody.logged_in
