@@ -16,23 +16,27 @@ def start_logging(
 ) -> None:
     """Make every later log line go to `stream`: JSON for machines, colours for people if it is a terminal.
 
-    `redact` is given each text before it is written.
+    `redact` is given each text, tracebacks among them, before it is written; a traceback shows no values of variables.
     """
 
     def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
         return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
 
-    line: tuple[structlog.typing.Processor, ...]
+    render: structlog.typing.Processor
     if format_ == "json":
-        line = (structlog.processors.format_exc_info, redact_texts, structlog.processors.JSONRenderer(default=str))
+        render = structlog.processors.JSONRenderer(default=str)
     else:
-        line = (redact_texts, structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=0))
+        render = structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *line,
+            structlog.processors.format_exc_info,
+            redact_texts,
+            render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(stream),

@@ -1,0 +1,54 @@
+"""The daemon's log, as machines and people get to read it."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from orchestrator.log import Format, start_logging
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Leave logging as it was found."""
+    yield
+    structlog.reset_defaults()
+
+
+def fail() -> None:
+    """Raise an error whose message holds a secret, beside a local variable that holds another."""
+    unspoken = "hidden".upper()
+    raise ValueError(f"secret after {len(unspoken)}")
+
+
+def logged(format_: Format) -> str:
+    stream = io.StringIO()
+    start_logging("info", format_, lambda text: text.replace("secret", "***"), stream)
+    log = structlog.get_logger().bind(task="T-1")
+    log.debug("nothing_happened")
+    log.info("agent_started", attempt=1, why="a secret")
+    try:
+        fail()
+    except ValueError:
+        log.exception("turn_failed")
+    return stream.getvalue()
+
+
+def test_machines_get_one_object_to_a_line() -> None:
+    started, failed = map(json.loads, logged("json").splitlines())
+    assert started.pop("timestamp").endswith("Z")
+    assert started == {"event": "agent_started", "level": "info", "task": "T-1", "attempt": 1, "why": "a ***"}
+    assert (failed["event"], "ValueError: *** after 6" in failed["exception"]) == ("turn_failed", True)
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_no_secret_and_no_variable_gets_into_the_log(format_: Format) -> None:
+    text = logged(format_)
+    assert "turn_failed" in text
+    assert "ValueError" in text
+    assert "a secret" not in text
+    assert "*** after 6" in text
+    assert "HIDDEN" not in text
+    assert "nothing_happened" not in text
