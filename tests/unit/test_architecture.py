@@ -37,6 +37,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "clone": frozenset({"git"}),
     "cli": frozenset({"bundled", "client", "declared", "definitions", "doctor", "settings"}),
     "definitions": frozenset({"declared"}),
+    "intake": frozenset({"checks", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
