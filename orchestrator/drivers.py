@@ -64,7 +64,7 @@ class Launch:
     resume: bool
     cwd: Path
     outbox: Path
-    base_env: Mapping[str, str]
+    base_env: Mapping[str, str] = field(repr=False)
     model: str | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()

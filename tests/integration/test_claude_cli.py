@@ -214,7 +214,7 @@ async def test_a_role_without_edit_writes_its_outbox_only(place: Place) -> None:
 
 
 async def test_the_fence_stands_in_folders_with_odd_names(claude: Path, tmp_path: Path) -> None:
-    place = Place(claude, tmp_path / "a, b (c) [d] * \\e")
+    place = Place(claude, tmp_path / "a, b (c) [d] * {e}")
     plan = place.outbox / "plan.md"
     script = (Use("Write", {"file_path": str(plan), "content": "# Plan\n"}), Say("Done."))
     await one_turn(place, lambda scene: in_order(scene, *script), place.order())

@@ -1,0 +1,92 @@
+"""Looking for the claude CLI among programs that are not it."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.installation import (
+    ClaudeBroken,
+    ClaudeMissing,
+    Login,
+    Version,
+    claude_version,
+    find_claude,
+    login_state,
+    objection_to,
+)
+
+
+def program(folder: Path, script: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "claude"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_configured_program_comes_before_the_one_on_path(tmp_path: Path) -> None:
+    configured, on_path = program(tmp_path / "a", ""), program(tmp_path / "b", "")
+    assert find_claude(str(configured), str(tmp_path / "b")) == configured
+    assert find_claude("", str(tmp_path / "b")) == on_path
+    assert find_claude("claude", str(tmp_path / "b")) == on_path
+
+
+def test_a_configured_program_that_is_not_there_is_never_replaced_by_another(tmp_path: Path) -> None:
+    program(tmp_path, "")
+    with pytest.raises(ClaudeMissing, match=r"agent\.executable is '/nowhere/claude'"):
+        find_claude("/nowhere/claude", str(tmp_path))
+
+
+def test_a_file_that_cannot_be_run_is_no_program(tmp_path: Path) -> None:
+    program(tmp_path, "").chmod(0o644)
+    with pytest.raises(ClaudeMissing):
+        find_claude(str(tmp_path / "claude"), None)
+
+
+def test_the_version_is_read_from_the_program(tmp_path: Path) -> None:
+    assert claude_version(program(tmp_path, "echo '2.1.329 (Claude Code)'"), {}) == (2, 1, 329)
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("echo hello", "ended with 0 and said: hello"),
+        ("echo no >&2; exit 7", "ended with 7 and said: no"),
+        ("", "nothing"),
+    ],
+)
+def test_a_program_that_says_no_version_is_broken(tmp_path: Path, script: str, complaint: str) -> None:
+    with pytest.raises(ClaudeBroken, match=complaint):
+        claude_version(program(tmp_path, script), {})
+
+
+def test_a_program_that_cannot_be_started_is_broken(tmp_path: Path) -> None:
+    with pytest.raises(ClaudeBroken, match="cannot be started"):
+        claude_version(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("version", "objection"),
+    [
+        ((2, 1, 222), "too old"),
+        ((2, 1, 223), None),
+        ((2, 1, 287), None),
+        ((2, 1, 288), "loses"),
+        ((2, 1, 290), "loses"),
+        ((2, 1, 329), None),
+        ((2, 9, 0), None),
+        ((3, 0, 0), "newer"),
+    ],
+)
+def test_a_version_is_objected_to_for_a_reason(version: Version, objection: str | None) -> None:
+    said = objection_to(version)
+    assert said is None if objection is None else objection in (said or "")
+
+
+def test_the_login_is_read_from_the_program_and_unknown_when_it_says_nothing(tmp_path: Path) -> None:
+    status = """echo '{"loggedIn":true,"authMethod":"claude.ai","loginExpiresAt":"2027-01-01T00:00:00Z"}'"""
+    assert login_state(program(tmp_path / "a", status), {}) == Login(
+        logged_in=True, method="claude.ai", expires_at="2027-01-01T00:00:00Z"
+    )
+    assert login_state(program(tmp_path / "b", "echo what"), {}) is None
+    assert login_state(tmp_path / "none", {}) is None

@@ -1,0 +1,174 @@
+"""What is launched and what is sent, as values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver, EmptyTurn, Launch, allow_rules, tool_names
+
+SESSION = "4b7a8a4c-5f0c-4c0e-9a57-3a1f0f4f7a11"
+DAEMON_ENV = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/ada",
+    "CLAUDECODE": "1",
+    "CLAUDE_CODE_SESSION_ID": "other",
+    "CLAUDE_CODE_USE_BEDROCK": "1",
+    "ANTHROPIC_API_KEY": "stray",
+    "ANTHROPIC_AUTH_TOKEN": "stray",
+    "NOTIFY_SOCKET": "/run/notify",
+    "GIT_DIR": "/somewhere/.git",
+    "ORCHESTRATOR_SMTP__PASSWORD": "secret",
+}
+
+
+def order(
+    *,
+    base_env: Mapping[str, str] = DAEMON_ENV,
+    resume: bool = False,
+    tools: tuple[str, ...] = (),
+    model: str | None = None,
+    system_prompt: str = "",
+) -> Launch:
+    return Launch(
+        task="T-7",
+        role="planner",
+        attempt=3,
+        session_id=SESSION,
+        resume=resume,
+        cwd=Path("/w"),
+        outbox=Path("/d/out"),
+        base_env=base_env,
+        allowed_tools=tools,
+        model=model,
+        system_prompt=system_prompt,
+    )
+
+
+def claude(*, pass_env: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> ClaudeDriver:
+    return ClaudeDriver(executable=Path("/opt/claude"), model="opus", pass_env=pass_env, env=env or {})
+
+
+DRIVERS: tuple[Driver, ...] = (claude(), CommandDriver(argv=("agent", "--play")))
+
+
+def test_claude_is_launched_with_everything_said_and_nothing_left_to_chance() -> None:
+    launched = claude().launch(order(tools=("Bash(git *)", "Edit", "Read"), system_prompt="--Plan."))
+    assert launched.argv == (
+        "/opt/claude",
+        "-p",
+        "--input-format=stream-json",
+        "--output-format=stream-json",
+        "--verbose",
+        f"--session-id={SESSION}",
+        "--permission-mode=dontAsk",
+        "--setting-sources=user",
+        "--strict-mcp-config",
+        "--add-dir=/d/out",
+        "--tools=Bash,Edit,Read,Write",
+        "--allowedTools=Bash(git *),Read,Edit(./**),Edit(//d/out/**)",
+        "--disallowedTools=AskUserQuestion",
+        "--model=opus",
+        "--append-system-prompt=--Plan.",
+    )
+
+
+def test_a_resumed_session_is_named_by_resume_alone() -> None:
+    argv = claude().launch(order(resume=True)).argv
+    assert f"--resume={SESSION}" in argv
+    assert not [word for word in argv if word.startswith("--session-id")]
+
+
+def test_a_role_s_own_model_wins() -> None:
+    assert "--model=haiku" in claude().launch(order(model="haiku")).argv
+
+
+def test_a_role_that_may_not_edit_has_a_rule_for_its_outbox_only() -> None:
+    assert allow_rules(("Read", "Write"), Path("/d/out")) == ("Read", "Edit(//d/out/**)")
+
+
+def test_what_means_something_in_a_rule_is_no_part_of_a_path_in_one() -> None:
+    assert allow_rules((), Path("/a (b)/[c]")) == ("Edit(//a ?b?/?c?/**)",)
+
+
+def test_every_tool_is_named_once_without_its_pattern() -> None:
+    assert tool_names(("Bash(git *)", "Bash(make *)", "Read")) == ("Bash", "Read", "Write")
+
+
+def test_claude_inherits_no_other_claude_no_stray_key_and_no_secret_of_ours() -> None:
+    assert claude().launch(order()).env == {
+        "PATH": "/usr/bin",
+        "HOME": "/home/ada",
+        "CLAUDE_CODE_USE_BEDROCK": "1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+        "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "ORCHESTRATOR_TASK": "T-7",
+        "ORCHESTRATOR_ROLE": "planner",
+        "ORCHESTRATOR_ATTEMPT": "3",
+        "ORCHESTRATOR_SESSION_ID": SESSION,
+        "ORCHESTRATOR_RESUME": "0",
+        "ORCHESTRATOR_OUTBOX": "/d/out",
+    }
+
+
+def test_a_key_comes_through_when_it_is_wanted() -> None:
+    env = claude(pass_env=("ANTHROPIC_API_KEY",)).launch(order()).env
+    assert env["ANTHROPIC_API_KEY"] == "stray"
+    assert "ANTHROPIC_AUTH_TOKEN" not in env
+
+
+def test_configured_variables_win_over_ours_but_not_over_who_the_agent_is() -> None:
+    env = claude(env={"DISABLE_AUTOUPDATER": "0", "ORCHESTRATOR_TASK": "T-8"}).launch(order()).env
+    assert (env["DISABLE_AUTOUPDATER"], env["ORCHESTRATOR_TASK"]) == ("0", "T-7")
+
+
+def test_a_launch_shows_no_secret_when_printed() -> None:
+    assert "stray" not in repr(claude(pass_env=("ANTHROPIC_API_KEY",)).launch(order()))
+    assert "stray" not in repr(order())
+    assert "hush" not in repr(claude(env={"TOKEN": "hush"}))
+
+
+def test_a_command_is_launched_as_configured_and_told_who_it_is() -> None:
+    launched = CommandDriver(argv=("agent", "--play"), env={"SCENARIO": "x"}).launch(order(resume=True))
+    assert launched.argv == ("agent", "--play")
+    assert launched.env["SCENARIO"] == "x"
+    assert launched.env["ORCHESTRATOR_RESUME"] == "1"
+    assert "CLAUDECODE" not in launched.env
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@given(text=st.text(st.characters(), min_size=1).filter(str.strip))
+def test_a_turn_is_one_line_that_no_cli_takes_for_a_command(driver: Driver, text: str) -> None:
+    line = driver.turn(text, "u-1")
+    message = orjson.loads(line)
+    said = message["message"]["content"][0]["text"]
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert (message["type"], message["uuid"]) == ("user", "u-1")
+    assert said.removeprefix("\n") == text.encode("utf-8", "replace").decode().removeprefix("\n")
+    assert not said.startswith("/")
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t\u2003"])
+def test_a_turn_without_a_word_is_refused(text: str) -> None:
+    with pytest.raises(EmptyTurn, match="must hold some text"):
+        claude().turn(text, "u-1")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_interrupt_and_a_refusal_carry_their_request_id(driver: Driver) -> None:
+    assert orjson.loads(driver.interrupt("i-1")) == {
+        "type": "control_request",
+        "request_id": "i-1",
+        "request": {"subtype": "interrupt"},
+    }
+    assert orjson.loads(driver.refuse("r-1", "nobody is there"))["response"] == {
+        "subtype": "error",
+        "request_id": "r-1",
+        "error": "nobody is there",
+    }
