@@ -161,7 +161,7 @@ class Holder:
         if self.agent is None or self.wait_status is not None:
             self.stopped, self.survivors = [], []
         elif self.state == files.STOPPING:
-            self.stopped, self.survivors = [], [row.pid for row in tree.whole_tree(self.pid)]
+            self.stopped, self.survivors = [], self.living()
         else:
             self.stopped, self.survivors = tree.freeze(self.pid, self.agent)
             self.state = files.FROZEN
@@ -239,15 +239,18 @@ class Holder:
         left = tree.whole_tree(self.pid)
         waited, graces = self.clock - self.sweep_since, self.spec["graces"]
         for row in left:
+            is_new = row.pid not in self.swept and not row.is_dead()
             if waited >= graces["sweep"]:
                 tree.send(row.pid, _signal.SIGKILL)
-            elif row.pid not in self.swept:
+            elif is_new:
                 tree.send(row.pid, _signal.SIGTERM)
                 tree.send(row.pid, _signal.SIGCONT)
-            if row.pid not in self.swept:
-                self.swept.append(row.pid)
-        self.survivors = [row.pid for row in left]
+            self.swept += [row.pid] if is_new else []
         self.is_swept = not left or waited >= graces["sweep"] + graces["kill"]
+
+    def living(self) -> list[int]:
+        """The pids of the tree as it is now."""
+        return [row.pid for row in tree.whole_tree(self.pid) if not row.is_dead()]
 
     def is_over(self) -> bool:
         """True when nothing is left to reap, to sweep or to write down."""
@@ -331,6 +334,7 @@ def main(folder: str) -> None:
     """Hold the run of this folder to its end."""
     for signum in IGNORED:
         _signal.signal(signum, _signal.SIG_IGN)
+    os.closerange(files.CONTROL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # whatever else the daemon had open
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
     libc = dlopen(None, 0)  # type: ignore[arg-type]  # the stub does not know that None means this very process

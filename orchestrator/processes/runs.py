@@ -268,6 +268,8 @@ class Runs:
             return None
         try:
             os.write(control, f"{request} {verb}\n".encode())
+        except BrokenPipeError:  # it ended just now
+            return None
         except BlockingIOError:
             raise HolderSilent(folder, verb) from None
         finally:

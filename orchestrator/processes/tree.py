@@ -7,7 +7,9 @@ stranger once.
 
 A freeze is done when two looks in a row show the same processes and none of them moves: stopped processes make no
 children. The agent's group is asked with SIGTSTP first (a program may tidy up). Everything outside it gets SIGSTOP at
-once: a tool's command lives in a session of its own, whose orphaned group never sees a SIGTSTP (measured).
+once: a tool's command lives in a session of its own, whose orphaned group never sees a SIGTSTP (measured). So does a
+process in `D`: it may be waiting, unstoppable, for a child between vfork and exec that stands still already. Once told
+SIGSTOP it runs no code of its own, whatever its letter.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH208
@@ -64,7 +66,7 @@ def process(pid: int) -> Process | None:
 
 
 def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
-    """The living tree below `root`, parents first, and whether the look was unspoilt by a parent that died meanwhile.
+    """The tree below `root`, parents first, zombies too, and whether no parent vanished during the look.
 
     `strangers` is the caller's memory of processes that are not in the tree: they are not read again.
     """
@@ -76,10 +78,10 @@ def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
     for row in rows.values():
         depth = _depth(row, root, rows, strangers)
         if depth is None:
-            whole = whole and row.is_dead()
+            whole = False
         elif depth == 0:
             strangers.add(row.pid)
-        elif not row.is_dead():
+        else:
             row.depth = depth
             tree.append(row)
     tree.sort(key=lambda row: row.depth)
@@ -87,7 +89,10 @@ def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
 
 
 def whole_tree(root: int) -> list[Process]:
-    """The living tree below `root`, parents first."""
+    """The tree below `root`, parents first, zombies too.
+
+    Only when there is not even a zombie is nothing left: one that died during the look may have left a child unseen.
+    """
     strangers: set[int] = set()
     tree, whole = descendants(root, strangers)
     for _ in range(LOOKS_FOR_WHOLE):
@@ -106,10 +111,11 @@ def freeze(root: int, group: int) -> tuple[list[int], list[int]]:
     signal_group(group, _signal.SIGTSTP)
     while True:
         tree, whole = descendants(root, strangers)
+        tree = [row for row in tree if not row.is_dead()]
         moving = [row for row in tree if not row.is_still(told=row.pid in told)]
         waited = time.monotonic() - began
         for row in moving:
-            if row.group != group or waited > ASKED_FOR:
+            if row.group != group or row.state == "D" or waited > ASKED_FOR:
                 told.add(row.pid)
                 send(row.pid, _signal.SIGSTOP)
         seen = {row.pid for row in tree} if whole else None

@@ -1,0 +1,122 @@
+"""A stage for runs with real processes: start them, wait for what happens, leave nothing behind."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from orchestrator.processes.census import tree_of
+from orchestrator.processes.output import read_lines_from
+from orchestrator.processes.runs import Runs
+from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
+
+PATIENCE = 20.0
+QUICK = Limits(eof_grace=0.2, term_grace=0.3, kill_grace=2.0, sweep_grace=0.2, floor_bytes=0)
+
+# Says a number every 10 ms for ever; `{end}` may hold anything that comes before.
+TICKER = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
+
+
+def python(code: str) -> tuple[str, ...]:
+    """A command that runs this Python."""
+    return (sys.executable, "-I", "-S", "-c", code)
+
+
+def shell(code: str) -> tuple[str, ...]:
+    """A command that runs this shell text."""
+    return ("sh", "-c", code)
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Wait for a condition, with a bound."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE} s in vain: {what or condition}")
+        await asyncio.sleep(0.005)
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for a process, `-` when there is none."""
+    try:
+        row = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return "-"
+    return row[row.rindex(")") + 2]
+
+
+class Stage:
+    """One daemon's runs under a folder of their own."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = self.cwd = base
+        self.runs = Runs(data_dir=base / "data")
+        self.folders: list[Path] = []
+
+    def folder(self, attempt: int = 1) -> Path:
+        """Where a run lives."""
+        folder = self.base / "data" / "tasks" / "LOCAL-1" / "agents" / str(attempt)
+        if folder not in self.folders:
+            self.folders.append(folder)
+        return folder
+
+    async def start(
+        self,
+        argv: tuple[str, ...],
+        *,
+        attempt: int = 1,
+        limits: Limits = QUICK,
+        timeout: float | None = None,  # noqa: ASYNC109  (the run's, not this call's)
+        stdin: Stdin = Stdin.PUMP,
+    ) -> Path:
+        """A started run's folder."""
+        folder = self.folder(attempt)
+        spec = RunSpec(
+            run=f"LOCAL-1/{attempt}",
+            argv=argv,
+            cwd=self.cwd,
+            env={"PATH": os.environ["PATH"]},
+            timeout=timeout,
+            stdin=stdin,
+            limits=limits,
+        )
+        await self.runs.start(folder, spec)
+        return folder
+
+    async def exit_of(self, folder: Path) -> Exit:
+        """The run's exit, once there is one."""
+        found: list[Exit] = []
+
+        def has_ended() -> bool:
+            ended = self.runs.exit_of(folder)
+            found.extend([ended] if ended else [])
+            return bool(found)
+
+        await until(has_ended, f"the exit of {folder}")
+        return found[0]
+
+    async def says(self, folder: Path, words: bytes) -> bytes:
+        """The run's output, once these words are in it."""
+        await until(lambda: words in self.output(folder), f"{words!r} from {folder}")
+        return self.output(folder)
+
+    def output(self, folder: Path) -> bytes:
+        """All that the run has said so far."""
+        return read_lines_from(folder, 0, 1 << 30)[0]
+
+    def holder(self, folder: Path) -> int:
+        """The pid of the run's holder."""
+        return tree_of(folder)[0].pid
+
+    def clear(self) -> None:
+        """End what a test left behind."""
+        for folder in self.folders:
+            for process in reversed(tree_of(folder)):
+                try:
+                    process.kill()
+                except psutil.NoSuchProcess:
+                    continue

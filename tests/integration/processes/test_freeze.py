@@ -1,0 +1,155 @@
+"""A whole tree stopped in place, and let go on."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from orchestrator.processes.spec import Limits, RunGone, State
+from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
+
+LONG_ENOUGH_TO_TICK = 0.3  # seconds; a ticker ticks a few dozen times in it
+
+
+async def ticks_while(stage: Stage, folder: Path) -> int:
+    """How many bytes of ticks come in a while."""
+    before = len(stage.output(folder))
+    await asyncio.sleep(LONG_ENOUGH_TO_TICK)
+    return len(stage.output(folder)) - before
+
+
+async def test_a_frozen_command_stops_ticking_and_goes_on_after(stage: Stage) -> None:
+    folder = await stage.start(shell(TICKER))
+    await stage.says(folder, b"3\n")
+    frozen = await stage.runs.freeze(folder)
+    assert frozen.stopped
+    assert not frozen.survivors
+    assert all(state_of(pid) == "T" for pid in frozen.stopped)
+    await ticks_while(stage, folder)  # what stood in the pipe
+    assert await ticks_while(stage, folder) == 0
+    await stage.runs.thaw(folder)
+    before = len(stage.output(folder))
+    await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
+
+
+async def test_a_command_in_a_session_of_its_own_stops_too(stage: Stage) -> None:
+    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & wait"))
+    await stage.says(folder, b"3\n")
+    frozen = await stage.runs.freeze(folder)
+    sessions = {os.getsid(pid) for pid in frozen.stopped}
+    assert len(sessions) > 1
+    await ticks_while(stage, folder)
+    assert await ticks_while(stage, folder) == 0
+    await stage.runs.thaw(folder)
+    before = len(stage.output(folder))
+    await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
+
+
+async def test_the_agent_is_asked_with_sigtstp(stage: Stage) -> None:
+    code = (
+        "import os, signal, time\n"
+        "def tidy(*_):\n"
+        "    print('asked', flush=True)\n"
+        "    signal.signal(signal.SIGTSTP, signal.SIG_DFL)\n"
+        "    os.kill(os.getpid(), signal.SIGTSTP)\n"
+        "signal.signal(signal.SIGTSTP, tidy)\n"
+        "print('up', flush=True)\n"
+        "while True: time.sleep(10)\n"
+    )
+    folder = await stage.start((*python(code)[:1], "-c", code))
+    await stage.says(folder, b"up")
+    assert not (await stage.runs.freeze(folder)).survivors
+    await stage.says(folder, b"asked")
+
+
+async def test_who_ignores_sigtstp_is_stopped_all_the_same(stage: Stage) -> None:
+    folder = await stage.start(shell(f"trap '' TSTP; {TICKER}"))
+    await stage.says(folder, b"3\n")
+    frozen = await stage.runs.freeze(folder)
+    assert not frozen.survivors
+    assert all(state_of(pid) == "T" for pid in frozen.stopped)
+
+
+async def test_a_tree_that_forks_all_the_time_is_caught_whole(stage: Stage) -> None:
+    forker = "while :; do (setsid sh -c 'sleep 0.05' &) ; sh -c : ; done"
+    folder = await stage.start(shell(f"echo up; {forker} & {forker}"))
+    await stage.says(folder, b"up")
+    for _ in range(20):
+        frozen = await stage.runs.freeze(folder)
+        assert not frozen.survivors
+        assert {state_of(pid) for pid in frozen.stopped} <= {"T", "D"}  # D: its child stands between vfork and exec
+        await stage.runs.thaw(folder)
+
+
+async def test_a_process_stuck_between_fork_and_exec_counts_as_stopped(stage: Stage) -> None:
+    code = (
+        "import os; os.mkfifo('never'); print('up', flush=True);"
+        "os.posix_spawn('/bin/true', ['true'], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, 'never', os.O_RDONLY, 0)])"
+    )
+    folder = await stage.start((*python(code)[:1], "-c", code))
+    await stage.says(folder, b"up")
+    frozen = await stage.runs.freeze(folder)
+    assert not frozen.survivors
+    assert len(frozen.stopped) == 2
+
+
+async def test_freezing_and_thawing_twice_is_freezing_and_thawing_once(stage: Stage) -> None:
+    folder = await stage.start(shell(TICKER))
+    await stage.says(folder, b"3\n")
+    first = await stage.runs.freeze(folder)
+    assert set((await stage.runs.freeze(folder)).stopped) == set(first.stopped)
+    await stage.runs.thaw(folder)
+    await stage.runs.thaw(folder)
+    status = stage.runs.status_of(folder)
+    assert status is not None
+    assert status.state is State.RUNNING
+
+
+async def test_a_line_sent_to_a_frozen_agent_is_read_after_the_thaw(stage: Stage) -> None:
+    folder = await stage.start(shell("echo up; read line; echo got $line"))
+    await stage.says(folder, b"up")
+    await stage.runs.freeze(folder)
+    await stage.runs.send(folder, b"news")
+    assert b"got" not in stage.output(folder)
+    await stage.runs.thaw(folder)
+    await stage.says(folder, b"got news")
+
+
+async def test_an_agent_killed_while_frozen_has_an_exit(stage: Stage) -> None:
+    folder = await stage.start(("sleep", "100"))
+    frozen = await stage.runs.freeze(folder)
+    os.kill(frozen.stopped[0], signal.SIGKILL)
+    assert (await stage.exit_of(folder)).signal == 9
+
+
+async def test_a_run_without_its_daemon_freezes_by_itself_and_thaws_on_its_return(stage: Stage) -> None:
+    limits = Limits(orphan_after=1.5, floor_bytes=0)
+    folder = await stage.start(shell(TICKER), limits=limits)
+    await stage.runs.close()  # nobody touches `alive` any more
+
+    def is_orphaned() -> bool:
+        status = stage.runs.status_of(folder)
+        return status is not None and (status.state, status.request) == (State.FROZEN, "orphan")
+
+    await until(is_orphaned, "the orphan's freeze")
+    await stage.runs.thaw(folder)
+    before = len(stage.output(folder))
+    await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
+
+
+async def test_a_run_that_ended_cannot_be_frozen(stage: Stage) -> None:
+    folder = await stage.start(("true",))
+    await stage.exit_of(folder)
+    await until(lambda: not stage.runs.is_alive(folder))
+    with pytest.raises(RunGone, match="has ended"):
+        await stage.runs.freeze(folder)
+
+
+async def test_a_run_that_is_being_stopped_does_not_claim_to_be_frozen(stage: Stage) -> None:
+    folder = await stage.start(shell(f"trap '' TERM; {TICKER}"), limits=QUICK)
+    await stage.says(folder, b"3\n")
+    await stage.runs.stop(folder)
+    assert (await stage.runs.freeze(folder)).survivors
+    assert (await stage.exit_of(folder)).signal == 9

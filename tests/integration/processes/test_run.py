@@ -1,0 +1,159 @@
+"""A run from its start to its exit, and what a start is that was made before."""
+
+import asyncio
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.processes.spec import Limits, Stdin
+from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
+
+
+async def test_an_exit_code_is_found_with_all_that_was_said(stage: Stage) -> None:
+    folder = await stage.start(shell("echo one; echo two >&2; exit 7"))
+    ended = await stage.exit_of(folder)
+    assert (ended.code, ended.signal, ended.lost, ended.stopped_by) == (7, None, False, None)
+    assert stage.output(folder) == b"one\n"
+    assert (folder / "stderr.log").read_text() == "two\n"
+
+
+async def test_a_run_killed_by_a_signal_says_which(stage: Stage) -> None:
+    ended = await stage.exit_of(await stage.start(shell("kill -9 $$")))
+    assert (ended.code, ended.signal) == (None, 9)
+
+
+async def test_a_second_start_starts_nothing(stage: Stage) -> None:
+    folder = await stage.start(shell("echo x >> started; read line"))
+    holder = stage.holder(folder)
+    await stage.start(shell("echo y >> started"))
+    assert stage.holder(folder) == holder
+    await stage.runs.close_input(folder)
+    await stage.exit_of(folder)
+    await stage.start(shell("echo z >> started"))
+    assert (stage.base / "started").read_text() == "x\n"
+
+
+async def test_a_folder_left_by_a_crash_before_the_spawn_is_simply_started(stage: Stage) -> None:
+    folder = stage.folder()
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text("half a spe")
+    (folder / "lock").touch()
+    assert not stage.runs.is_alive(folder)
+    assert stage.runs.exit_of(folder) is None
+    await stage.start(shell("echo fine"))
+    assert (await stage.exit_of(folder)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("no-such-command-anywhere",), "no such command"),
+        (("/nowhere/agent",), "no such command"),
+        (("/etc/passwd",), "Permission denied"),
+        (("true", "x" * 3_000_000), "Argument list too long"),
+        (("true", "nul\0byte"), "null byte"),
+        ((), "cannot be passed on"),
+    ],
+)
+async def test_what_cannot_be_spawned_says_why(stage: Stage, argv: tuple[str, ...], reason: str) -> None:
+    folder = await stage.start(argv)
+    ended = await stage.exit_of(folder)
+    assert reason in (ended.spawn_error or "")
+    assert (ended.code, ended.lost) == (None, False)
+    assert (folder / "stderr.log").read_text() == ""
+
+
+async def test_a_missing_working_directory_is_named(stage: Stage) -> None:
+    stage.cwd = stage.base / "gone"
+    ended = await stage.exit_of(await stage.start(("true",)))
+    assert str(stage.cwd) in (ended.spawn_error or "")
+
+
+async def test_an_agent_gets_its_own_group_its_environment_and_ordinary_signals(stage: Stage) -> None:
+    code = (
+        "import os, os.path; print(os.getpgrp() == os.getpid(), os.getsid(0) == os.getppid(), sorted(os.environ));"
+        "print([row.split()[1] for row in open('/proc/self/status') if row[:6] in ('SigIgn', 'SigBlk')]);"
+        "print([fd for fd in range(1000) if os.path.exists(f'/proc/self/fd/{fd}')]);"
+        "print(open('/proc/self/oom_score_adj').read())"
+    )
+    folder = await stage.start(("env", "-u", "LC_CTYPE", *python(code)))
+    await stage.exit_of(folder)
+    lines = stage.output(folder).decode().splitlines()
+    assert lines[0].startswith("True True")
+    assert "ORCHESTRATOR_RUN" in lines[0]
+    blocked, ignored = (int(mask.strip("'[]"), 16) for mask in lines[1].split(", "))
+    assert (blocked, ignored & 0b110_0000_0000_0000_0011) == (0, 0)  # HUP, INT, … the interpreter ignores PIPE itself
+    assert lines[2] == "[0, 1, 2]"
+    assert lines[3] == "500"
+
+
+async def test_the_time_of_a_check_runs_only_while_it_is_not_frozen(stage: Stage) -> None:
+    folder = await stage.start(("sleep", "100"), timeout=1.0, stdin=Stdin.NULL)
+    await stage.runs.freeze(folder)
+    await asyncio.sleep(1.5)  # longer than the run may take
+    assert stage.runs.exit_of(folder) is None
+    await stage.runs.thaw(folder)
+    ended = await stage.exit_of(folder)
+    assert (ended.timed_out, ended.stopped_by, ended.signal) == (True, "timeout", 15)
+
+
+async def test_a_watcher_is_told_of_output_and_of_the_end(stage: Stage) -> None:
+    heard: list[Path] = []
+    stage.runs.watch(heard.append)
+    folder = await stage.start(shell("read line; echo $line"))
+    heard.clear()
+    await stage.runs.send(folder, b"hello")
+    await until(lambda: heard and stage.output(folder) == b"hello\n")
+    await stage.runs.close_input(folder)
+    await stage.exit_of(folder)
+    heard.clear()
+    await until(lambda: folder in heard, "the last word about a run that ended")
+
+
+async def test_twenty_runs_live_side_by_side_and_leave_no_zombie(stage: Stage) -> None:
+    folders = [await stage.start(shell("read line; echo $line"), attempt=number) for number in range(20)]
+    holders = {stage.holder(folder) for folder in folders}
+    assert len(holders) == 20
+    for number, folder in enumerate(folders):
+        await stage.runs.send(folder, f"line {number}".encode())
+        await stage.runs.close_input(folder)
+    for number, folder in enumerate(folders):
+        assert (await stage.exit_of(folder)).code == 0
+        assert stage.output(folder) == f"line {number}\n".encode()
+    await until(lambda: all(state_of(pid) == "-" for pid in holders), "the daemon reaps its holders")
+
+
+async def test_usage_counts_the_whole_tree(stage: Stage) -> None:
+    folder = await stage.start(shell("setsid sh -c 'while :; do :; done' & echo up; read line"))
+    await stage.says(folder, b"up")
+    await until(lambda: stage.runs.usage(folder).cpu_seconds > 0.1)
+    assert stage.runs.usage(folder).rss_bytes > 1 << 20
+    await stage.runs.stop(folder)
+    await stage.exit_of(folder)
+    await until(lambda: stage.runs.usage(folder).rss_bytes == 0, "the end of the holder")
+
+
+async def test_a_path_longer_than_a_socket_allows_is_no_hindrance(stage: Stage) -> None:
+    stage.base = stage.base / ("deep-" * 30) / ("deeper-" * 20)
+    folder = await stage.start(("sleep", "100"))
+    assert (await stage.runs.freeze(folder)).stopped
+    await stage.runs.stop(folder)
+    assert (await stage.exit_of(folder)).stopped_by == "request"
+
+
+async def test_a_run_whose_folder_is_taken_away_is_ended(stage: Stage) -> None:
+    folder = await stage.start(("sleep", "100"), limits=Limits(term_grace=0.3, eof_grace=0.1))
+    tree = [stage.holder(folder), *(child.pid for child in psutil.Process(stage.holder(folder)).children())]
+    for entry in folder.iterdir():
+        entry.unlink()
+    folder.rmdir()
+    await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of holder and agent")
+
+
+async def test_a_hostile_line_on_control_changes_nothing(stage: Stage) -> None:
+    folder = await stage.start(shell("read line; echo $line"), limits=QUICK)
+    with (folder / "control").open("wb") as control:
+        control.write(b"\xff\xfe nonsense\n\n" + b"x" * 60_000 + b"\nfreeze\n")
+    await stage.runs.send(folder, b"still here")
+    await stage.says(folder, b"still here")

@@ -1,0 +1,107 @@
+"""The ladder of a stop, and the sweep of what an agent leaves behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+from orchestrator.processes.spec import Limits
+from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
+
+DAEMONISE = (
+    "import os, sys, time\n"
+    "if os.fork(): os._exit(0)\n"
+    "os.setsid()\n"
+    "if os.fork(): os._exit(0)\n"
+    "open('daemon.pid', 'w').write(str(os.getpid()))\n"
+    "time.sleep(1000)\n"
+)
+
+
+async def daemon_pid(base: Path) -> int:
+    """The pid of the daemonised grandchild, once it has written it."""
+    await until(lambda: (base / "daemon.pid").exists() and (base / "daemon.pid").read_text())
+    return int((base / "daemon.pid").read_text())
+
+
+async def test_end_of_input_is_the_first_rung(stage: Stage) -> None:
+    folder = await stage.start(shell("cat; echo bye"), limits=Limits(floor_bytes=0))
+    await stage.runs.stop(folder)
+    ended = await stage.exit_of(folder)
+    assert (ended.code, ended.signal, ended.stopped_by) == (0, None, "request")
+    assert stage.output(folder) == b"bye\n"
+
+
+async def test_term_is_the_second_rung_and_leaves_time_to_tidy_up(stage: Stage) -> None:
+    folder = await stage.start(shell(f"trap 'echo tidy; exit 143' TERM; {TICKER}"))
+    await stage.says(folder, b"2\n")
+    await stage.runs.stop(folder)
+    assert (await stage.exit_of(folder)).code == 143
+    assert stage.output(folder).endswith(b"tidy\n")
+
+
+async def test_who_ignores_term_is_killed(stage: Stage) -> None:
+    folder = await stage.start(shell(f"trap '' TERM HUP INT; {TICKER}"))
+    await stage.says(folder, b"2\n")
+    await stage.runs.stop(folder)
+    await stage.runs.stop(folder)
+    assert (await stage.exit_of(folder)).signal == signal.SIGKILL
+
+
+async def test_a_frozen_tree_can_be_stopped(stage: Stage) -> None:
+    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"))
+    await stage.says(folder, b"2\n")
+    frozen = await stage.runs.freeze(folder)
+    await stage.runs.stop(folder)
+    assert (await stage.exit_of(folder)).signal == signal.SIGTERM
+    assert all(state_of(pid) == "-" for pid in frozen.stopped)
+
+
+async def test_a_daemonised_grandchild_is_swept(stage: Stage) -> None:
+    folder = await stage.start((*python("")[:1], "-c", DAEMONISE))
+    ended = await stage.exit_of(folder)
+    pid = await daemon_pid(stage.base)
+    assert ended.code == 0
+    assert pid in ended.swept
+    assert state_of(pid) == "-"
+
+
+async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_but_not_for_ever(stage: Stage) -> None:
+    folder = await stage.start(shell(f"(trap '' TERM HUP; {TICKER}) & sleep 0.2; exit 5"))
+    ended = await stage.exit_of(folder)
+    assert ended.code == 5
+    assert ended.swept
+    assert all(state_of(pid) == "-" for pid in ended.swept)
+
+
+async def test_the_holder_itself_is_deaf_to_polite_signals(stage: Stage) -> None:
+    folder = await stage.start(shell("read line; echo $line"))
+    for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGTSTP):
+        os.kill(stage.holder(folder), signum)
+    await stage.runs.send(folder, b"still here")
+    await stage.says(folder, b"still here")
+
+
+async def test_a_holder_killed_leaves_a_lost_run_and_no_process(stage: Stage) -> None:
+    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"), limits=QUICK)
+    await stage.says(folder, b"2\n")
+    tree = [process.pid for process in psutil.Process(stage.holder(folder)).children(recursive=True)]
+    os.kill(stage.holder(folder), signal.SIGKILL)
+    ended = await stage.exit_of(folder)
+    assert (ended.lost, ended.code) == (True, None)
+    await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of the whole tree")
+    assert set(ended.swept) <= set(tree)
+    assert stage.runs.exit_of(folder) == ended
+    await stage.start(shell("echo again"))
+    assert stage.runs.exit_of(folder) == ended
+
+
+async def test_the_sweep_of_a_lost_run_spares_other_runs(stage: Stage) -> None:
+    lost = await stage.start(shell(TICKER), attempt=1)
+    spared = await stage.start(shell(TICKER), attempt=11)
+    os.kill(stage.holder(lost), signal.SIGKILL)
+    assert (await stage.exit_of(lost)).lost
+    assert stage.runs.is_alive(spared)
+    before = len(stage.output(spared))
+    await until(lambda: len(stage.output(spared)) > before, "ticks of the other run")
