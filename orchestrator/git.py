@@ -76,7 +76,6 @@ _NAMES_A_PROGRAM = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FILTER_REQUIRED = re.compile(r"^filter\..*\.required$", re.IGNORECASE | re.DOTALL)
-_INHERITED = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR")
 _STDERR_LINES = 5
 
 
@@ -173,8 +172,9 @@ class Git:
 
 
 def _environment(config: Mapping[str, str]) -> dict[str, str]:
-    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    environment |= {
+    environment = {
+        "PATH": os.pathsep.join(os.get_exec_path()),
+        "HOME": str(Path.home()),
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
+from orchestrator.files import make_private, write_atomically
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_ENTRIES = 1000
@@ -128,7 +129,7 @@ def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limit: int
         raise _RefusedError("it vanished while it was read") from None
     new = _differs(into, name, body)
     if new:
-        _write(into, name, body)
+        write_atomically(make_private(into) / name, body)
     return Artifact(name=name, size=len(body), sha256=hashlib.sha256(body).hexdigest(), new=new)
 
 
@@ -174,22 +175,5 @@ def _differs(into: Path, name: str, body: bytes) -> bool:
         return _read(where, name, len(body)) != body
     except (FileNotFoundError, _RefusedError):
         return True
-    finally:
-        os.close(where)
-
-
-def _write(into: Path, name: str, body: bytes) -> None:
-    """Put the file in place whole and durable, or leave what was there."""
-    into.mkdir(parents=True, exist_ok=True, mode=0o700)
-    where = os.open(into, _FOLDER)
-    aside = f".{name}.new"
-    try:
-        writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(aside, writing, 0o600, dir_fd=where), "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(aside, name, src_dir_fd=where, dst_dir_fd=where)
-        os.fsync(where)
     finally:
         os.close(where)
