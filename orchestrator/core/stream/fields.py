@@ -9,7 +9,9 @@ _LARGEST = 2**63 - 1
 
 def text_of(value: JsonValue, limit: int = NAME) -> str:
     """The string, cut to `limit` characters; "" for anything else."""
-    return value[:limit] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= limit else value[:limit]
 
 
 def line_of(value: JsonValue, limit: int = NAME) -> str:
@@ -26,7 +28,7 @@ def integer_of(value: JsonValue) -> int | None:
 
 def count_of(value: JsonValue) -> int:
     """As `integer_of`, with 0 for what is no such number."""
-    return integer_of(value) or 0
+    return value if type(value) is int and 0 <= value <= _LARGEST else integer_of(value) or 0
 
 
 def money_of(value: JsonValue) -> float:

@@ -31,14 +31,16 @@ class Framer:
         """The lines that `chunk` completes; a half line at its end is kept, an empty line only moves the offset."""
         *pieces, rest = chunk.split(b"\n")
         lines = []
+        offset, held = self.offset, self._length
         for piece in pieces:
-            length = self._length + len(piece)
-            self.offset += length + 1
+            length = held + len(piece)
+            offset += length + 1
             if length > self._limit:
                 self.skipped += 1
-            elif body := (b"".join((self._half, piece)) if self._length else piece).removesuffix(b"\r"):
-                lines.append(Line(body, self.offset))
-            self._length = 0
+            elif body := (b"".join((self._half, piece)) if held else piece).removesuffix(b"\r"):
+                lines.append(Line(body, offset))
+            held = 0
+        self.offset, self._length = offset, held
         self._keep(rest)
         return lines
 

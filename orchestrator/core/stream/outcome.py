@@ -152,23 +152,25 @@ def _by_first_words(complaint: str) -> ErrorClass | None:
 
 def _usage(message: JsonObject) -> Usage:
     """Of all models since the process began where the line says it, else of this turn's main conversation."""
-    given, cached, read, written = 0, 0, 0, 0
     models = object_of(message.get("modelUsage"))
+    if not models:
+        return _usage_of_turn(object_of(message.get("usage")))
+    given, written, read, cached = 0, 0, 0, 0
     for model in map(object_of, models.values()):
         given += count_of(model.get("inputTokens"))
+        written += count_of(model.get("outputTokens"))
         read += count_of(model.get("cacheReadInputTokens"))
         cached += count_of(model.get("cacheCreationInputTokens"))
-        written += count_of(model.get("outputTokens"))
-    if not models:
-        turn = object_of(message.get("usage"))
-        given = count_of(turn.get("input_tokens"))
-        read = count_of(turn.get("cache_read_input_tokens"))
-        cached = count_of(turn.get("cache_creation_input_tokens"))
-        written = count_of(turn.get("output_tokens"))
     return Usage(
-        input_tokens=given,
-        output_tokens=written,
-        cache_read_tokens=read,
-        cache_write_tokens=cached,
-        cumulative=bool(models),
+        input_tokens=given, output_tokens=written, cache_read_tokens=read, cache_write_tokens=cached, cumulative=True
+    )
+
+
+def _usage_of_turn(usage: JsonObject) -> Usage:
+    return Usage(
+        input_tokens=count_of(usage.get("input_tokens")),
+        output_tokens=count_of(usage.get("output_tokens")),
+        cache_read_tokens=count_of(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=count_of(usage.get("cache_creation_input_tokens")),
+        cumulative=False,
     )
