@@ -48,13 +48,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
 
 Json = dict[str, object]
+Actions = list[tuple[str, object]]
 
 MODEL: Final = "scripted"
 COST_OF_A_CALL: Final = 0.0007
@@ -107,7 +107,10 @@ class Host:
         chunk = os.read(0, 65536)
         self.closed = not chunk
         *lines, self._half = (self._half + chunk).split(b"\n")
-        messages = [json.loads(line) for line in lines if line]
+        try:
+            messages = [json.loads(line) for line in lines if line]
+        except ValueError as error:
+            sys.exit(f"Error parsing streaming input line: {error}")
         self.turns.extend(message for message in messages if message["type"] == "user")
         requests = [message for message in messages if message["type"] == "control_request"]
         for request in requests:
@@ -155,7 +158,7 @@ class Turn:
             return found.group(1) if found else ""
 
         self.stage, self.ticket, self.title = said(r"# (\w+) of"), said(r"# \w+ of ([^:]+)"), said(r"# [^:]+: (.+)")
-        self.repair = said("mode: (.+)") == "bugfix"
+        self.bugfix = said("mode: (.+)") == "bugfix"
         self.resumed = said("(why: You were interrupted)") != ""
         self.missing = text.partition("Still missing")[2]
         self.folder = Path(said(r"workspace_dir: (.+) \(read only"))
@@ -165,19 +168,49 @@ class Turn:
         self.log = said("- .*; output: (.+)")
 
 
+class Scenario:
+    """What happens in which turn, checked before the first one."""
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        self._other = _actions(given.get("*"))
+        self._turns = {
+            stage: [None if turn is None else _actions(turn) for turn in turns]
+            for stage, turns in given.items()
+            if isinstance(turns, list) and stage != "*"
+        }
+        if lost := set(given) - set(self._turns) - {"*"}:
+            raise ScenarioError(f"a stage has a list of turns: {', '.join(sorted(lost))}")
+
+    def actions(self, stage: str, past: int) -> Actions:
+        """What to do in a turn of this stage, when so many came before it."""
+        turns = self._turns.get(stage, [])
+        if past < len(turns):
+            return turns[past] or []
+        return self._other
+
+
+def _actions(turn: object) -> Actions:
+    objects = turn if isinstance(turn, list) else [turn]
+    actions = [action for one in objects if isinstance(one, dict) for action in one.items()]
+    for name, given in actions:
+        if name not in ACTIONS:
+            raise ScenarioError(f"no such action: {name}; there are {', '.join(ACTIONS)}")
+        if not isinstance(given, ACTIONS[name][0]):
+            raise ScenarioError(f"{name} cannot take {given!r}")
+    return actions
+
+
 class Agent:
     """One process: takes turns, plays what the scenario says of them, and does the work."""
 
-    def __init__(self, host: Host, session: Session, scenario: "Scenario") -> None:
+    def __init__(self, host: Host, session: Session, scenario: Scenario) -> None:
         self.host = host
         self._session = session
         self._scenario = scenario
         self._turn = Turn("")
         self._calls_before = 0
-        self._works = True
-        self._hangs = False
-        self.failed = False
-        self.careless = False
+        self._failed = False
+        self.wishes: set[str] = set()
 
     def live(self) -> int:
         """Take turns until the host has no more; the exit code."""
@@ -185,7 +218,7 @@ class Agent:
             while not self.host.turns and not self.host.closed:
                 self.host.listen()
             if not self.host.turns:
-                return int(self.failed)
+                return int(self._failed)
             self._take(self.host.turns.popleft())
 
     def _take(self, message: Json) -> None:
@@ -194,7 +227,8 @@ class Agent:
         self._turn = Turn(text_of(message))
         past = self._session.take(message.get("uuid"), self._turn.stage)
         actions = self._scenario.actions(self._turn.stage, past)
-        self._calls_before, self._works, self.careless = self._session.calls, True, False
+        self._calls_before = self._session.calls
+        self.wishes.clear()
         if "silent" in (name for name, _ in actions):
             hang()
         self._state("running")
@@ -213,30 +247,22 @@ class Agent:
         finally:
             self.host.busy = False
         self._state("idle")
-        if self._hangs:
+        if "hang_after_result" in self.wishes:
             hang()
 
-    def _play(self, actions: "Actions") -> None:
+    def _play(self, actions: Actions) -> None:
         for name, given in actions:
             ACTIONS[name][1](self, given)
-        if self._works:
+        if "no_work" not in self.wishes:
             self.work()
         self.result(subtype="success", result="Done.", terminal_reason="completed", stop_reason="end_turn")
 
     def work(self) -> None:
         """The stage's own work, once in a turn."""
-        self._works = False
+        self.wishes.add("no_work")
         if self._turn.resumed:
             self.bash(f"git status --short && git log --oneline -3 && ls {shlex.quote(str(self._turn.outbox))}")
         WORK.get(self._turn.stage, _anything)(self, self._turn)
-
-    def rest(self) -> None:
-        """Do no work in this turn."""
-        self._works = False
-
-    def hang_afterwards(self) -> None:
-        """Finish this turn and then do nothing any more."""
-        self._hangs = True
 
     def say(self, text: str) -> None:
         """A message of the model."""
@@ -245,38 +271,36 @@ class Agent:
     def bash(self, command: str) -> str:
         """Run a command as the CLI's Bash tool does, apart from our process group; what it printed."""
         tool = self._call("Bash", {"command": command})
-        output = os.memfd_create("output")
-        process = subprocess.Popen(
-            ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-        ended = os.pidfd_open(process.pid)
-        try:
-            while not self.host.listen(until=ended):
-                pass
-        except (Interrupted, SystemExit):
-            with suppress(ProcessLookupError):
+        with os.fdopen(os.memfd_create("output"), "rb") as output:
+            process = subprocess.Popen(
+                ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+            try:
+                self._await(process)
+            except (Interrupted, SystemExit):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            self._returned(tool, "Exit code 137", failed=True)
-            raise
-        finally:
-            os.close(ended)
+                self._returned(tool, f"Exit code {128 - process.wait()}", failed=True)
+                raise
+            text = os.pread(output.fileno(), 30_000, 0).decode(errors="replace").rstrip()
         code = process.wait()
-        text = os.pread(output, 30_000, 0).decode(errors="replace").rstrip()
-        os.close(output)
         self._returned(tool, text if code == 0 else f"Exit code {code}\n{text}", failed=code != 0)
         return text
+
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
+        with os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0) as ended:
+            while not self.host.listen(until=ended.fileno()):
+                pass
 
     def write(self, file: Path, text: str) -> None:
         """Write a file as the CLI's Write tool does."""
         tool = self._call("Write", {"file_path": str(file), "content": text})
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_text(text, "utf-8")
         self._returned(tool, f"File written: {file}")
 
     def result(self, **changes: object) -> None:
         """The last word of a turn."""
-        self.failed = changes.get("is_error") is True
+        self._failed = changes.get("is_error") is True
         calls = self._session.calls
         usage = {"inputTokens": 100 * calls, "outputTokens": 50 * calls, "costUSD": COST_OF_A_CALL * calls}
         self._session.save_totals()
@@ -298,9 +322,7 @@ class Agent:
 
     def _call(self, name: str, given: Json) -> str:
         tool = f"toolu_{uuid4().hex[:24]}"
-        self._message(
-            {"role": "assistant", "content": [{"type": "tool_use", "id": tool, "name": name, "input": given}]}
-        )
+        self._message({"content": [{"type": "tool_use", "id": tool, "name": name, "input": given}]})
         return tool
 
     def _returned(self, tool: str, text: str, *, failed: bool = False) -> None:
@@ -313,41 +335,6 @@ class Agent:
         self.host.send(
             {"type": "assistant", "message": said, "parent_tool_use_id": None, "timestamp": now(), **changes}
         )
-
-
-class Scenario:
-    """What happens in which turn, checked before the first one."""
-
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self._other = _actions(given.get("*"))
-        self._turns = {
-            stage: [None if turn is None else _actions(turn) for turn in turns]
-            for stage, turns in given.items()
-            if isinstance(turns, list) and stage != "*"
-        }
-        if lost := set(given) - set(self._turns) - {"*"}:
-            raise ScenarioError(f"a stage has a list of turns: {', '.join(sorted(lost))}")
-
-    def actions(self, stage: str, past: int) -> "Actions":
-        """What to do in a turn of this stage, when so many came before it."""
-        turns = self._turns.get(stage, [])
-        if past < len(turns):
-            return turns[past] or []
-        return self._other
-
-
-Actions = list[tuple[str, object]]
-
-
-def _actions(turn: object) -> Actions:
-    objects = turn if isinstance(turn, list) else [turn]
-    actions = [action for one in objects if isinstance(one, dict) for action in one.items()]
-    for name, given in actions:
-        if name not in ACTIONS:
-            raise ScenarioError(f"no such action: {name}; there are {', '.join(ACTIONS)}")
-        if not isinstance(given, ACTIONS[name][0]):
-            raise ScenarioError(f"{name} cannot take {given!r}")
-    return actions
 
 
 def _tick(agent: Agent, given: Json) -> None:
@@ -372,16 +359,12 @@ def _wait_for(agent: Agent, path: str) -> None:
         agent.host.sleep(0.02)
 
 
-def _ignore_term(agent: Agent, given: object) -> None:
+def _ignore_term(agent: Agent, given: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)
 
 
 def _garbage(agent: Agent, count: int) -> None:
     agent.host.write((b"\xff[not json]\n" * (count // 12 + 1))[: count - 1] + b"\n")
-
-
-def _huge_line(agent: Agent, count: int) -> None:
-    agent.say("x" * count)
 
 
 def _error(agent: Agent, given: Json) -> NoReturn:
@@ -390,9 +373,7 @@ def _error(agent: Agent, given: Json) -> NoReturn:
 
 
 def _limit(agent: Agent, given: Json) -> NoReturn:
-    resets = round(
-        number(given["resets_at"]) if "resets_at" in given else time.time() + number(given["resets_in"]) + 0.5
-    )
+    resets = round(number(given.get("resets_at") or time.time() + number(given["resets_in"]) + 0.5))
     window = str(given.get("window", "five_hour"))
     info = {"status": "rejected", "resetsAt": resets, "rateLimitType": window, "isUsingOverage": False}
     agent.host.send({"type": "rate_limit_event", "rate_limit_info": info})
@@ -404,27 +385,23 @@ def _limit(agent: Agent, given: Json) -> NoReturn:
     )  # fmt: skip
 
 
-def _no_result(agent: Agent, given: object) -> NoReturn:
+def _no_result(agent: Agent, given: bool) -> NoReturn:
     raise Ended
 
 
-def _die_mid_line(agent: Agent, given: object) -> None:
+def _die_mid_line(agent: Agent, given: bool) -> None:
     agent.host.write(b'{"type": "assistant", "message": {"role": "assis')
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _exit(agent: Agent, code: int) -> NoReturn:
-    sys.exit(code)
-
-
-def _plant_bug(agent: Agent, given: object) -> None:
-    agent.careless = True
+def _wish(name: str) -> Callable[[Agent, bool], None]:
+    return lambda agent, _: agent.wishes.add(name)
 
 
 ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], object]]]] = {
     "work": (bool, lambda agent, _: agent.work()),
-    "no_work": (bool, lambda agent, _: agent.rest()),
-    "plant_bug": (bool, _plant_bug),
+    "no_work": (bool, _wish("no_work")),
+    "plant_bug": (bool, _wish("plant_bug")),
     "say": (str, lambda agent, text: agent.say(text)),
     "think_ms": ((int, float), lambda agent, wait: agent.host.sleep(wait / 1000)),
     "run": (str, lambda agent, command: agent.bash(command)),
@@ -435,14 +412,14 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "wait_for": (str, _wait_for),
     "ignore_term": (bool, _ignore_term),
     "garbage": (int, _garbage),
-    "huge_line": (int, _huge_line),
+    "huge_line": (int, lambda agent, count: agent.say("x" * count)),
     "error": (dict, _error),
     "limit": (dict, _limit),
     "no_result": (bool, _no_result),
-    "hang_after_result": (bool, lambda agent, _: agent.hang_afterwards()),
+    "hang_after_result": (bool, _wish("hang_after_result")),
     "silent": (bool, lambda *_: hang()),
     "die_mid_line": (bool, _die_mid_line),
-    "exit": (int, _exit),
+    "exit": (int, lambda _, code: sys.exit(code)),
 }
 
 
@@ -488,16 +465,12 @@ ANALYSIS = """# Analysis of {ticket}
 {title}
 
 ## Domain & Complexity
-Text processing, low: one pure function beside those that textkit has.
+Text processing, low: one pure function beside those of textkit.
 
 ## Related Code
 | File | Symbol | Score | Recent activity |
 |---|---|---|---|
-| textkit/__init__.py | module | 1.0 | see git log |
-
-```
-{found}
-```
+| textkit/__init__.py | slugify | 1.0 | {recent} |
 
 ## Structural Context
 textkit is one module of plain functions; its tests lie in tests/ and run with unittest.
@@ -511,52 +484,27 @@ Low. Text without a letter must give an empty slug, and no hyphen may stand at a
 ## Open Questions
 None. Assumed: letters of every alphabet stay as they are.
 
-Retrieval backend: git grep, confidence high.
+Retrieval backend: git, confidence high
 """
 STEP = """## Step {number}: {text}
 - Target files: {file}
-- Target symbols: {symbol}
+- Target symbols: slugify
 - Rationale: {why}
 - Dependencies: {needs}
 - Verification: {check}
 
 """
 RUN_TESTS = "python -m unittest tests.test_slugify"
-FIRST_STEPS = [
-    ("Implement slugify in textkit", MODULE, "slugify", "The ticket asks for it.", "none", "It can be imported."),
-    ("Test slugify with spaces and punctuation", TESTS, "SlugifyTest", "Its edges go wrong.", "Step 1", RUN_TESTS),
-    ("Document slugify in README.md", "README.md", "none", "People look there first.", "Step 1", "Read it."),
-]
-FIX_STEPS = [
-    ("Repair how slugify joins words", MODULE, "slugify", "Hyphens doubled up.", "none", RUN_TESTS),
-    ("Test slugify with hyphens at its edges", TESTS, "SlugifyTest", "It must not return.", "Step 1", RUN_TESTS),
-]
-
-
-def _analysis(agent: Agent, turn: Turn) -> None:
-    files = agent.bash("git ls-files | head -20").splitlines()
-    found = agent.bash("git log --oneline -5 && git grep -n 'def ' -- '*.py' | head -20")
-    impact = "slugify gives hyphens that it should not." if turn.repair else "Nothing calls slugify yet."
-    analysis = ANALYSIS.format(ticket=turn.ticket, title=turn.title, found=found, impact=impact)
-    related = {"pack": files, "impacts": [{"symbol": "textkit.slugify", "impact_analysis": impact}]}
-    agent.write(turn.outbox / "analysis.md", analysis)
-    agent.write(turn.outbox / "related-code.json", json.dumps(related, indent=2) + "\n")
-
-
-def _planning(agent: Agent, turn: Turn) -> None:
-    names = ("text", "file", "symbol", "why", "needs", "check")
-    chosen = FIX_STEPS if turn.repair else FIRST_STEPS
-    steps = "".join(STEP.format(number=n, **dict(zip(names, step, strict=True))) for n, step in enumerate(chosen, 1))
-    ending = f"## Verification Plan\n{RUN_TESTS}\n\n## Risks\nNone beyond the analysis.\n"
-    agent.write(turn.outbox / "plan.md", f"# Plan for {turn.ticket}\n\n{steps}{ending}")
-    if turn.repair:
-        name = newest(turn, "plan-fix-{}.md")
-        agent.write(turn.outbox / name, f"# Fix\n\n## Failure\nSee {turn.log or 'the failure log'}.\n\n{steps}{ending}")
-
-
-def _design(agent: Agent, turn: Turn) -> None:
-    current = agent.bash(f"head -30 {MODULE}")
-    agent.write(turn.outbox / newest(turn, "design-v{}.md"), f"""# Design for {turn.ticket}
+FIRST_STEPS = (
+    ("Implement slugify in textkit", MODULE, "The ticket asks for it.", "none", "It can be imported."),
+    ("Test slugify with spaces and punctuation", TESTS, "Its edges are where it goes wrong.", "Step 1", RUN_TESTS),
+    ("Document slugify in README.md", Path("README.md"), "People look there first.", "Step 1", "Read it."),
+)
+FIX_STEPS = (
+    ("Repair how slugify joins words", MODULE, "Hyphens double up and stand at edges.", "none", RUN_TESTS),
+    ("Test slugify with hyphens at its edges", TESTS, "The mistake must not return.", "Step 1", RUN_TESTS),
+)
+DESIGN = """# Design for {ticket}
 
 ## Step 1
 Current code:
@@ -565,39 +513,72 @@ Current code:
 {current}
 ```
 
-Change: slugify makes a space of all that is no letter or digit and joins what stands between by hyphens.
+Change: slugify makes a space of whatever is no letter or digit, and joins the words between by hyphens.
 
-- Public interface: one more function
+- Public interface: slugify(text: str) -> str
 - Error paths: none
 - Concurrency: none
 - New shared resources: none
 - Callers: none
 
-Tests: those there are must still pass; new ones in {TESTS}.
-""")  # fmt: skip
+Tests: those that are there must still pass; new ones stand in tests/test_slugify.py.
+"""
 
 
-def _step(agent: Agent, turn: Turn) -> None:
+def _analyse(agent: Agent, turn: Turn) -> None:
+    files = agent.bash("git ls-files | head -20").splitlines()
+    recent = agent.bash("git log -1 --format=%s").replace("|", "/")
+    impact = "slugify gives hyphens that it should not." if _is_there() else "Nothing calls slugify yet."
+    analysis = ANALYSIS.format(ticket=turn.ticket, title=turn.title, recent=recent, impact=impact)
+    related = {"pack": files, "impacts": [{"symbol": "textkit.slugify", "impact_analysis": impact}]}
+    agent.write(turn.outbox / "analysis.md", analysis)
+    agent.write(turn.outbox / "related-code.json", json.dumps(related, indent=2) + "\n")
+
+
+def _plan(agent: Agent, turn: Turn) -> None:
+    repairs = turn.bugfix and _is_there()
+    steps = "".join(
+        STEP.format(number=number, text=text, file=file, why=why, needs=needs, check=check)
+        for number, (text, file, why, needs, check) in enumerate(FIX_STEPS if repairs else FIRST_STEPS, 1)
+    )
+    steps += f"## Verification Plan\n{RUN_TESTS}\n\n## Risks\nNone beyond the analysis.\n"
+    agent.write(turn.outbox / "plan.md", f"# Plan for {turn.ticket}\n\n{steps}")
+    if repairs:
+        cause = f"## Failure\nSee {turn.log or 'the failure log'}.\n\n## Root cause\nEvery sign became a hyphen.\n\n"
+        agent.write(turn.outbox / _numbered(turn, "plan-fix-{}.md"), f"# Fix for {turn.ticket}\n\n{cause}{steps}")
+
+
+def _design(agent: Agent, turn: Turn) -> None:
+    current = agent.bash(f"head -30 {MODULE}")
+    agent.write(turn.outbox / _numbered(turn, "design-v{}.md"), DESIGN.format(ticket=turn.ticket, current=current))
+
+
+def _implement(agent: Agent, turn: Turn) -> None:
+    tested = ""
     if "readme" in turn.step:
         _extend(agent, Path("README.md"), "## slugify", README)
     elif "test" in turn.step:
-        wanted = TEST + EDGES * turn.repair
-        if not TESTS.exists() or wanted not in TESTS.read_text():
+        wanted = TEST + EDGES * ("edges" in turn.step)
+        if not TESTS.exists() or wanted not in TESTS.read_text("utf-8"):
             agent.write(TESTS, wanted)
-        if not agent.careless:
-            agent.bash(f"{shlex.quote(sys.executable)} -B -m unittest tests.test_slugify")
-    elif MODULE.exists() and CARELESS in MODULE.read_text() and not agent.careless:
-        agent.write(MODULE, MODULE.read_text().replace(CARELESS, SLUGIFY))
+        tested = agent.bash(f"{shlex.quote(sys.executable)} -B -m unittest tests.test_slugify")
     elif "slugify" in turn.step:
-        _extend(agent, MODULE, "def slugify", CARELESS if agent.careless else SLUGIFY)
+        careless = "plant_bug" in agent.wishes
+        _extend(agent, MODULE, "def slugify", CARELESS if careless else SLUGIFY)
+        if CARELESS in (text := MODULE.read_text("utf-8")) and not careless:
+            agent.write(MODULE, text.replace(CARELESS, SLUGIFY))
     done = agent.bash("git log -1 --format=%s") == turn.subject and "no new commit" not in turn.missing
     if not done or agent.bash("git status --porcelain"):
-        _commit(agent, turn.subject or "Work")
-    agent.say("The step is done and all tests pass.")
+        _commit(agent, turn.subject or "Do what the ticket asks")
+    agent.say(f"The step is committed{'; its tests fail' * ('FAILED' in tested)}.")
+
+
+def _is_there() -> bool:
+    return MODULE.exists() and "def slugify" in MODULE.read_text("utf-8")
 
 
 def _extend(agent: Agent, file: Path, sign: str, text: str) -> None:
-    old = file.read_text() if file.exists() else ""
+    old = file.read_text("utf-8") if file.exists() else ""
     if sign not in old:
         agent.write(file, (old.rstrip("\n") + "\n" + text).lstrip("\n"))
 
@@ -606,7 +587,7 @@ def _anything(agent: Agent, turn: Turn) -> None:
     agent.say(f"I know no work for {turn.stage or 'this'}.")
 
 
-def _evaluation(agent: Agent, turn: Turn) -> None:
+def _explain(agent: Agent, turn: Turn) -> None:
     seen = agent.bash(f"tail -n 40 {shlex.quote(str(turn.folder / turn.log))}") if turn.log else ""
     complaint = next((line for line in seen.splitlines() if "Error:" in line), "the output does not say why")
     analysis = {
@@ -618,17 +599,17 @@ def _evaluation(agent: Agent, turn: Turn) -> None:
 
 
 WORK: Final[dict[str, Callable[[Agent, Turn], None]]] = {
-    "ANALYSIS": _analysis,
-    "PLANNING": _planning,
+    "ANALYSIS": _analyse,
+    "PLANNING": _plan,
     "DESIGN": _design,
-    "IMPLEMENTATION": _step,
-    "EVALUATION": _evaluation,
+    "IMPLEMENTATION": _implement,
+    "EVALUATION": _explain,
 }
 
 
-def newest(turn: Turn, name: str) -> str:
+def _numbered(turn: Turn, name: str) -> str:
     """The name with the next free number; a turn that mends what it left takes that number again."""
-    count = len(list(turn.folder.glob(name.format("*"))))
+    count = sum(1 for _ in turn.folder.glob(name.format("*")))
     return name.format(max(1, count) if turn.missing else count + 1)
 
 
@@ -669,6 +650,11 @@ def main() -> int:
     for known in EXIT_CODES:
         signal.signal(known, leave)
     env = os.environ
+    try:
+        scenario = scenario_of(sys.argv[1:], env)
+    except (ScenarioError, OSError, ValueError) as error:
+        sys.stderr.write(f"The scenario cannot be played: {error}\n")
+        return 2
     cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orchestrator-scripted-agent"
     host = Host(env.get("ORCHESTRATOR_SESSION_ID") or str(uuid4()))
     home = Path(env.get("ORCHESTRATOR_SCRIPTED_HOME") or cache)
@@ -682,7 +668,7 @@ def main() -> int:
         sys.stderr.write(complaint + "\n")
         host.send({"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": [complaint]})
         return 1
-    return Agent(host, session, scenario_of(sys.argv[1:], env)).live()
+    return Agent(host, session, scenario).live()
 
 
 if __name__ == "__main__":
