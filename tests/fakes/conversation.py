@@ -1,0 +1,179 @@
+"""Speaking to an agent process as the daemon does: turns down a pipe, its output through our own parser."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import orjson
+
+from orchestrator.core.model import StageRecord, Task
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.prompt import outbox_of, turn_text
+from orchestrator.core.stream.claude import Parser
+from orchestrator.core.stream.framing import Framer
+from orchestrator.core.stream.neutral import Neutral, SessionActivity, SessionState
+
+AGENT = Path(__file__).parent / "scripted_agent.py"
+DEADLINE = 20.0
+IDLE = SessionState(state=SessionActivity.IDLE)
+
+E = TypeVar("E")
+Scenario = Mapping[str, object]
+
+
+def of(kind: type[E], events: list[Neutral]) -> list[E]:
+    """The events of one kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for what nothing announces; raises TimeoutError after the deadline."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not so within {DEADLINE} s")
+        time.sleep(0.01)
+
+
+def appeared(file: Path) -> str:
+    """The text of a file, once it has a whole line."""
+    eventually(lambda: file.exists() and file.read_text().endswith("\n"))
+    return file.read_text()
+
+
+def user_line(text: str, uuid: str | None = None) -> bytes:
+    """One turn on the wire."""
+    message = {"role": "user", "content": [{"type": "text", "text": text}]}
+    return json.dumps({"type": "user", "message": message, "uuid": uuid or str(uuid4())}).encode() + b"\n"
+
+
+class Conversation:
+    """Both ends of one agent process; every wait has a deadline."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.output = b""
+        self._stdin, self._stdout = process.stdin, process.stdout.fileno()
+        self._framer, self._parser = Framer(), Parser(orjson.loads)
+        self._unread: list[Neutral] = []
+
+    def send(self, line: bytes) -> None:
+        """Write it at once."""
+        self._stdin.write(line)
+        self._stdin.flush()
+
+    def interrupt(self) -> None:
+        """Ask for the end of the present turn."""
+        request = {"type": "control_request", "request_id": "int-1", "request": {"subtype": "interrupt"}}
+        self.send(json.dumps(request).encode() + b"\n")
+
+    def until(self, wanted: Callable[[Neutral], bool]) -> list[Neutral]:
+        """The events up to the first that is wanted, or up to the end of the output."""
+        seen: list[Neutral] = []
+        while not (seen and wanted(seen[-1])):
+            if self._unread:
+                seen.append(self._unread.pop(0))
+            elif not self._read():
+                break
+        return seen
+
+    def _read(self) -> bool:
+        if not select.select([self._stdout], [], [], DEADLINE)[0]:
+            raise TimeoutError(f"the agent was silent for {DEADLINE} s")
+        chunk = os.read(self._stdout, 65536)
+        self.output += chunk
+        for line in self._framer.push(chunk):
+            self._unread += self._parser.parse(line.body)
+        return bool(chunk)
+
+    def turn(self, text: str, uuid: str | None = None) -> list[Neutral]:
+        """The events of a whole turn, up to idle."""
+        self.send(user_line(text, uuid))
+        return self.until(lambda event: event == IDLE)
+
+    def rest(self) -> list[Neutral]:
+        """Everything up to the end of the output."""
+        return self.until(lambda _: False)
+
+    def close_input(self) -> None:
+        """There are no more turns."""
+        self._stdin.close()
+
+    def end(self) -> int:
+        """The exit code after the end of input."""
+        self.close_input()
+        return self.exit_code()
+
+    def exit_code(self) -> int:
+        """The exit code, once there is one."""
+        return self.process.wait(DEADLINE)
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """A repository, a task in it, the pipeline it walks through, and the scenario its agents play."""
+
+    worktree: Path
+    home: Path
+    pipeline: Pipeline
+    task: Task
+    scenario: Scenario = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The task's own files."""
+        return Path(self.task.folder)
+
+    @property
+    def outbox(self) -> Path:
+        """What the agent may write to."""
+        return Path(outbox_of(self.task))
+
+    def turn(self, name: str, **changes: object) -> str:
+        """The text that the daemon would send for this stage."""
+        record = {name: StageRecord(visits=1)}
+        return turn_text(self.pipeline, replace(self.task, stage=name, stages=record, **changes))  # type: ignore[arg-type]  # fields of Task by name
+
+    def step(self, number: int, **changes: object) -> str:
+        """The text that the daemon would send for a step of the plan."""
+        agent = replace(self.task.agent, current_step=number)
+        return self.turn("IMPLEMENTATION", **{"agent": agent, **changes})
+
+    @contextmanager
+    def agent(self, *, session: str = "s-1", resume: bool = False) -> Iterator[Conversation]:
+        """A running agent, killed at the end if it lives still."""
+        told = {
+            "ORCHESTRATOR_TASK": self.task.id,
+            "ORCHESTRATOR_SESSION_ID": session,
+            "ORCHESTRATOR_RESUME": str(int(resume)),
+            "ORCHESTRATOR_OUTBOX": str(self.outbox),
+            "ORCHESTRATOR_SCRIPTED_HOME": str(self.home),
+            "ORCHESTRATOR_SCENARIO": json.dumps(self.scenario) if self.scenario else "",
+        }
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [sys.executable, AGENT], cwd=self.worktree, stdin=pipe, stdout=pipe, env={**os.environ, **told}
+        ) as process:
+            try:
+                yield Conversation(process)
+            finally:
+                process.kill()
+
+    def playing(self, scenario: Scenario, text: str = "hello") -> list[Neutral]:
+        """The events of one turn under a scenario, to the end of the process's output."""
+        self.scenario = scenario
+        with self.agent() as agent:
+            agent.send(user_line(text))
+            agent.close_input()
+            return agent.rest()

@@ -1,0 +1,400 @@
+"""The scripted agent: what it does by itself, every action of its vocabulary, and that it behaves as the CLI does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.core import guards
+from orchestrator.core.failures import FailureLog
+from orchestrator.core.model import Agent, CheckResult, Step, Task, Ticket, Verdict
+from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.core.plan import steps_of
+from orchestrator.core.prompt import commit_subject, outbox_of
+from orchestrator.core.stream.neutral import (
+    Answered,
+    ErrorClass,
+    Limit,
+    LimitStatus,
+    Noise,
+    Outcome,
+    SessionActivity,
+    SessionStarted,
+    SessionState,
+    Text,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
+
+ROOT = Path(__file__).parents[2]
+
+
+def git(worktree: Path, *args: str) -> str:
+    """What git prints, without its last newline."""
+    return subprocess.run(["git", *args], cwd=worktree, check=True, capture_output=True, text=True).stdout.rstrip()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """The small repository of the demo, and a task on a branch of it."""
+    worktree = tmp_path / "work tree"
+    (worktree / "textkit").mkdir(parents=True)
+    (worktree / "tests").mkdir()
+    (worktree / "textkit/__init__.py").write_text('"""Small tools for text."""\n')
+    (worktree / "tests/__init__.py").touch()
+    (worktree / "README.md").write_text("# textkit\n")
+    for command in ("init -q -b main", "config user.name A", "config user.email a@localhost", "add -A"):
+        git(worktree, *command.split())
+    git(worktree, "commit", "-q", "-m", "Begin")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    task = Task(
+        id="t-1",
+        title="Add slugify (text) to textkit",
+        folder=str(tmp_path / "task (1)"),
+        ticket=Ticket(key="LOCAL-1"),
+        pipeline="full",
+        repo=str(worktree),
+        base_branch="main",
+        base_commit=git(worktree, "rev-parse", "HEAD"),
+        created_at=now,
+        updated_at=now,
+        branch="feature/LOCAL-1",
+        worktree=str(worktree),
+        agent=Agent(attempt=1, turn=1),
+    )
+    Path(outbox_of(task)).mkdir(parents=True)
+    file = ROOT / "config/pipelines/full.toml"
+    return Stage(
+        worktree=worktree,
+        home=tmp_path / "home",
+        pipeline=parse_pipeline(file.read_text(), str(file)),
+        task=task,
+    )
+
+
+def evidence(stage: Stage) -> guards.Evidence:
+    """What a gate would find in the outbox."""
+    files = {}
+    for file in stage.outbox.iterdir():
+        text = file.read_text()
+        filled = tuple(key for key, value in json.loads(text).items() if value) if file.suffix == ".json" else None
+        headings = tuple(line for line in text.splitlines() if line.startswith("#"))
+        files[file.name] = guards.FileFacts(chars=len(text), headings=headings, json_filled=filled)
+    return guards.Evidence(files=files)
+
+
+def unittests(worktree: Path) -> int:
+    """The exit code of the repository's own check."""
+    command = [sys.executable, "-B", "-m", "unittest"]
+    return subprocess.run(command, cwd=worktree, check=False, capture_output=True).returncode
+
+
+def planned(stage: Stage) -> tuple[Step, ...]:
+    return steps_of(evidence(stage).files["plan.md"].headings)
+
+
+def carry_out(stage: Stage, agent: Conversation) -> None:
+    """Every step of the plan in the outbox, each with its commit."""
+    steps = planned(stage)
+    for step in steps:
+        agent.turn(stage.step(step.step_id, steps=steps))
+        assert git(stage.worktree, "log", "-1", "--format=%s") == commit_subject(stage.task, step)
+        assert git(stage.worktree, "status", "--porcelain") == ""
+
+
+def test_without_a_scenario_it_leaves_what_every_gate_of_the_pipeline_looks_for(stage: Stage) -> None:
+    with stage.agent() as agent:
+        for name in ("ANALYSIS", "PLANNING", "DESIGN"):
+            events = agent.turn(stage.turn(name))
+            assert of(TurnFinished, events)[0].outcome is Outcome.OK
+            wanted = [guard for guard in stage.pipeline.stage(name).guards if "Budget" not in type(guard).__name__]
+            assert guards.missing(wanted, stage.task, evidence(stage)) == ()
+        assert len(planned(stage)) == 3
+        carry_out(stage, agent)
+        assert agent.end() == 0
+    assert unittests(stage.worktree) == 0
+    assert git(stage.worktree, "rev-list", "--count", "HEAD") == "4"
+
+
+def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stage) -> None:
+    stage.scenario = {"IMPLEMENTATION": [{"plant_bug": True}]}
+    with stage.agent() as agent:
+        agent.turn(stage.turn("PLANNING"))
+        carry_out(stage, agent)
+        assert unittests(stage.worktree) == 1
+        (stage.folder / "logs").mkdir()
+        (stage.folder / "logs/unit.log").write_text("AssertionError: 'hello--world-' != 'hello-world'\n")
+        failed = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", log="logs/unit.log")
+        agent.turn(stage.turn("EVALUATION", results={"unit_test": failed}))
+        analysis = json.loads((stage.outbox / "failure-analysis.json").read_text())
+        assert "hello--world-" in analysis["root_cause_hypothesis"]
+        assert analysis["confidence"] == "high"
+        assert analysis["suggested_fix"]
+        agent.turn(stage.turn("PLANNING", failures=FailureLog(total=1)))
+        assert (stage.outbox / "plan-fix-1.md").exists()
+        assert len(planned(stage)) == 2
+        carry_out(stage, agent)
+    assert unittests(stage.worktree) == 0
+
+
+def test_a_turn_opens_and_closes_as_the_cli_opens_and_closes_it(stage: Stage) -> None:
+    with stage.agent() as agent:
+        events = agent.turn(stage.turn("ANALYSIS"))
+    assert events[0] == SessionState(state=SessionActivity.RUNNING)
+    assert isinstance(events[1], SessionStarted)
+    assert events[1].session_id == "s-1"
+    assert events[1].cwd == str(stage.worktree)
+    assert isinstance(events[-2], TurnFinished)
+    assert events[-2].usage.cumulative
+    assert [tool.id for tool in of(ToolStarted, events)] == [tool.id for tool in of(ToolFinished, events)]
+
+
+def test_what_it_used_adds_up_over_turns_and_over_a_resumed_session(stage: Stage) -> None:
+    with stage.agent() as agent:
+        first = of(TurnFinished, agent.turn(stage.turn("ANALYSIS")))[0]
+        second = of(TurnFinished, agent.turn(stage.turn("PLANNING")))[0]
+        assert agent.end() == 0
+    with stage.agent(resume=True) as agent:
+        third = of(TurnFinished, agent.turn(stage.turn("DESIGN")))[0]
+    assert 0 < first.cost_usd < second.cost_usd < third.cost_usd
+    assert first.usage.input_tokens < second.usage.input_tokens < third.usage.input_tokens
+
+
+def test_the_same_uuid_is_one_turn_also_across_a_resume(stage: Stage) -> None:
+    with stage.agent() as agent:
+        agent.turn("one", "uuid-1")
+        agent.send(user_line("one", "uuid-1"))
+        assert agent.end() == 0
+        assert agent.rest() == []
+    with stage.agent(resume=True) as agent:
+        agent.send(user_line("one", "uuid-1"))
+        agent.turn("two", "uuid-2")
+        assert agent.output.count(b'"type": "result"') == 1
+
+
+def test_a_session_is_neither_begun_twice_nor_resumed_from_nothing(stage: Stage) -> None:
+    with stage.agent(resume=True) as agent:
+        assert agent.exit_code() == 1
+        assert of(TurnFinished, agent.rest())[0].error is ErrorClass.SESSION
+    with stage.agent() as agent:
+        agent.turn("hello")
+    with stage.agent() as agent:
+        assert agent.exit_code() == 1
+        assert agent.rest() == []
+
+
+def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Stage) -> None:
+    stage.scenario = {"IMPLEMENTATION": [{"work": True, "die_mid_line": True}]}
+    steps = (Step(step_id=1, description="Implement slugify in textkit"),)
+    with stage.agent() as agent:
+        events = agent.turn(stage.step(1, steps=steps))
+        assert of(TurnFinished, events) == []
+        assert not agent.output.endswith(b"\n")
+        assert agent.exit_code() == -signal.SIGKILL
+    resumed = replace(stage.task.agent, attempt=2, resumed=True, turn=1, current_step=1)
+    with stage.agent(resume=True) as agent:
+        events = agent.turn(stage.step(1, steps=steps, agent=resumed))
+        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+    assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
+
+
+def test_asked_once_more_for_a_commit_it_makes_one(stage: Stage) -> None:
+    steps = (Step(step_id=1, description="Implement slugify in textkit"),)
+    with stage.agent() as agent:
+        agent.turn(stage.step(1, steps=steps))
+        agent.turn(stage.step(1, steps=steps, feedback=("no new commit was made for this step",)))
+    assert git(stage.worktree, "rev-list", "--count", "HEAD") == "3"
+
+
+def test_a_command_runs_in_a_session_and_group_of_its_own(stage: Stage) -> None:
+    stage.scenario = {"*": {"run": "echo $$ > pid; ps -o pgid=,sid= -p $$ | tr -s ' ' > ids; sleep 30"}}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        agent.until(lambda event: isinstance(event, ToolStarted))
+        pid = int(appeared(stage.worktree / "pid"))
+        group, session = map(int, (appeared(stage.worktree / "ids")).split())
+        assert group == session == pid
+        assert os.getpgid(agent.process.pid) != group
+        agent.process.terminate()
+        assert agent.exit_code() == 143
+        assert not of(TurnFinished, agent.rest())
+    assert not psutil.pid_exists(pid)
+
+
+def test_an_interrupt_ends_the_turn_and_the_next_one_is_taken(stage: Stage) -> None:
+    stage.scenario = {"*": {"run": "echo $$ > pid; sleep 30"}, "ANALYSIS": [None]}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        pid = int(appeared(stage.worktree / "pid"))
+        agent.interrupt()
+        events = agent.until(lambda event: event == IDLE)
+        assert of(Answered, events)[0].ok
+        assert of(TurnFinished, events)[0].outcome is Outcome.INTERRUPTED
+        assert not psutil.pid_exists(pid)
+        events = agent.turn(stage.turn("ANALYSIS"))
+        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+
+
+def test_an_interrupt_between_turns_is_answered_and_ends_nothing(stage: Stage) -> None:
+    with stage.agent() as agent:
+        agent.interrupt()
+        assert of(Answered, agent.until(lambda event: isinstance(event, Answered)))[0].ok
+        assert of(TurnFinished, agent.turn("go"))[0].outcome is Outcome.OK
+
+
+def test_turns_of_a_stage_are_counted_over_all_attempts(stage: Stage) -> None:
+    stage.scenario = {"ANALYSIS": [{"exit": 7}, {"say": "second"}]}
+    with stage.agent() as agent:
+        agent.send(user_line(stage.turn("ANALYSIS")))
+        assert agent.exit_code() == 7
+    with stage.agent(session="s-2") as agent:
+        assert of(Text, agent.turn(stage.turn("ANALYSIS")))[0].text == "second"
+
+
+def test_a_turn_may_wait_for_a_file_and_then_go_on(stage: Stage) -> None:
+    stage.scenario = {"*": [{"say": "waiting"}, {"wait_for": "$ORCHESTRATOR_OUTBOX/go"}, {"say": "going"}]}
+    with stage.agent() as agent:
+        agent.send(user_line("hello"))
+        agent.until(lambda event: isinstance(event, Text) and event.text == "waiting")
+        (stage.outbox / "go").touch()
+        assert of(Text, agent.until(lambda event: isinstance(event, TurnFinished)))[0].text == "going"
+
+
+def test_it_says_writes_and_commits_what_the_scenario_says(stage: Stage) -> None:
+    write = {"file": "$ORCHESTRATOR_OUTBOX/x.md", "text": "x"}
+    turn = {"say": "hi", "think_ms": 1, "run": "echo y > y", "commit": "Add y", "write": write, "no_work": True}
+    events = stage.playing({"ANALYSIS": [turn]}, stage.turn("ANALYSIS"))
+    assert [text.text for text in of(Text, events)] == ["hi"]
+    assert [tool.name for tool in of(ToolStarted, events)] == ["Bash", "Bash", "Write"]
+    assert git(stage.worktree, "log", "-1", "--format=%s") == "Add y"
+    assert [file.name for file in stage.outbox.iterdir()] == ["x.md"]
+
+
+def test_a_turn_without_work_ends_well_and_leaves_nothing(stage: Stage) -> None:
+    events = stage.playing({"ANALYSIS": [{"no_work": True}]}, stage.turn("ANALYSIS"))
+    assert of(TurnFinished, events)[0].outcome is Outcome.OK
+    assert of(ToolStarted, events) == []
+    assert list(stage.outbox.iterdir()) == []
+
+
+def test_a_tick_stops_while_its_session_is_stopped(stage: Stage) -> None:
+    stage.scenario = {"*": {"tick": {"file": "ticks", "seconds": 20}}}
+    ticks = stage.worktree / "ticks"
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        appeared(ticks)
+        (tool,) = psutil.Process(agent.process.pid).children()
+        os.killpg(tool.pid, signal.SIGSTOP)
+        before = ticks.read_text()
+        with pytest.raises(subprocess.TimeoutExpired):
+            agent.process.wait(0.35)
+        assert ticks.read_text() == before
+        os.killpg(tool.pid, signal.SIGCONT)
+        eventually(lambda: ticks.read_text() != before)
+        agent.process.terminate()
+        assert agent.exit_code() == 143
+
+
+def test_a_grandchild_outlives_its_turn_and_its_agent(stage: Stage) -> None:
+    stage.playing({"*": {"grandchild": "echo $$ > pid; exec sleep 30"}})
+    pid = int(appeared(stage.worktree / "pid"))
+    grandchild = psutil.Process(pid)
+    assert os.getsid(pid) == pid
+    grandchild.kill()
+
+
+def test_an_agent_that_ignores_term_goes_on(stage: Stage) -> None:
+    stage.scenario = {"*": [{"ignore_term": True}, {"say": "deaf"}, {"wait_for": "go"}]}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        agent.until(lambda event: isinstance(event, Text))
+        agent.process.terminate()
+        (stage.worktree / "go").touch()
+        assert of(TurnFinished, agent.until(lambda event: isinstance(event, TurnFinished)))
+        assert agent.end() == 0
+
+
+def test_garbage_is_noise_and_a_huge_line_is_one_line(stage: Stage) -> None:
+    stage.scenario = {"*": {"garbage": 1000, "huge_line": 300_000}}
+    with stage.agent() as agent:
+        events = agent.turn("go")
+    assert len(of(Noise, events)) == 84
+    assert max(len(line) for line in agent.output.split(b"\n")) > 300_000
+    assert of(TurnFinished, events)[0].outcome is Outcome.OK
+
+
+def test_a_limit_looks_like_the_cli_s_and_the_next_turn_goes_on(stage: Stage) -> None:
+    stage.scenario = {"ANALYSIS": [{"limit": {"resets_at": 1795224600}}]}
+    with stage.agent() as agent:
+        events = agent.turn(stage.turn("ANALYSIS"))
+        assert of(Limit, events) == [Limit(status=LimitStatus.REJECTED, window="five_hour", resets_at=1795224600)]
+        assert of(Text, events)[0].synthetic
+        finished = of(TurnFinished, events)[0]
+        assert (finished.outcome, finished.error, finished.http_status) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT, 429)
+        assert finished.text == "You've hit your 5-hour limit \N{MIDDLE DOT} resets 1:30am (UTC)"
+        assert of(TurnFinished, agent.turn(stage.turn("ANALYSIS")))[0].outcome is Outcome.OK
+        assert agent.end() == 0
+
+
+def test_a_failed_call_ends_the_turn_with_the_error_that_was_asked_for(stage: Stage) -> None:
+    stage.scenario = {"*": {"error": {"text": "API Error: Overloaded", "status": 529}}}
+    with stage.agent() as agent:
+        finished = of(TurnFinished, agent.turn("go"))[0]
+        assert (finished.outcome, finished.error) == (Outcome.FAILED, ErrorClass.OVERLOADED)
+        assert agent.end() == 1
+
+
+def test_a_turn_may_end_without_a_result(stage: Stage) -> None:
+    events = stage.playing({"*": {"no_result": True}})
+    assert of(TurnFinished, events) == []
+    assert events[-1] == IDLE
+
+
+@pytest.mark.parametrize(("action", "lines"), [("hang_after_result", 4), ("silent", 0)])
+def test_a_hanging_agent_hears_neither_turns_nor_the_end_of_input(stage: Stage, action: str, lines: int) -> None:
+    stage.scenario = {"*": {action: True, "no_work": True}}
+    with stage.agent() as agent:
+        agent.send(user_line("one"))
+        agent.send(user_line("two"))
+        agent.close_input()
+        with pytest.raises(subprocess.TimeoutExpired):
+            agent.process.wait(0.3)
+        agent.process.terminate()
+        assert agent.exit_code() == 143
+        agent.rest()
+        assert agent.output.count(b"\n") == lines
+
+
+@pytest.mark.parametrize(
+    ("scenario", "complaint"),
+    [
+        ('{"ANALYSIS": [{"sey": "hi"}]}', b"no such action: sey"),
+        ('{"ANALYSIS": [{"say": 1}]}', b"say cannot take 1"),
+        ('{"ANALYSIS": {"say": "hi"}}', b"a stage has a list of turns: ANALYSIS"),
+        ("{", b"cannot be played"),
+        ("/nowhere.json", b"No such file"),
+    ],
+)
+def test_a_scenario_that_it_does_not_understand_is_refused_before_the_first_turn(
+    tmp_path: Path, scenario: str, complaint: bytes
+) -> None:
+    env = {**os.environ, "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path), "ORCHESTRATOR_SCENARIO": scenario}
+    ended = subprocess.run([sys.executable, AGENT], env=env, input=b"", capture_output=True, check=False)
+    assert ended.returncode == 2
+    assert complaint in ended.stderr
+
+
+def test_a_line_that_is_no_json_ends_it_as_it_ends_the_cli(tmp_path: Path) -> None:
+    env = {**os.environ, "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path)}
+    ended = subprocess.run([sys.executable, AGENT], env=env, input=b'{"type": \n', capture_output=True, check=False)
+    assert ended.returncode == 1
+    assert b"Error parsing streaming input line" in ended.stderr
