@@ -84,12 +84,12 @@ def _unknown(kind: str) -> Events:
 def _assistant(message: JsonObject) -> Events:
     said = object_of(message.get("message"))
     subagent = message.get("parent_tool_use_id") is not None
-    synthetic = said.get("model") == "<synthetic>" or message.get("is_api_error_message") is True
-    error = text_of(message.get("error")) or None
     events: list[Neutral] = []
     for block in map(object_of, list_of(said.get("content"))):
         match text_of(block.get("type")):
             case "text":
+                synthetic = said.get("model") == "<synthetic>" or message.get("is_api_error_message") is True
+                error = text_of(message.get("error")) or None
                 text = text_of(block.get("text"), TEXT)
                 events.append(Text(text=text, subagent=subagent, synthetic=synthetic, error=error))
             case "thinking":
