@@ -123,7 +123,7 @@ class _Tree:
         if int(self.git.run("cat-file", "-s", blob)) > MAX_FILE:
             return None
         text = self.git.run("cat-file", "blob", blob)
-        return text if text.isascii() or _BROKEN.search(text) is None else None
+        return text if _BROKEN.search(text) is None else None
 
     def names(self, *under: str) -> list[str]:
         """The names at the top, or of everything below the folders `under`."""
@@ -167,7 +167,7 @@ def _check(name: str, table: Table, default_timeout: float) -> Check:
 
 
 def _wrong_with(name: str, command: str) -> str:
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         return f"{shown(name)!r} must be a letter, then up to 40 letters, digits, dashes or underscores"
     if not command.strip() or "\0" in command:
         return "its command must be text that a shell can run"

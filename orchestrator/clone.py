@@ -58,7 +58,7 @@ class Clone:
 
     def has(self, commit: str) -> bool:
         """Whether the commit, and so all of its history, is here."""
-        return _SHA.match(commit) is not None and self.ref(commit + "^{commit}") is not None
+        return _SHA.fullmatch(commit) is not None and self.ref(commit + "^{commit}") is not None
 
     def ref(self, name: str) -> str | None:
         """The object that a ref stands at."""
@@ -82,7 +82,7 @@ class Clone:
         branch = next(
             (row.removeprefix("ref: refs/heads/") for row in rows if row.startswith("ref: refs/heads/")), None
         )
-        head = next((row for row in rows if _SHA.match(row)), None)
+        head = next((row for row in rows if _SHA.fullmatch(row)), None)
         if head is None:
             raise WorkspaceError(f"the repository in {shown(str(worktree))} has no commit at HEAD")
         ref = f"refs/orchestrator/{task_id}/head"

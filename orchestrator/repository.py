@@ -115,7 +115,7 @@ def _is_partial(git: Git) -> bool:
 def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str]:
     if base is not None:
         places = [f"refs/heads/{base}", f"refs/remotes/origin/{base}", f"refs/tags/{base}"]
-        for place in places + ([base] if _COMMIT.match(base) else []):
+        for place in places + ([base] if _COMMIT.fullmatch(base) else []):
             commit = git.ask("rev-parse", "--verify", "--quiet", place + "^{commit}")
             if commit is not None:
                 return base, commit

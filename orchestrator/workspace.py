@@ -107,6 +107,10 @@ class Workspace:
         """Where the task's worktree is, or would be."""
         return self._data / "worktrees" / _plain(task_id)
 
+    def git(self, task_id: str) -> Git:
+        """Git on the clone that the task lives in, for what else is to be read of its commits."""
+        return self._clone(task_id).git
+
     def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> Prepared:
         """A worktree of the task on a new branch from `base_commit`, or as it was left.
 
@@ -224,6 +228,10 @@ class Workspace:
             _erase(self._data / "checkouts" / _plain(task_id))
             _erase(self.worktree(task_id))
 
+    def git_of(self, task_id: str) -> Git:
+        """The daemon's git in the clone that the task lives in."""
+        return self._clone(task_id).git
+
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """The task's clone with the commit to begin from, fetched from the user's repository where it is missing."""
         link = self._link(task_id)
@@ -279,7 +287,7 @@ class Workspace:
 
 def _plain(name: str) -> str:
     """The name itself, if it is safe as a part of a path and of a ref."""
-    if not _PLAIN_NAME.match(name) or name.endswith(".lock"):
+    if not _PLAIN_NAME.fullmatch(name) or name.endswith(".lock"):
         raise WorkspaceError(f"{shown(name)!r} cannot name a folder; letters, digits, dots, dashes, underscores may")
     return name
 

@@ -1,0 +1,205 @@
+"""The daemon's git against real repositories, hostile ones first."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.git import SERVER, Git, GitError
+from orchestrator.repository import RepositoryError, inspect_repository
+from tests.fakes.repositories import Trap, commit, git, repository
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repository(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+def test_the_trap_works_for_a_user_who_is_less_careful(repo: Path, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "trap")
+    trap.set_in(repo / ".git")
+    (repo / "a.txt").write_text("two\n")
+    with pytest.raises(GitError, match="filter 'trap' failed"):
+        Git(folder=repo).run("add", "a.txt")
+    assert "program" in trap.sprung
+
+
+def test_nothing_that_a_hostile_repository_names_is_run_when_it_is_looked_at(repo: Path, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "trap")
+    (repo / ".gitattributes").write_text("* filter=trap diff=trap\n")
+    trap.set_in(repo / ".git")
+    (repo / "a.txt").write_text("two\n")
+    assert inspect_repository(repo).dirty
+    assert trap.sprung == ""
+
+
+def test_a_program_behind_an_include_is_found_and_switched_off(repo: Path, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "trap")
+    (tmp_path / "elsewhere").mkdir()
+    trap.set_in(tmp_path / "elsewhere")
+    git(repo, "config", "include.path", str(tmp_path / "elsewhere/config"))
+    (repo / ".git/info/attributes").write_text("* filter=trap\n")
+    (repo / "a.txt").write_text("two\n")
+    Git.foreign(repo).run("add", "a.txt")
+    assert trap.sprung == ""
+
+
+def test_a_filter_with_an_odd_name_is_switched_off(repo: Path, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "trap")
+    config = repo / ".git/config"
+    config.write_text(config.read_text() + f'[filter "a=b.c"]\n\tclean = "{tmp_path}/trap/program"\n\trequired\n')
+    (repo / ".git/info/attributes").write_text("* filter=a=b.c\n")
+    (repo / "a.txt").write_text("two\n")
+    Git.foreign(repo).run("add", "a.txt")
+    assert trap.sprung == ""
+    Git(folder=repo).run("add", "--renormalize", "a.txt")
+    assert trap.sprung != ""
+
+
+def test_a_remote_that_is_a_program_is_no_place_to_fetch_from(repo: Path, tmp_path: Path) -> None:
+    git(repo, "config", "protocol.ext.allow", "always")
+    with pytest.raises(GitError, match="ext"):
+        Git.foreign(repo).run("fetch", f"ext::sh -c touch% {tmp_path}/sprung")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_the_server_side_of_a_fetch_runs_nothing_of_the_repository(repo: Path, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "trap")
+    trap.set_in(repo / ".git")
+    repository(tmp_path / "mine")
+    mine = Git.own(tmp_path / "mine/.git")
+    mine.run("fetch", "--upload-pack", SERVER, str(repo), "+HEAD:refs/heads/theirs")
+    assert mine.ask("rev-parse", "--verify", "--quiet", "refs/heads/theirs") is not None
+    assert trap.sprung == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_repository_of_another_user_can_be_looked_at(repo: Path) -> None:
+    for path in [repo, *repo.rglob("*")]:
+        os.lchown(path, 12345, 12345)
+    assert inspect_repository(repo).head_branch == "main"
+
+
+def test_an_error_names_command_and_code_and_what_git_said(repo: Path) -> None:
+    with pytest.raises(GitError, match=r"`git rev-parse nowhere` failed with exit code 128: .*nowhere") as caught:
+        Git(folder=repo).run("rev-parse", "nowhere")
+    assert caught.value.code == 128
+
+
+def test_control_characters_of_a_stranger_do_not_reach_the_message(repo: Path) -> None:
+    with pytest.raises(GitError) as caught:
+        Git(folder=repo).run("cat-file", "-e", "no\x1b[2Jwhere\n")
+    assert "\x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_git_that_waits_for_ever_is_stopped(repo: Path) -> None:
+    os.mkfifo(repo / ".gitignore-fifo")
+    (repo / ".gitignore").unlink(missing_ok=True)
+    (repo / ".gitignore-fifo").rename(repo / ".gitignore")
+    begin = time.monotonic()
+    with pytest.raises(GitError, match="did not end in time"):
+        Git(folder=repo).run("ls-files", "--others", "--exclude-standard", timeout=0.5)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_path_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError):
+        inspect_repository(tmp_path / "a\0b")
+
+
+def test_a_folder_that_is_missing_or_no_repository_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="does not exist; check the path"):
+        inspect_repository(tmp_path / "nowhere")
+    with pytest.raises(RepositoryError, match="not a git repository; run `git init`"):
+        inspect_repository(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(RepositoryError, match="not a folder"):
+        inspect_repository(tmp_path / "file")
+
+
+def test_a_repository_without_a_commit_is_refused(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    with pytest.raises(RepositoryError, match="no commit"):
+        inspect_repository(tmp_path)
+
+
+def test_a_detached_head_needs_a_base(repo: Path) -> None:
+    git(repo, "checkout", "--quiet", "--detach")
+    with pytest.raises(RepositoryError, match="--base BRANCH"):
+        inspect_repository(repo)
+    assert inspect_repository(repo, "main").base == "main"
+
+
+def test_a_base_is_a_branch_a_tag_or_a_commit(repo: Path) -> None:
+    first = git(repo, "rev-parse", "HEAD")
+    git(repo, "tag", "v1")
+    commit(repo, {"a.txt": "two\n"})
+    assert inspect_repository(repo, "v1").base_commit == first
+    assert inspect_repository(repo, first).base_commit == first
+    assert inspect_repository(repo).base_commit != first
+
+
+@pytest.mark.parametrize("base", ["nope", "--all", "a b", "", "\n", "@{-1}", "main..main", "\x1b[0m"])
+def test_a_base_that_is_not_there_is_refused_with_the_branches_that_are(repo: Path, base: str) -> None:
+    with pytest.raises(RepositoryError, match="its branches: main") as caught:
+        inspect_repository(repo, base)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_bare_repository_and_a_folder_inside_a_repository_will_do(repo: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", "--bare", str(repo), "bare.git")
+    bare = inspect_repository(tmp_path / "bare.git")
+    assert (bare.bare, bare.dirty, bare.head_branch) == (True, False, "main")
+    (repo / "inner").mkdir()
+    assert inspect_repository(repo / "inner").path == repo
+    with pytest.raises(RepositoryError, match="inside of a repository"):
+        inspect_repository(repo / ".git")
+
+
+def test_a_repository_without_all_of_its_history_is_refused(repo: Path, tmp_path: Path) -> None:
+    commit(repo, {"a.txt": "two\n"})
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "shallow")
+    with pytest.raises(RepositoryError, match="git fetch --unshallow"):
+        inspect_repository(tmp_path / "shallow")
+    git(repo, "config", "remote.origin.promisor", "true")
+    with pytest.raises(RepositoryError, match="partial clone"):
+        inspect_repository(repo)
+
+
+def test_files_that_are_elsewhere_are_not_followed(repo: Path, tmp_path: Path) -> None:
+    git(repo, "config", "core.worktree", "/etc")
+    with pytest.raises(RepositoryError, match=r"unset core\.worktree"):
+        inspect_repository(repo)
+
+
+@pytest.mark.parametrize("change", ["untracked", "modified", "staged", "deleted"])
+def test_uncommitted_work_is_noted(repo: Path, change: str) -> None:
+    assert not inspect_repository(repo).dirty
+    match change:
+        case "untracked":
+            (repo / "new").touch()
+        case "modified" | "staged":
+            (repo / "a.txt").write_text("two\n")
+        case "deleted":
+            (repo / "a.txt").unlink()
+    if change == "staged":
+        git(repo, "add", "a.txt")
+        git(repo, "update-index", "--skip-worktree", "a.txt")
+    assert inspect_repository(repo).dirty
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:secret@example.org/a.git", "https://example.org/a.git"),
+        ("https://ghp_token@example.org/a.git", "https://example.org/a.git"),
+        ("ssh://git:secret@example.org/a.git", "ssh://git@example.org/a.git"),
+        ("git@example.org:a.git", "git@example.org:a.git"),
+    ],
+)
+def test_a_remote_is_shown_without_what_opens_it(repo: Path, url: str, shown: str) -> None:
+    git(repo, "remote", "add", "origin", url)
+    assert inspect_repository(repo).origin_url == shown
