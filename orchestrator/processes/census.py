@@ -20,7 +20,7 @@ def tree_of(folder: Path) -> list[psutil.Process]:
         if record["boot_id"] != files.boot_id() or _start_ticks(holder.pid) != record["start_ticks"]:
             return []
         return [holder, *holder.children(recursive=True)]
-    except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+    except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
         return []
 
 

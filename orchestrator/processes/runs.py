@@ -14,14 +14,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
 import orchestrator
 from orchestrator.processes import files
-from orchestrator.processes.census import kill_marked, usage_of
+from orchestrator.processes.census import usage_of
 from orchestrator.processes.doorbell import Doorbell, make_fifo
+from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, status_of, take_lock
 from orchestrator.processes.spec import (
     Exit,
     Frozen,
@@ -32,15 +32,12 @@ from orchestrator.processes.spec import (
     RunSpec,
     Status,
     Usage,
-    exit_from,
-    status_from,
 )
 from orchestrator.processes.stdin import append_line
 
 SWEEP_EVERY = 1.0  # seconds
 ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
 LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
-LOCK_TRIES = 20  # another daemon's or command's probe holds the lock for microseconds
 FREE_DESCRIPTORS = 10  # above those that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
 BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
@@ -79,7 +76,7 @@ class Runs:
         try:
             spec: files.Spec = files.decode(files.read(str(folder / files.SPEC)))  # type: ignore[assignment]  # ours
             self._follow(folder, spec["run"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return
 
     async def start(self, folder: Path, spec: RunSpec) -> None:
@@ -90,12 +87,14 @@ class Runs:
         self._listen()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # noqa: ASYNC240  (one entry, as quick as a thread)
         watched = self._follow(folder, spec.run)
-        if self._has_begun(folder):
+        if has_begun(folder):
             return
-        lock = self._take_lock(folder)
+        lock = take_lock(folder)
         if lock is None:
             return
         try:
+            if has_begun(folder):  # by another daemon, a moment ago
+                return
             record = spec.record(folder, self._doorbell.path, self._doorbell.alive)
             files.replace(str(folder / files.SPEC), files.encode(record))
             make_fifo(folder / files.CONTROL)
@@ -103,39 +102,19 @@ class Runs:
         finally:
             os.close(lock)
         self._children.add(holder)
-        await self._until(folder, watched, "start", lambda: self._has_begun(folder) or self._died(folder, holder))
+        await self._until(folder, watched, "start", lambda: has_begun(folder) or self._died(folder, holder))
 
     def is_alive(self, folder: Path) -> bool:
         """True while a holder serves this run."""
-        try:
-            descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            return False
-        finally:
-            os.close(descriptor)
+        return is_alive(folder)
 
     def exit_of(self, folder: Path) -> Exit | None:
-        """How a run ended; None while it goes on or has not begun.
-
-        Of a run whose holder died without a word this ends what is left, notes that in the exit file, and says `lost`.
-        """
-        found = self._read_exit(folder)
-        if found or self.is_alive(folder) or not (folder / files.PID).exists():
-            return found
-        return self._read_exit(folder) or self._note_loss(folder)
+        """How a run ended; None while it goes on or has not begun. Ends what a run left whose holder was killed."""
+        return exit_of(folder)
 
     def status_of(self, folder: Path) -> Status | None:
         """What the holder last said about itself; None before it said anything."""
-        try:
-            return status_from(files.read(str(folder / files.STATUS)))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        return status_of(folder)
 
     def usage(self, folder: Path) -> Usage:
         """Processor time and memory of the run's whole tree, its holder included."""
@@ -208,7 +187,7 @@ class Runs:
             self._doorbell.touch()
             self._reap()
             for folder, watched in list(self._watched.items()):
-                seen = _appearance(folder), self.is_alive(folder)
+                seen = appearance_of(folder), is_alive(folder)
                 if seen != watched.seen:
                     watched.seen = seen
                     self._changed(folder)
@@ -217,7 +196,7 @@ class Runs:
             await asyncio.sleep(SWEEP_EVERY)
 
     def _forget(self, folder: Path, watched: _Watched) -> None:
-        if not watched.requests.locked() and self._has_begun(folder):
+        if not watched.requests.locked() and has_begun(folder):
             del self._watched[folder]
             if self._labels.get(watched.run) == folder:
                 del self._labels[watched.run]
@@ -237,10 +216,10 @@ class Runs:
             answers: list[Status] = []
 
             def is_answered() -> bool:
-                status = self.status_of(folder)
+                status = status_of(folder)
                 if status is not None and status.request == request:
                     answers.append(status)
-                elif not self.is_alive(folder):
+                elif not is_alive(folder):
                     raise RunGone(folder, verb)
                 return bool(answers)
 
@@ -276,52 +255,14 @@ class Runs:
             os.close(control)
         return request
 
-    def _has_begun(self, folder: Path) -> bool:
-        return (folder / files.PID).exists() or (folder / files.EXIT).exists()
-
     def _died(self, folder: Path, holder: int) -> bool:
         pid, wait_status = os.waitpid(holder, os.WNOHANG)
         if pid == 0:
             return False
         self._children.discard(holder)
-        if self._has_begun(folder):
+        if has_begun(folder):
             return True
         raise HolderFailed(folder, os.waitstatus_to_exitcode(wait_status))
-
-    def _take_lock(self, folder: Path) -> int | None:
-        """The lock of a run that nobody holds; None if somebody does."""
-        descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        for _ in range(LOCK_TRIES):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if self.is_alive(folder):
-                    break
-            else:
-                return descriptor
-        os.close(descriptor)
-        return None
-
-    def _read_exit(self, folder: Path) -> Exit | None:
-        try:
-            return exit_from(files.read(str(folder / files.EXIT)))
-        except FileNotFoundError:
-            return None
-
-    def _note_loss(self, folder: Path) -> Exit:
-        record: files.ExitRecord = {
-            "code": None,
-            "signal": None,
-            "timed_out": False,
-            "spawn_error": None,
-            "stopped_by": None,
-            "swept": list(kill_marked(folder)),
-            "lost": True,
-            "ended_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
-        text = files.encode(record)
-        files.replace(str(folder / files.EXIT), text, durable=True)
-        return exit_from(text)
 
 
 def _spawn_holder(folder: Path, lock: int) -> int:
@@ -338,15 +279,3 @@ def _spawn_holder(folder: Path, lock: int) -> int:
     finally:
         for descriptor in (control, log, *given):
             os.close(descriptor)
-
-
-def _appearance(folder: Path) -> tuple[object, ...]:
-    """What tells a changed run from an unchanged one without reading it."""
-    looks: list[object] = []
-    for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
-        try:
-            row = (folder / name).stat()
-            looks.append((row.st_ino, row.st_size, row.st_mtime_ns))
-        except FileNotFoundError:
-            looks.append(None)
-    return tuple(looks)

@@ -17,7 +17,7 @@ from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
 PATIENCE = 20.0
 QUICK = Limits(eof_grace=0.2, term_grace=0.3, kill_grace=2.0, sweep_grace=0.2, floor_bytes=0)
 
-# Says a number every 10 ms for ever; `{end}` may hold anything that comes before.
+# Says a number every 10 ms for ever.
 TICKER = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
 
 
@@ -47,6 +47,11 @@ def state_of(pid: int) -> str:
     except (FileNotFoundError, ProcessLookupError):
         return "-"
     return row[row.rindex(")") + 2]
+
+
+def stands_still(pid: int) -> bool:
+    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
+    return state_of(pid) in {"T", "D"}
 
 
 class Stage:

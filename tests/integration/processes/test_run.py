@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.processes.census import kill_marked
 from orchestrator.processes.spec import Limits, Stdin
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
 
@@ -149,6 +150,16 @@ async def test_a_run_whose_folder_is_taken_away_is_ended(stage: Stage) -> None:
         entry.unlink()
     folder.rmdir()
     await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of holder and agent")
+
+
+async def test_a_holder_that_cannot_do_its_work_ends_the_agent_and_says_why(stage: Stage) -> None:
+    folder = stage.folder()
+    (folder / "stdout.jsonl").mkdir(parents=True)
+    await stage.start(shell("sleep 100"))
+    ended = await stage.exit_of(folder)
+    assert "the holder itself failed: IsADirectoryError" in (ended.spawn_error or "")
+    assert "Traceback" in (folder / "stderr.log").read_text()
+    await until(lambda: kill_marked(folder) == (), "the end of the agent")
 
 
 async def test_a_hostile_line_on_control_changes_nothing(stage: Stage) -> None:
