@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import yaml
 
+from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.pipeline_rules import check_roles
@@ -26,12 +27,38 @@ LARGEST_FRONT_MATTER = 64 * 1024
 T = TypeVar("T")
 
 
+class UnknownRole(OrchestratorError):
+    """A role that a task needs is not declared."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
     """Every pipeline and role there is, by name; each pipeline's roles are known to be among them."""
 
     pipelines: Mapping[str, Pipeline]
     roles: Mapping[str, Role]
+
+
+class Declared:
+    """The last good definitions of some folders; raises DefinitionError if there are none to begin with."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self.now = load_definitions(folders)
+
+    def role(self, name: str) -> Role:
+        """A role as it is declared now; raises UnknownRole."""
+        if name not in self.now.roles:
+            raise UnknownRole(f"no role {name} is declared any more; add {name}.md to one of {self._folders.roles}")
+        return self.now.roles[name]
+
+    def reload(self) -> tuple[Problem, ...]:
+        """Take over what is declared now; what is wrong with it, and then the last good definitions stay."""
+        try:
+            self.now = load_definitions(self._folders)
+        except DefinitionError as error:
+            return tuple(error.problems)
+        return ()
 
 
 def load_definitions(folders: Folders) -> Definitions:

@@ -122,6 +122,7 @@ class Settings(BaseSettings):
     max_agents: int = Field(default=1, ge=1, le=1000)
     checkpoint_every: Seconds = 600.0
     turn_timeout: Seconds = 3600.0
+    retry_delay: Seconds = 10.0
     orphan_after: Seconds = 300.0
     free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
     agent: AgentSettings = AgentSettings()
@@ -158,6 +159,11 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
     except ValidationError as error:
         problems = [_problem(layers, found["loc"], found["type"], found["msg"]) for found in error.errors()]
         raise SettingsError(problems) from error
+
+
+def environment() -> dict[str, str]:
+    """The environment that this process was given."""
+    return dict(os.environ)
 
 
 def config_folders() -> tuple[Path, ...]:

@@ -21,6 +21,7 @@ from orchestrator.core.admission import Room, Scene
 from orchestrator.core.commands import Command
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import (
+    AlarmRang,
     CheckpointSaved,
     DaemonStarted,
     Event,
@@ -90,6 +91,11 @@ class Supervisor:
         while True:
             await self._insist(await self._inbox.get())
             await self._insist(self.admit)
+            self._inbox.task_done()
+
+    async def settled(self) -> None:
+        """Wait until everything told so far was taken in."""
+        await self._inbox.join()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Be told of every decision, after it was committed."""
@@ -169,6 +175,12 @@ class Supervisor:
         if found:
             log.warning("foreign_edit_found", task=task_id, kept_as=found[0], changed=found[1])
             self.post(task_id, ForeignEditFound(at=self._clock(), kept_as=found[0], changed=found[1]))
+
+    def look_at_clock(self) -> None:
+        """Ring for every task that waits for a time: clocks jump, machines sleep, and alarms may have been lost."""
+        for task in self.tasks.values():
+            if task.retry_at or task.start_at or task.agent.turn_deadline:
+                self.post(task.id, AlarmRang(at=self._clock()))
 
     def admit(self) -> None:
         """Let start or go on whoever may now."""

@@ -104,11 +104,11 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task with the next check owed, or with the evaluation concluded when all have run."""
-    for check in task.checks:
-        if check.name not in task.results:
-            folder = run_folder_of_check(task.cycle, check.name)
-            agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
-            return replace(task, owed=Owed.CHECKS, run=Run(folder=folder), agent=agent)
+    check = task.next_check
+    if check is not None:
+        run = Run(folder=run_folder_of_check(task, check.name))
+        agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
+        return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=None)
     if not task.checks:
         none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
         task = replace(task, results={"unit_test": none})
@@ -160,7 +160,7 @@ def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: d
         expected="a finished turn", type=kind, summary=reason[:500], action="retry" if tried else "user_intervention",
     ))  # fmt: skip
     if tried is None:
-        if pipeline.stage(where).work is Work.CHECKS:
+        if pipeline.stage(where).work is Work.CHECKS and task.next_check is None:
             return evaluation_failed(pipeline, task, at, None)
         return blocked(task, f"{where}: {reason}")
     budget = tried.budgets["agent_retries"]

@@ -110,11 +110,11 @@ class GateLooked(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinished(_Event):
-    """A check's command ended on the judged commit."""
+    """A check's command ended on the judged commit; without a result it was ended before it had one."""
 
     folder: str
     name: str
-    result: CheckResult
+    result: CheckResult | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

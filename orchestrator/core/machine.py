@@ -253,6 +253,10 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
     task = replace(task, run=None)
     if task.status is not TaskStatus.IN_PROGRESS or task.owed is not Owed.CHECKS:
         return task
+    if event.result is None:
+        if task.paused:
+            return replace(task, owed=Owed.RETRY, retry_at=event.at)
+        return course.attempt_failed(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(task, results={**task.results, event.name: event.result})
     return course.next_check(pipeline, task, event.at)
 

@@ -296,6 +296,11 @@ class Task:
         return budget.used + 1 if budget else 1
 
     @property
+    def next_check(self) -> Check | None:
+        """The first check that has no result yet."""
+        return next((check for check in self.checks if check.name not in self.results), None)
+
+    @property
     def paused(self) -> bool:
         """Whether the task's processes are to stand still."""
         return self.agent.status is AgentStatus.PAUSED

@@ -36,9 +36,10 @@ def run_folder_of_agent(attempt: int) -> str:
     return f"agents/{attempt}"
 
 
-def run_folder_of_check(cycle: int, name: str) -> str:
-    """Where a check's output lies within its task's folder."""
-    return f"logs/{cycle}-{name}"
+def run_folder_of_check(task: Task, name: str) -> str:
+    """Where a check's output lies within its task's folder; one that has to be run again has another folder."""
+    tries = task.budgets["agent_retries"].used if "agent_retries" in task.budgets else 0
+    return f"logs/{task.cycle}-{name}" + (f"-{tries + 1}" if tries else "")
 
 
 def _standing_still(run: Run | None) -> tuple[do.Command, ...]:
@@ -110,8 +111,7 @@ def _look(task: Task) -> do.LookAtGate:
 
 
 def _check(task: Task) -> tuple[do.Command, ...]:
-    for check in task.checks:
-        if check.name not in task.results:
-            folder = run_folder_of_check(task.cycle, check.name)
-            return (do.RunCheck(folder=folder, check=check, commit=task.head or task.base_commit),)
-    return ()
+    check = task.next_check
+    if check is None or task.run is None:
+        return ()
+    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.head or task.base_commit),)

@@ -1,0 +1,192 @@
+"""Carrying commands out: each one looks for its effect first, then brings it about, then tells of it as an event.
+
+Commands of one task are carried out in the order in which they were given, those of different tasks side by side; only
+freezing and thawing do not wait behind what goes before. What cannot be carried out for a reason that a person can mend
+becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes back and asks for everything again.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import assert_never
+
+import structlog
+
+from orchestrator.checks import changed_on_branch
+from orchestrator.core import commands as do
+from orchestrator.core import events
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.summary import summary
+from orchestrator.files import write_atomically
+from orchestrator.gates import Gates
+from orchestrator.running import Note, Post, Running
+from orchestrator.timers import Timers
+from orchestrator.workspace import Workspace
+
+log = structlog.get_logger()
+
+SUMMARY_FILE = "summary.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What commands are carried out with."""
+
+    running: Running
+    workspace: Workspace
+    gates: Gates
+    timers: Timers
+    pipeline_of: Callable[[Task], Pipeline]
+    clock: Callable[[], datetime]
+    redact: Callable[[str], str]
+
+
+class Dispatcher:
+    """Hands each command to the adapter that can carry it out; `failed` ends when a bug has shown itself."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._with = adapters
+        self._queues: dict[str, asyncio.Lock] = {}
+        self._working: set[asyncio.Task[None]] = set()
+        self._post: Post
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def tell(self, post: Post, note: Note) -> None:
+        """Say whom to tell of what happens."""
+        self._post = post
+        self._with.running.tell(post, note)
+
+    def carry_out(self, task: Task, command: do.Command) -> None:
+        """Begin to carry a command out; what comes of it is told as an event."""
+        match command:
+            case do.WakeAt():
+                self._wake(task, command)
+            case do.FollowRun():
+                self._with.running.follow(task, command.folder)
+            case do.FreezeRun() | do.ThawRun():
+                self._begin(self._guarded(task, command))
+            case _:
+                self._begin(self._in_turn(task, command))
+
+    def run_alive(self, task: Task) -> bool:
+        """Whether the task's run has a living holder."""
+        return self._with.running.alive(task)
+
+    def abandon(self, task: Task) -> None:
+        """End whatever is left of a task whose folder is gone."""
+        self._with.running.abandon(task)
+
+    def checkpoint(self, task: Task) -> None:
+        """Save what recovery needs beyond the state, numbered by the decision it follows."""
+        self._begin(self._save(task))
+
+    async def settled(self) -> None:
+        """Wait until nothing is under way."""
+        while self._working:
+            await asyncio.wait(set(self._working))
+
+    async def close(self) -> None:
+        """Let go of what is under way; what was cut short is owed still, and asked for at the next start."""
+        for working in list(self._working):
+            working.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        working = asyncio.get_running_loop().create_task(work)
+        self._working.add(working)
+        working.add_done_callback(self._done)
+
+    def _done(self, working: asyncio.Task[None]) -> None:
+        self._working.discard(working)
+        error = None if working.cancelled() else working.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    async def _in_turn(self, task: Task, command: do.Command) -> None:
+        async with self._queues.setdefault(task.id, asyncio.Lock()):
+            await self._guarded(task, command)
+
+    async def _guarded(self, task: Task, command: do.Command) -> None:
+        try:
+            await self._effect(task, command)
+        except (OrchestratorError, OSError) as error:
+            reason = self._with.redact(str(error))
+            log.warning("command_failed", task=task.id, command=type(command).__name__, reason=reason)
+            self._post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
+
+    async def _effect(self, task: Task, command: do.Command) -> None:
+        running = self._with.running
+        match command:
+            case do.PrepareWorkspace():
+                await self._prepare(task, command)
+            case do.StartAgent():
+                await running.start_agent(task, command)
+            case do.SendTurn():
+                await running.send_turn(task, command)
+            case do.StopRun():
+                await running.stop(task, command)
+            case do.FreezeRun():
+                await running.freeze(task, command)
+            case do.ThawRun():
+                await running.thaw(task, command)
+            case do.LookAtGate():
+                await self._look_at_gate(task, command)
+            case do.RunCheck():
+                checkout = await asyncio.to_thread(
+                    self._with.workspace.checkout, task.id, command.commit, Path(command.folder).name
+                )
+                await running.start_check(task, command, checkout)
+            case do.DeliverBranch():
+                await self._deliver(task, command)
+            case do.FollowRun() | do.WakeAt():
+                self.carry_out(task, command)
+            case _:
+                assert_never(command)
+
+    def _wake(self, task: Task, command: do.WakeAt) -> None:
+        def ring() -> None:
+            self._post(task.id, events.AlarmRang(at=self._with.clock()))
+
+        self._with.timers.ring_at(f"wake {task.id}", command.at, ring)
+
+    async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
+        prepare, at = self._with.workspace.prepare, f"{task.created_at:%Y%m%d_%H%M%S}"
+        made = await asyncio.to_thread(prepare, task.id, Path(task.repo), task.base_commit, command.branch, at)
+        ready = events.WorkspaceReady(
+            at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
+        )
+        self._post(task.id, ready)
+
+    async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
+        stage = self._with.pipeline_of(task).stage(command.stage)
+        evidence = await asyncio.to_thread(self._with.gates.look, task, stage, command)
+        looked = events.GateLooked(
+            at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
+        )
+        self._post(task.id, looked)
+
+    async def _deliver(self, task: Task, command: do.DeliverBranch) -> None:
+        done = await asyncio.to_thread(self._delivered, task, command)
+        self._post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
+
+    def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
+        workspace = self._with.workspace
+        size = workspace.diff_stat(task.id, task.base_commit, command.commit)
+        changed = f"{size.files} files, {size.added} lines added, {size.removed} removed"
+        differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, command.commit)
+        write_atomically(Path(task.folder) / SUMMARY_FILE, summary(task, changed, differ).encode())
+        return workspace.deliver(task.id, Path(task.repo), command.branch, command.commit).branch
+
+    async def _save(self, task: Task) -> None:
+        commit = None
+        if task.worktree is not None:
+            text = f"checkpoint {task.seq} of {task.id} in {task.stage}"
+            try:
+                commit = await asyncio.to_thread(self._with.workspace.checkpoint, task.id, task.seq, text)
+            except (OrchestratorError, OSError) as error:
+                log.warning("checkpoint_without_work", task=task.id, reason=str(error))
+        self._post(task.id, events.CheckpointSaved(at=self._with.clock(), number=task.seq, commit=commit))

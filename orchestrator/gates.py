@@ -1,0 +1,102 @@
+"""Looking at what a stage left behind: artifacts taken out of the outbox, files of the task, the state of the branch.
+
+Only facts come from here; what they mean is decided by core/guards.py. All is bounded, for it comes from an agent.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from orchestrator.core.codec import from_json
+from orchestrator.core.commands import LookAtGate
+from orchestrator.core.failures import Analysis
+from orchestrator.core.guards import Evidence, FileFacts
+from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Stage, Work
+from orchestrator.outbox import take, text
+from orchestrator.workspace import Workspace
+
+LARGEST_ARTIFACT = 2 * 1024 * 1024
+"""Bytes."""
+MOST_HEADINGS, LONGEST_HEADING = 500, 300
+ANALYSIS_FILE = "failure-analysis.json"
+CONFIDENCES = ("low", "mid", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Looks at stages; every method blocks, and may be called again."""
+
+    workspace: Workspace
+
+    def look(self, task: Task, stage: Stage, command: LookAtGate) -> Evidence:
+        """What there is to see of this stage. Raises what the workspace and the outbox raise."""
+        folder = Path(task.folder)
+        outbox = folder / "agents" / str(command.attempt) / "out"
+        taken = take(outbox, stage.artifacts, folder, LARGEST_ARTIFACT)
+        fresh = tuple(artifact.name for artifact in taken.files)
+        known = {name for record in task.stages.values() for name in record.artifacts}
+        seen = Evidence(
+            files=_files(folder, fresh if stage.work is Work.AGENT else _all(folder)),
+            fresh=fresh,
+            refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
+            analysis=_analysis(folder) if ANALYSIS_FILE in fresh else None,
+        )
+        return self._with_branch(seen, task, command) if stage.work is Work.STEPS else seen
+
+    def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
+        facts = self.workspace.facts(task.id, task.base_commit, command.since)
+        return Evidence(
+            files=seen.files,
+            fresh=seen.fresh,
+            refused=seen.refused,
+            head=facts.head,
+            commits=tuple(commit.sha for commit in reversed(facts.commits)),
+            dirty=facts.dirty,
+        )
+
+
+def _all(folder: Path) -> list[str]:
+    """Names of the task's own files that guards may ask for."""
+    return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
+
+
+def _files(folder: Path, names: Iterable[str]) -> dict[str, FileFacts]:
+    found = ((name, text(folder, name, LARGEST_ARTIFACT)) for name in names)
+    return {name: _facts(name, content) for name, content in found if content is not None}
+
+
+def _facts(name: str, content: str) -> FileFacts:
+    headings = [line[:LONGEST_HEADING] for line in content.splitlines() if line.startswith("#")]
+    return FileFacts(
+        chars=len(content.strip()),
+        headings=tuple(headings[:MOST_HEADINGS]),
+        json_filled=_filled(content) if name.endswith(".json") else None,
+    )
+
+
+def _filled(content: str) -> tuple[str, ...] | None:
+    """The keys of a JSON object that have something in them; None if it is no object."""
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return tuple(str(key)[:100] for key, item in value.items() if item)[:100] if isinstance(value, dict) else None
+
+
+def _analysis(folder: Path) -> Analysis | None:
+    """What the evaluator wrote, if it has the form that was asked for."""
+    try:
+        value = orjson.loads(text(folder, ANALYSIS_FILE, LARGEST_ARTIFACT) or "")
+        analysis = from_json(Analysis, value)
+    except (orjson.JSONDecodeError, TypeError, ValueError):
+        return None
+    if analysis.confidence not in CONFIDENCES or not analysis.root_cause_hypothesis.strip():
+        return None
+    return Analysis(
+        root_cause_hypothesis=analysis.root_cause_hypothesis[:2000],
+        confidence=analysis.confidence,
+        suggested_fix=analysis.suggested_fix[:2000],
+    )

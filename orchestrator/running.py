@@ -1,0 +1,300 @@
+"""Runs as the rest of the daemon sees them: agents and checks started, talked to, frozen and listened to.
+
+A run's folder tells which it is: `agents/<attempt>` or `logs/<cycle>-<check>`. Whatever happened to it, its end is told
+exactly once per life of the daemon, and only after all of its output was taken in.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+
+from orchestrator.checks import environment, judge
+from orchestrator.core import commands as do
+from orchestrator.core import events
+from orchestrator.core.codec import from_json
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
+from orchestrator.core.role import Role
+from orchestrator.core.stream.neutral import Asked
+from orchestrator.drivers import Driver, Launch
+from orchestrator.files import make_private
+from orchestrator.following import Ears, Follower
+from orchestrator.journal import parsed
+from orchestrator.processes import files
+from orchestrator.processes.census import kill_marked
+from orchestrator.processes.folder import has_begun
+from orchestrator.processes.runs import Runs
+from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
+
+log = structlog.get_logger()
+
+NOBODY_ANSWERS = "nobody is here to answer; decide yourself and say in your work what you assumed"
+LAST_WORDS = 2000
+"""Bytes of a run's stderr that are looked at for a reason."""
+
+Post = Callable[[str, events.Event], None]
+Note = Callable[[str, int, Callable[[Agent], Agent]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launching:
+    """What runs are started with; `role` answers with what is declared now."""
+
+    driver: Driver
+    role: Callable[[str], Role]
+    base_env: Mapping[str, str]
+    limits: Limits
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A run that is listened to; `follower` reads an agent's output, `check` is what a check's run decides."""
+
+    task: Task
+    follower: Follower | None
+    check: Check | None
+
+
+class Running:
+    """All runs of all tasks; tells of them through `post` and `note`."""
+
+    def __init__(self, runs: Runs, launching: Launching, clock: Callable[[], datetime]) -> None:
+        self._runs, self._launching, self._clock = runs, launching, clock
+        self._followed: dict[Path, _Followed] = {}
+        self._answers: set[asyncio.Task[None]] = set()
+        self._post: Post
+        self._note: Note
+
+    def tell(self, post: Post, note: Note) -> None:
+        """Begin to listen, and tell of what is heard."""
+        self._post, self._note = post, note
+        self._runs.watch(self._look)
+
+    def alive(self, task: Task) -> bool:
+        """Whether the task's run has a living holder."""
+        return task.run is not None and self._runs.is_alive(_folder(task, task.run.folder))
+
+    def usage(self, task: Task) -> Usage | None:
+        """What the task's run takes of the machine."""
+        return self._runs.usage(_folder(task, task.run.folder)) if task.run is not None else None
+
+    async def start_agent(self, task: Task, command: do.StartAgent) -> None:
+        """Start an agent of a role; nothing if that attempt began before."""
+        folder = Path(task.folder) / f"agents/{command.attempt}"
+        role = self._launching.role(command.role)
+        order = Launch(
+            task=task.id,
+            role=role.name,
+            attempt=command.attempt,
+            session_id=command.session_id,
+            resume=command.resume,
+            cwd=Path(task.worktree or task.folder),
+            outbox=make_private(folder / "out"),
+            base_env=self._launching.base_env,
+            model=role.model,
+            allowed_tools=role.tools,
+            disallowed_tools=role.disallowed_tools,
+            system_prompt=role.prompt,
+            permission_mode=role.permission_mode,
+            add_dirs=(Path(task.folder),),
+        )
+        process = self._launching.driver.launch(order)
+        spec = RunSpec(
+            run=f"{task.id}/agents/{command.attempt}",
+            argv=process.argv,
+            cwd=order.cwd,
+            env=process.env,
+            limits=self._launching.limits,
+        )
+        await self._start(task, folder, spec)
+
+    async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
+        """Start a check in its checkout; nothing if that run began before."""
+        spec = RunSpec(
+            run=f"{task.id}/{command.folder}",
+            argv=("/bin/sh", "-c", command.check.command),
+            cwd=checkout,
+            env=environment(self._launching.base_env),
+            timeout=command.check.timeout,
+            stdin=Stdin.NULL,
+            limits=replace(self._launching.limits, orphan_after=None),
+        )
+        await self._start(task, _folder(task, command.folder), spec)
+
+    async def send_turn(self, task: Task, command: do.SendTurn) -> None:
+        """Hand an agent its turn; the same uuid is handed over once."""
+        line = self._launching.driver.turn(command.text, command.uuid)
+        await self._runs.send(Path(task.folder) / f"agents/{command.attempt}", line)
+
+    async def freeze(self, task: Task, command: do.FreezeRun) -> None:
+        """Bring a run's tree to a stand, and tell of it or of what would not stand still."""
+        folder = _folder(task, command.folder)
+        try:
+            frozen = await self._runs.freeze(folder)
+        except RunGone:
+            self._look(folder)
+            return
+        event = (
+            events.FreezeFailed(at=self._clock(), folder=command.folder, survivors=frozen.survivors)
+            if frozen.survivors
+            else events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
+        )
+        self._post(task.id, event)
+
+    async def thaw(self, task: Task, command: do.ThawRun) -> None:
+        """Let a run's tree go on, and tell of it."""
+        folder = _folder(task, command.folder)
+        try:
+            await self._runs.thaw(folder)
+        except RunGone:
+            self._look(folder)
+            return
+        self._post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
+
+    async def stop(self, task: Task, command: do.StopRun) -> None:
+        """Begin the end of a run; that it ended is told when it has."""
+        folder = _folder(task, command.folder)
+        self.follow(task, command.folder)
+        if not has_begun(folder):
+            self._end(folder, "it was never started", None)
+            return
+        running = task.run is not None and task.run.process is Process.RUNNING
+        if command.interrupt and running and self._runs.is_alive(folder):
+            request = f"interrupt-{task.agent.attempt}-{task.agent.turn}"
+            await self._say(folder, self._launching.driver.interrupt(request))
+        await self._runs.stop(folder)
+        self._look(folder)
+
+    def follow(self, task: Task, run: str) -> None:
+        """Listen to a run from where reading stopped; one that is listened to already stays so."""
+        folder = _folder(task, run)
+        if folder not in self._followed:
+            is_agent = run.startswith("agents/")
+            self._followed[folder] = _Followed(
+                task=task,
+                follower=self._follower(task, folder) if is_agent else None,
+                check=None if is_agent else task.next_check,
+            )
+            self._runs.adopt(folder)
+        asyncio.get_running_loop().call_soon(self._look, folder)
+
+    def abandon(self, task: Task) -> None:
+        """End whatever is left of a task whose folder is gone."""
+        if task.run is not None:
+            folder = _folder(task, task.run.folder)
+            self._followed.pop(folder, None)
+            log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+
+    async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
+        await self._runs.start(folder, spec)
+        run = str(folder.relative_to(task.folder))
+        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=_pid(folder)))
+
+    def _follower(self, task: Task, folder: Path) -> Follower:
+        def asked(request: Asked) -> None:
+            line = self._launching.driver.refuse(request.request_id, NOBODY_ANSWERS)
+            answer = asyncio.get_running_loop().create_task(self._say(folder, line))
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+
+        ears = Ears(
+            event=lambda event: self._post(task.id, event),
+            telemetry=lambda change: self._note(task.id, task.agent.attempt, change),
+            asked=asked,
+            clock=self._clock,
+        )
+        return Follower(folder, task.agent, self._launching.driver.parser, ears)
+
+    async def _say(self, folder: Path, line: bytes) -> None:
+        """Send a line that is not missed if the run cannot take it any more."""
+        try:
+            await self._runs.send(folder, line)
+        except OrchestratorError as error:
+            log.info("line_not_sent", run=str(folder), reason=str(error))
+
+    def _look(self, folder: Path) -> None:
+        """Take in what a run has said, and tell of its end."""
+        followed = self._followed.get(folder)
+        if followed is None:
+            return
+        end = self._runs.exit_of(folder)
+        if followed.follower is not None:
+            followed.follower.read()
+        if end is not None:
+            complaint = followed.follower.complaint if followed.follower else ""
+            self._end(folder, _reason(end, complaint or _last_words(folder)), end)
+
+    def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
+        followed = self._followed.pop(folder)
+        if followed.follower is not None:
+            self._tell_of_agent(followed.task, followed.follower, reason, end)
+        elif followed.check is not None:
+            self._tell_of_check(followed.task, folder, followed.check, end)
+
+    def _tell_of_agent(self, task: Task, follower: Follower, reason: str, end: Exit | None) -> None:
+        event = events.AgentExited(
+            at=self._clock(),
+            attempt=task.agent.attempt,
+            reason=reason,
+            code=end.code if end else None,
+            signal=end.signal if end else None,
+            offset=follower.offset,
+            swept=end.swept if end else (),
+        )
+        self._post(task.id, event)
+
+    def _tell_of_check(self, task: Task, folder: Path, check: Check, end: Exit | None) -> None:
+        """A check that was stopped, or lost with its holder, has no result; it is run again if it is still wanted."""
+        run = str(folder.relative_to(task.folder))
+        unjudged = end is None or end.lost or end.stopped_by is StoppedBy.REQUEST
+        result = None if unjudged or end is None else _result(check, end, f"{run}/stdout.jsonl", _seconds(folder))
+        self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+
+
+def _folder(task: Task, run: str) -> Path:
+    return Path(task.folder) / run
+
+
+def _result(check: Check, end: Exit, log_path: str, seconds: float) -> CheckResult:
+    code = -end.signal if end.signal else end.code
+    verdict, reason = judge(check, code, end.timed_out, end.spawn_error)
+    return CheckResult(verdict=verdict, reason=reason, exit_code=code, seconds=seconds, log=log_path)
+
+
+def _reason(end: Exit, words: str) -> str:
+    """Why an agent ended, in words for a person."""
+    if end.spawn_error:
+        return f"it could not be started: {end.spawn_error}"
+    if end.lost:
+        return "its holder was killed, and it with it"
+    how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
+    return f"the agent {how} without a result" + (f": {words}" if words else "")
+
+
+def _pid(folder: Path) -> int | None:
+    """The pid of a run's first process, as its holder wrote it down."""
+    record = parsed(Path(folder / files.PID).read_bytes()) if (folder / files.PID).exists() else None
+    return from_json(int, record["agent"]) if record and record.get("agent") is not None else None
+
+
+def _last_words(folder: Path) -> str:
+    """The last line that a run wrote to stderr, at most 300 characters."""
+    try:
+        with (folder / "stderr.log").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LAST_WORDS))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+
+
+def _seconds(folder: Path) -> float:
+    """How long a run took, from the times of the files that its holder wrote first and last."""
+    try:
+        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
+    except OSError:
+        return 0.0
