@@ -29,8 +29,8 @@ import sys
 import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
-from orchestrator.processes import files, tree
-from orchestrator.processes.launch import IGNORED, launch
+from orchestrator.processes import files, reports, tree
+from orchestrator.processes.launch import IGNORED, launch, wake_on_children
 from orchestrator.processes.pumps import Input, Output
 
 TYPE_CHECKING = False
@@ -74,11 +74,11 @@ class Holder:
 
     def serve(self) -> None:
         """Everything from the spawn to the end of the tree."""
-        wakeup = _wake_on_children()
-        self.write_pid()
+        wakeup = wake_on_children()
+        reports.write_pid(self.pid, self.agent)
         self.spawn()
         self.publish()
-        self.ring()
+        reports.ring(self.spec)
         while not self.is_over():
             self.wait(wakeup)
             self.work()
@@ -132,7 +132,7 @@ class Holder:
         self.take_requests()
         self.input.pump()
         if sum([output.pump() for output in self.outputs]):
-            self.ring()
+            reports.ring(self.spec)
         if ticked:
             self.tick()
         self.climb()
@@ -265,7 +265,7 @@ class Holder:
         """Say in status.json that a request is done."""
         self.request = request
         self.publish()
-        self.ring()
+        reports.ring(self.spec)
 
     def publish(self) -> None:
         """Write `pid` and status.json; on a full disk the next tick does it."""
@@ -276,29 +276,18 @@ class Holder:
             "survivors": self.survivors,
         }
         try:
-            self.write_pid()
+            reports.write_pid(self.pid, self.agent)
             files.replace(files.STATUS, files.encode(status))
         except OSError:
             self.is_published = False
         else:
             self.is_published = True
 
-    def write_pid(self) -> None:
-        """Write who serves this run; once this file is there the run counts as begun."""
-        own = tree.process(self.pid)
-        record: files.PidRecord = {
-            "holder": self.pid,
-            "agent": self.agent,
-            "boot_id": files.boot_id(),
-            "start_ticks": own.ticks if own else 0,
-        }
-        files.replace(files.PID, files.encode(record))
-
-    def write_exit(self) -> None:
-        """Write how it ended, last of all; on a full disk as soon as there is room, unless the folder is gone."""
+    def ending(self) -> files.ExitRecord:
+        """How it ended."""
         status = self.wait_status
         ended = None if status is None else os.waitstatus_to_exitcode(status)
-        record: files.ExitRecord = {
+        return {
             "code": ended if ended is not None and ended >= 0 else None,
             "signal": -ended if ended is not None and ended < 0 else None,
             "timed_out": self.stopped_by == files.BY_TIMEOUT,
@@ -308,26 +297,6 @@ class Holder:
             "lost": False,
             "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        while os.path.exists(files.LOCK):
-            try:
-                files.replace(files.EXIT, files.encode(record), durable=True)
-                break
-            except OSError:
-                time.sleep(TICK)
-        self.ring()
-
-    def ring(self) -> None:
-        """Tell the daemon to look; it looks each second anyway, so nobody listening is no harm."""
-        try:
-            bell = os.open(self.spec["doorbell"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            os.write(bell, f"{self.spec['run']}\n".encode())
-        except OSError:
-            return
-        finally:
-            os.close(bell)
 
 
 def main(folder: str) -> None:
@@ -350,17 +319,8 @@ def main(folder: str) -> None:
             tree.send(row.pid, _signal.SIGKILL)
         raise
     finally:
-        holder.write_exit()
-
-
-def _wake_on_children() -> int:
-    """A descriptor that becomes readable whenever a child ended."""
-    wakeup, waker = os.pipe()
-    os.set_blocking(wakeup, False)
-    os.set_blocking(waker, False)
-    _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
-    _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    return wakeup
+        reports.write_exit(holder.ending())
+        reports.ring(spec)
 
 
 if __name__ == "__main__":

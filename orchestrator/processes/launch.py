@@ -47,6 +47,16 @@ def launch(spec: files.Spec) -> tuple[int, Ends]:
     return agent, Ends(our_input, our_output, our_errors)
 
 
+def wake_on_children() -> int:
+    """A descriptor that becomes readable whenever a child ended."""
+    wakeup, waker = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(waker, False)
+    _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
+    _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    return wakeup
+
+
 def _execute(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int:
     """A command without a slash is looked up in the PATH of its own environment, as a shell would."""
     folders = [""] if "/" in argv[0] else env.get("PATH", os.defpath).split(":")
