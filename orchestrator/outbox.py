@@ -141,20 +141,28 @@ def _read(folder: int, name: str, limit: int) -> bytes:
         raise
     except OSError as error:
         raise _RefusedError(_why_not_opened(folder, name, error)) from error
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _RefusedError("it is no regular file")
-        if found.st_nlink > 1:
-            raise _RefusedError("it has more than one name (a hard link); copy it instead")
-        body = file.read(limit + 1) if found.st_size <= limit else b""
-    if found.st_size > limit or len(body) > limit:
+    try:
+        _must_be_plain(os.fstat(descriptor), limit)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            body = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(body) > limit:
         raise _RefusedError(f"it is larger than {limit} bytes")
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _RefusedError(f"it is not UTF-8: byte {error.start}") from error
     return body
+
+
+def _must_be_plain(found: os.stat_result, limit: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _RefusedError("it is no regular file")
+    if found.st_nlink > 1:
+        raise _RefusedError("it has more than one name (a hard link); copy it instead")
+    if found.st_size > limit:
+        raise _RefusedError(f"it is larger than {limit} bytes")
 
 
 def _why_not_opened(folder: int, name: str, error: OSError) -> str:

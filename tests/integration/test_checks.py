@@ -1,0 +1,181 @@
+"""Which checks a base commit gets, and what their ends mean."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.checks import CheckError, changed_on_branch, environment, judge, resolve
+from orchestrator.core.model import Check, Verdict
+from orchestrator.core.table import DefinitionError
+from orchestrator.git import Git
+from tests.fakes.repositories import commit, git, repository
+
+
+def checks_of(tmp_path: Path, files: dict[str, str], given: dict[str, str] | None = None) -> dict[str, str]:
+    base = repository(tmp_path / "repo", files)
+    return {check.name: check.command for check in resolve(Git.foreign(tmp_path / "repo"), base, given or {})}
+
+
+PYTEST = "python3 -m pytest -q"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"a.txt": ""}, {}),
+        ({"tests/unit/test_a.py": ""}, {"unit_test": PYTEST}),
+        ({"test_a.py": ""}, {"unit_test": PYTEST}),
+        ({"pytest.ini": ""}, {"unit_test": PYTEST}),
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, {"unit_test": PYTEST}),
+        ({"pyproject.toml": "[tool.ruff]\n", "src/contest.py": ""}, {"lint": "ruff check ."}),
+        ({"package.json": '{"scripts": {"test": "jest"}}'}, {"unit_test": "npm test"}),
+        (
+            {"package.json": '{"scripts": {"test": "jest"}}', "package-lock.json": "{}"},
+            {"unit_test": "npm ci --no-audit --no-fund && npm test"},
+        ),
+        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, {}),
+        ({"package.json": "[" * 100_000}, {}),
+        ({"package.json": '{"scripts": [1]}'}, {}),
+        ({"Cargo.toml": "", "go.mod": ""}, {"unit_test": "cargo test", "unit_test_go": "go test ./..."}),
+        ({"Makefile": "all: test\ntest: all\n\ttrue\n"}, {"unit_test": "make test"}),
+        ({"Makefile": "test := 1\n"}, {}),
+        ({"Makefile": "test:\n\ttrue\n", "go.mod": ""}, {"unit_test": "go test ./..."}),
+    ],
+)
+def test_the_usual_tools_are_known_by_their_files(tmp_path: Path, files: dict[str, str], found: dict[str, str]) -> None:
+    assert checks_of(tmp_path, files) == found
+
+
+DECLARED = """\
+[checks.unit_test]
+command = "make check"
+timeout = 90
+
+[checks.security]
+command = "./scan"
+required = false
+"""
+
+
+def test_what_the_repository_declares_stands_instead_of_what_is_detected(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo", {".orchestrator.toml": DECLARED, "test_a.py": ""})
+    first, second = resolve(Git.foreign(tmp_path / "repo"), base, {}, default_timeout=30)
+    assert first == Check(name="unit_test", command="make check", timeout=90, source=".orchestrator.toml")
+    assert second == Check(name="security", command="./scan", required=False, timeout=30, source=".orchestrator.toml")
+
+
+def test_a_file_that_declares_no_checks_leaves_it_to_detection_and_an_empty_table_means_none(tmp_path: Path) -> None:
+    assert checks_of(tmp_path / "a", {".orchestrator.toml": "", "go.mod": ""}) == {"unit_test": "go test ./..."}
+    assert checks_of(tmp_path / "b", {".orchestrator.toml": "[checks]\n", "go.mod": ""}) == {}
+
+
+def test_the_submitter_has_the_last_word(tmp_path: Path) -> None:
+    given = {"unit_test": "pytest tests/fast", "smoke": "./smoke"}
+    assert checks_of(tmp_path, {".orchestrator.toml": DECLARED}, given) == {
+        "unit_test": "pytest tests/fast",
+        "security": "./scan",
+        "smoke": "./smoke",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [("a b", "x"), ("", "x"), ("../x", "x"), ("a\n", "x"), ("a", " "), ("a", "\0")]
+)
+def test_a_check_that_cannot_be_is_refused(tmp_path: Path, name: str, command: str) -> None:
+    with pytest.raises(CheckError, match="NAME=COMMAND"):
+        checks_of(tmp_path, {"a.txt": ""}, {name: command})
+
+
+def test_what_is_misspelt_is_named_by_line_with_the_nearest_name_all_at_once(tmp_path: Path) -> None:
+    text = (
+        '[checks.unit_test]\ncomand = "x"\ntimeout = "soon"\nrequired = 1\n\n[chekcs]\n[checks."a b"]\ncommand = "x"\n'
+    )
+    with pytest.raises(DefinitionError) as caught:
+        checks_of(tmp_path, {".orchestrator.toml": text})
+    told = str(caught.value)
+    assert ".orchestrator.toml:2: unknown key 'comand'; did you mean 'command'?" in told
+    assert ".orchestrator.toml:3: timeout" in told
+    assert ".orchestrator.toml:4: required" in told
+    assert ".orchestrator.toml:6: unknown key 'chekcs'; did you mean 'checks'?" in told
+    assert ".orchestrator.toml:8: 'a b'" in told
+
+
+@pytest.mark.parametrize(
+    "text", ["checks = 3\n", "[checks]\nunit_test = 'x'\n", "[checks.a]\n", "no toml", "checks = []\n"]
+)
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DefinitionError):
+        checks_of(tmp_path, {".orchestrator.toml": text})
+
+
+def test_a_file_that_is_a_link_or_too_large_or_binary_is_refused(tmp_path: Path) -> None:
+    repository(tmp_path / "repo")
+    place = tmp_path / "repo/.orchestrator.toml"
+    place.symlink_to("/etc/passwd")
+    bases = [commit(tmp_path / "repo", {})]
+    place.unlink()
+    bases.append(commit(tmp_path / "repo", {".orchestrator.toml": "#" * 300_000}))
+    place.write_bytes(b'[checks.a]\ncommand = "\xff"\n')
+    bases.append(commit(tmp_path / "repo", {}))
+    for base in bases:
+        with pytest.raises(CheckError, match="no regular UTF-8 file"):
+            resolve(Git.foreign(tmp_path / "repo"), base, {})
+
+
+def test_the_base_commit_is_asked_and_never_the_branch(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    base = repository(repo, {".orchestrator.toml": DECLARED})
+    git(repo, "checkout", "--quiet", "-b", "work")
+    other = commit(repo, {"a.txt": "x"})
+    head = commit(repo, {".orchestrator.toml": '[checks.unit_test]\ncommand = "true"\n'})
+    reader = Git.foreign(repo)
+    assert resolve(reader, base, {})[0].command == "make check"
+    assert (changed_on_branch(reader, base, other), changed_on_branch(reader, base, head)) == (False, True)
+
+
+def test_a_check_gets_no_secret_of_the_daemons_environment() -> None:
+    base = {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "ANTHROPIC_API_KEY": "s",
+        "GITHUB_TOKEN": "s",
+        "AWS_PROFILE": "p",
+    }
+    base |= {"ORCHESTRATOR_RUN": "T-1/c", "ORCHESTRATOR_DATA_DIR": "/d", "GIT_DIR": "/g", "LD_PRELOAD": "/x.so"}
+    assert environment(base) == {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "ORCHESTRATOR_RUN": "T-1/c",
+        "CI": "true",
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+UNIT = Check(name="unit_test", command="python3 -m pytest -q", timeout=90)
+LINT = Check(name="lint", command="ruff check .", required=False)
+
+
+@pytest.mark.parametrize(
+    ("check", "exit_code", "verdict", "reason"),
+    [
+        (UNIT, 0, Verdict.PASS, "exit code 0"),
+        (UNIT, 1, Verdict.FAIL, "exit code 1"),
+        (LINT, 1, Verdict.WARN, "exit code 1"),
+        (UNIT, 5, Verdict.FAIL, "exit code 5: pytest found no tests"),
+        (LINT, 5, Verdict.WARN, "exit code 5"),
+        (UNIT, 126, Verdict.FAIL, "exit code 126: the command is there but cannot be executed"),
+        (LINT, 127, Verdict.WARN, "exit code 127: command not found; install it, or give another check"),
+        (UNIT, -9, Verdict.FAIL, "exit code -9: ended by SIGKILL"),
+        (UNIT, 137, Verdict.FAIL, "exit code 137: ended by SIGKILL"),
+        (UNIT, None, Verdict.FAIL, "it ended without an exit code"),
+    ],
+)
+def test_an_exit_code_has_one_meaning(check: Check, exit_code: int | None, verdict: Verdict, reason: str) -> None:
+    assert judge(check, exit_code) == (verdict, reason)
+
+
+def test_no_success_is_seen_in_what_was_stopped_or_never_began() -> None:
+    assert judge(UNIT, 0, timed_out=True) == (Verdict.FAIL, "it was not done after 90 s and was stopped")
+    assert judge(UNIT, None, spawn_error="no\nsh") == (Verdict.FAIL, "it could not be started: no\\nsh")
