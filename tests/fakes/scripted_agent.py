@@ -5,7 +5,9 @@
 Without a scenario it does one small real job, stage by stage, in the worktree it is started in: a function `slugify`
 in the package `textkit`, its test, its paragraph in README.md. It learns what is asked of it from the text of the turn
 alone, as a model would, and its commands run in sessions of their own, as those of the CLI do. It does no work twice:
-killed and resumed in the middle, it looks at what is there and goes on.
+killed and resumed in the middle, it looks at what is there and goes on. It is one file, and a long one, because it
+travels alone: the wheel carries it for `orchestrator demo`. Top to bottom: the wire, the scenario, the agent, its
+actions, the job.
 
 Environment: ORCHESTRATOR_SESSION_ID, ORCHESTRATOR_RESUME (0 or 1), ORCHESTRATOR_TASK, ORCHESTRATOR_OUTBOX, and for
 itself ORCHESTRATOR_SCENARIO (a path, or the JSON itself) and ORCHESTRATOR_SCRIPTED_HOME (where sessions are remembered;
@@ -351,7 +353,8 @@ def _write(agent: Agent, given: Json) -> None:
 
 
 def _commit(agent: Agent, subject: str) -> None:
-    agent.bash(f"git add -A && git commit -q --allow-empty -m {shlex.quote(subject)}")
+    stale = '"$(git rev-parse --git-path index.lock)"'  # of a git that was killed together with us
+    agent.bash(f"rm -f {stale} && git add -A && git commit -q --allow-empty -m {shlex.quote(subject)}")
 
 
 def _wait_for(agent: Agent, path: str) -> None:

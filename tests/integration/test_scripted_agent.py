@@ -123,6 +123,8 @@ def test_without_a_scenario_it_leaves_what_every_gate_of_the_pipeline_looks_for(
         assert agent.end() == 0
     assert unittests(stage.worktree) == 0
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "4"
+    added = git(stage.worktree, "diff", "--name-only", "--diff-filter=A", stage.task.base_commit)
+    assert added == "tests/test_slugify.py"
 
 
 def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stage) -> None:
@@ -204,6 +206,13 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
     with stage.agent(resume=True) as agent:
         events = agent.turn(stage.step(1, steps=steps, agent=resumed))
         assert of(TurnFinished, events)[0].outcome is Outcome.OK
+    assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
+
+
+def test_a_lock_that_a_killed_git_left_behind_does_not_keep_it_from_committing(stage: Stage) -> None:
+    (stage.worktree / ".git/index.lock").touch()
+    with stage.agent() as agent:
+        agent.turn(stage.step(1, steps=(Step(step_id=1, description="Implement slugify in textkit"),)))
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
 
 
