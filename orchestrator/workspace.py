@@ -107,7 +107,7 @@ class Workspace:
         """Where the task's worktree is, or would be."""
         return self._data / "worktrees" / _plain(task_id)
 
-    def git(self, task_id: str) -> Git:
+    def git_of(self, task_id: str) -> Git:
         """Git on the clone that the task lives in, for what else is to be read of its commits."""
         return self._clone(task_id).git
 
@@ -227,10 +227,6 @@ class Workspace:
             self._index(task_id).unlink(missing_ok=True)
             _erase(self._data / "checkouts" / _plain(task_id))
             _erase(self.worktree(task_id))
-
-    def git_of(self, task_id: str) -> Git:
-        """The daemon's git in the clone that the task lives in."""
-        return self._clone(task_id).git
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """The task's clone with the commit to begin from, fetched from the user's repository where it is missing."""

@@ -243,7 +243,7 @@ def test_a_checkpoint_keeps_everything_and_touches_nothing(stage: Stage) -> None
     before = everything(stage.worktree)
     saved = stage.workspace.checkpoint("T-1", 7, "in the middle")
     assert everything(stage.worktree) == before
-    clone = stage.workspace.git("T-1")
+    clone = stage.workspace.git_of("T-1")
     assert clone.run("rev-parse", "refs/orchestrator/T-1/7").strip() == saved
     assert clone.run("rev-parse", f"{saved}^").strip() == stage.base
     assert clone.run("show", f"{saved}:a.txt") == "more than half done\n"
@@ -272,7 +272,7 @@ def test_a_checkpoint_leaves_out_what_cannot_be_kept(stage: Stage) -> None:
         huge.truncate(1024**3)
     (stage.worktree / "small").write_text("x")
     saved = stage.workspace.checkpoint("T-1", 1, "odd")
-    names = stage.workspace.git("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
+    names = stage.workspace.git_of("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
     assert names == [".gitignore", "a.txt", "inner/b.txt", "small"]
 
 
@@ -283,7 +283,7 @@ def test_a_checkpoint_survives_a_folder_that_became_a_file_and_the_other_way_rou
     (stage.worktree / "a.txt").mkdir()
     (stage.worktree / "a.txt/x").touch()
     saved = stage.workspace.checkpoint("T-1", 1, "turned about")
-    names = stage.workspace.git("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
+    names = stage.workspace.git_of("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
     assert names == [".gitignore", "a.txt/x", "inner"]
 
 
