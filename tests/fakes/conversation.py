@@ -161,10 +161,9 @@ class Stage:
             "ORCHESTRATOR_SCRIPTED_HOME": str(self.home),
             "ORCHESTRATOR_SCENARIO": json.dumps(self.scenario) if self.scenario else "",
         }
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | told
         pipe = subprocess.PIPE
-        with subprocess.Popen(
-            [sys.executable, AGENT], cwd=self.worktree, stdin=pipe, stdout=pipe, env={**os.environ, **told}
-        ) as process:
+        with subprocess.Popen([sys.executable, AGENT], cwd=self.worktree, stdin=pipe, stdout=pipe, env=env) as process:
             try:
                 yield Conversation(process)
             finally:
