@@ -19,7 +19,7 @@ what is there. While paused, events still move the task on; what they owe goes o
 """
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core import course, events, guards, plan, transitions
@@ -70,13 +70,13 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.TaskSubmitted() | events.ForeignEditFound():
             return task
         case events.DaemonStarted():
-            return _daemon_started(task, event)
+            return _daemon_started(pipeline, task, event)
         case events.TaskAdmitted():
             return _admitted(task, event)
         case events.WorkspaceReady():
             return _workspace_ready(pipeline, task, event)
         case events.RunStarted():
-            return _run_started(pipeline, task, event)
+            return _run_began(pipeline, task, event.folder, event.pid, event.at)
         case events.SessionStarted():
             return _session_started(task, event)
         case events.TurnFinished():
@@ -112,10 +112,11 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             assert_never(event)
 
 
-def _daemon_started(task: Task, event: events.DaemonStarted) -> Task:
-    if task.run and task.run.process is Process.STARTING and event.run_alive:
-        return replace(task, run=replace(task.run, process=Process.RUNNING))
-    return task
+def _daemon_started(pipeline: Pipeline, task: Task, event: events.DaemonStarted) -> Task:
+    """A run that began just before the crash is known now; in a paused task that makes its freeze owed."""
+    if task.run is None or not event.run_alive:
+        return task
+    return _run_began(pipeline, task, task.run.folder, task.agent.pid, event.at)
 
 
 def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
@@ -134,14 +135,14 @@ def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceRead
     return course.enter(pipeline, task, task.stage, event.at)
 
 
-def _run_started(pipeline: Pipeline, task: Task, event: events.RunStarted) -> Task:
-    if task.run is None or task.run.folder != event.folder or task.run.process is not Process.STARTING:
+def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
+    if task.run is None or task.run.folder != folder or task.run.process is not Process.STARTING:
         return task
-    task = _run_is(task, event.folder, Process.RUNNING)
+    task = _run_is(task, folder, Process.RUNNING)
     if task.owed is not Owed.AGENT:
         return task
-    task = replace(task, agent=replace(task.agent, pid=event.pid, last_update=event.at))
-    return course.next_turn(pipeline, task, event.at)
+    task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
+    return course.next_turn(pipeline, task, at)
 
 
 def _session_started(task: Task, event: events.SessionStarted) -> Task:

@@ -1,0 +1,247 @@
+"""A world in memory: everything that a daemon's commands act on, which stays when the daemon is gone.
+
+Agents, checks and git are small state machines that answer at once. Every effect is counted under its own name, so that
+a test can say that nothing was done twice. The wire between daemon and world is a queue that a power cut empties.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from orchestrator.core import commands as do
+from orchestrator.core import events, machine
+from orchestrator.core.document import from_document, to_document
+from orchestrator.core.failures import Analysis
+from orchestrator.core.guards import Evidence, FileFacts
+from orchestrator.core.model import CheckResult, Task, TaskStatus, Verdict
+from orchestrator.core.pipeline import Pipeline, Work
+
+MOST_DECISIONS = 1000
+START = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
+
+
+class PowerCut(Exception):
+    """The daemon dies here."""
+
+
+@dataclass
+class Tree:
+    """A run as the world has it."""
+
+    said: list[int] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    alive: bool = True
+    frozen: bool = False
+
+
+@dataclass
+class World:
+    """Runs, files and commits; `failing` evaluations fail before one passes."""
+
+    pipeline: Pipeline
+    failing: int = 0
+    runs: dict[str, Tree] = field(default_factory=dict)
+    effects: Counter[str] = field(default_factory=Counter)
+    commits: list[str] = field(default_factory=list)
+    works: set[str] = field(default_factory=set)
+    delivered: str | None = None
+
+    def carry_out(  # noqa: C901, PLR0912 - one branch per command
+        self, task: Task, command: do.Command, at: datetime
+    ) -> list[events.Event]:
+        """Bring a command's effect about, unless it is there, and say what comes of it."""
+        match command:
+            case do.PrepareWorkspace():
+                self._once("workspace")
+                ready = events.WorkspaceReady(at=at, worktree="/w", branch=command.branch, head=task.base_commit)
+                return [ready]
+            case do.StartAgent():
+                return self._start(f"agents/{command.attempt}", at)
+            case do.FollowRun():
+                return self._heard(task, command.folder, at)
+            case do.SendTurn():
+                return self._turn(task, command, at)
+            case do.StopRun():
+                return self._stop(task, command.folder, at)
+            case do.FreezeRun():
+                self.runs[command.folder].frozen = True
+                return [events.RunFrozen(at=at, folder=command.folder, stopped=(1,))]
+            case do.ThawRun():
+                self.runs[command.folder].frozen = False
+                return [events.RunThawed(at=at, folder=command.folder)]
+            case do.LookAtGate():
+                return [self._seen(task, command, at)]
+            case do.RunCheck():
+                return self._check(command, at)
+            case do.DeliverBranch():
+                if self.delivered != command.commit:
+                    self._once(f"delivery {command.commit}")
+                self.delivered = command.commit
+                return [events.BranchDelivered(at=at, branch=command.branch, commit=command.commit)]
+            case do.WakeAt():
+                return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
+            case _:
+                assert_never(command)
+
+    def _once(self, effect: str) -> None:
+        self.effects[effect] += 0 if effect == "workspace" and self.effects[effect] else 1
+
+    def _start(self, folder: str, at: datetime) -> list[events.Event]:
+        if folder not in self.runs:
+            self._once(f"start {folder}")
+            self.runs[folder] = Tree()
+        return [events.RunStarted(at=at, folder=folder, pid=1)]
+
+    def _turn(self, task: Task, command: do.SendTurn, at: datetime) -> list[events.Event]:
+        folder = f"agents/{command.attempt}"
+        tree = self.runs[folder]
+        if command.uuid not in tree.taken and tree.alive:
+            assert not tree.frozen
+            tree.taken.add(command.uuid)
+            self._work(task)
+            tree.said.append(10 * (len(tree.said) + 1))
+        return self._heard(task, folder, at)
+
+    def _work(self, task: Task) -> None:
+        name = f"{task.stage} visit {task.stages[task.stage].visits}"
+        if self.pipeline.stage(task.stage).work is Work.STEPS:
+            name += f" step {task.agent.current_step}"
+            self.commits.append(f"c{len(self.commits) + 1}".ljust(40, "0"))
+        self._once(f"work {name}")
+        self.works.add(name)
+
+    def _stop(self, task: Task, folder: str, at: datetime) -> list[events.Event]:
+        if folder in self.runs:
+            self.runs[folder].alive = False
+            return self._heard(task, folder, at)
+        return [self._ended(task, folder, at)]
+
+    def _heard(self, task: Task, folder: str, at: datetime) -> list[events.Event]:
+        tree = self.runs[folder]
+        heard: list[events.Event] = [
+            events.TurnFinished(
+                at=at, attempt=task.agent.attempt, outcome=events.TurnOutcome.OK, offset=offset, tool_uses=1
+            )
+            for offset in tree.said
+            if folder.startswith("agents/") and offset > task.agent.read_offset
+        ]
+        return heard if tree.alive else [*heard, self._ended(task, folder, at)]
+
+    def _ended(self, task: Task, folder: str, at: datetime) -> events.Event:
+        if folder.startswith("agents/"):
+            return events.AgentExited(at=at, attempt=int(folder.removeprefix("agents/")), code=0)
+        check = task.next_check
+        failed = self.effects[f"check {folder}"] and int(folder[5]) <= self.failing
+        result = CheckResult(verdict=Verdict.FAIL if failed else Verdict.PASS, reason="as the world has it")
+        return events.CheckFinished(at=at, folder=folder, name=check.name if check else "", result=result)
+
+    def _check(self, command: do.RunCheck, at: datetime) -> list[events.Event]:
+        self._start(command.folder, at)
+        if not self.effects[f"check {command.folder}"]:
+            self._once(f"check {command.folder}")
+            self.runs[command.folder].alive = False
+        return [events.RunStarted(at=at, folder=command.folder)]
+
+    def _seen(self, task: Task, command: do.LookAtGate, at: datetime) -> events.Event:
+        stage = self.pipeline.stage(command.stage)
+        files = {
+            "ticket.json": FileFacts(chars=100),
+            "analysis.md": FileFacts(chars=300),
+            "related-code.json": FileFacts(chars=10, json_filled=("impacts",)),
+            "plan.md": FileFacts(chars=300, headings=("## Step 1: Do it", "## Step 2: Test it")),
+            "design-v1.md": FileFacts(chars=300),
+        }
+        done = f"{task.stage} visit {command.visit}" in self.works
+        fresh = tuple(name for name in files if name in stage.artifacts or (name.startswith("design") and done))
+        since = self.commits.index(command.since) + 1 if command.since in self.commits else 0
+        new = tuple(self.commits[since:]) if stage.work is Work.STEPS else ()
+        evidence = Evidence(
+            files=files if done or stage.work is not Work.AGENT else {},
+            fresh=fresh if done else (),
+            head=self.commits[-1] if new else None,
+            commits=new,
+            analysis=Analysis(root_cause_hypothesis="a bug", confidence="mid", suggested_fix="mend it"),
+        )
+        return events.GateLooked(at=at, stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence)
+
+
+@dataclass
+class Plug:
+    """Counts the moments before and after every commit and command, and pulls the plug at one of them."""
+
+    at: int | None = None
+    passed: int = 0
+
+    def moment(self) -> None:
+        """One more moment goes by, or the power does."""
+        if self.passed == self.at:
+            self.at = None
+            raise PowerCut
+        self.passed += 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something a person asks once, as soon as the task is in a certain state; asked again until it was accepted."""
+
+    when: Callable[[Task], bool]
+    event: Callable[[datetime], events.Event]
+
+
+@dataclass
+class Night:
+    """One task's night in a world, with a plug that may be pulled; a restart has only what was committed."""
+
+    world: World
+    begun: Task
+    plug: Plug = field(default_factory=Plug)
+    requests: Sequence[Request] = ()
+    restarts: int = 0
+
+    def until_the_end(self) -> Task:
+        """Run, restart after every power cut, and give the task as it ends."""
+        pipeline = self.world.pipeline
+        task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=self.begun))
+        saved = to_document(task)
+        queue: deque[events.Event] = deque()
+        waiting, idle = list(self.requests), 0
+        while not ended(task) or queue:
+            try:
+                asked = waiting[0].event(self._now(task)) if waiting and waiting[0].when(task) else None
+                event = asked or (queue.popleft() if queue else self._prompted(task))
+                before = task
+                task, commands = machine.decide(pipeline, task, event)
+                idle = 0 if task is not before else idle + 1
+                assert idle < 10, f"stuck: {task.stage} owes {task.owed}, {task.run}"
+                assert task.seq < MOST_DECISIONS, f"endless: {task.stage} owes {task.owed}, {task.run}"
+                self.plug.moment()
+                saved = to_document(task)
+                if asked:
+                    del waiting[0]
+                self.plug.moment()
+                for command in commands:
+                    told = self.world.carry_out(task, command, self._now(task))
+                    self.plug.moment()
+                    queue.extend(told)
+            except PowerCut:
+                self.restarts += 1
+                task = from_document(saved)
+                alive = task.run is not None and task.run.folder in self.world.runs
+                queue = deque([events.DaemonStarted(at=self._now(task), run_alive=alive)])
+        return task
+
+    def _prompted(self, task: Task) -> events.Event:
+        """What comes from outside when nothing else happens: a free place, or an alarm."""
+        if task.wants_slot:
+            return events.TaskAdmitted(at=self._now(task))
+        return events.AlarmRang(at=self._now(task) + timedelta(hours=2))
+
+    def _now(self, task: Task) -> datetime:
+        return task.updated_at + timedelta(milliseconds=1)
+
+
+def ended(task: Task) -> bool:
+    """Whether nothing will move the task any more."""
+    return task.run is None and (task.status.final or task.status is TaskStatus.BLOCKED)
