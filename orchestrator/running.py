@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+import orjson
 import structlog
 
 from orchestrator.checks import environment, judge
@@ -23,7 +24,6 @@ from orchestrator.core.stream.neutral import Asked
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
 from orchestrator.following import Ears, Follower
-from orchestrator.journal import parsed
 from orchestrator.processes import files
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.folder import has_begun
@@ -277,8 +277,8 @@ def _reason(end: Exit, words: str) -> str:
 
 def _pid(folder: Path) -> int | None:
     """The pid of a run's first process, as its holder wrote it down."""
-    record = parsed(Path(folder / files.PID).read_bytes()) if (folder / files.PID).exists() else None
-    return from_json(int, record["agent"]) if record and record.get("agent") is not None else None
+    path = folder / files.PID
+    return from_json(int | None, orjson.loads(path.read_bytes())["agent"]) if path.exists() else None
 
 
 def _last_words(folder: Path) -> str:
