@@ -16,7 +16,6 @@ import structlog
 from orchestrator.checks import environment, judge
 from orchestrator.core import commands as do
 from orchestrator.core import events
-from orchestrator.core.codec import from_json
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
 from orchestrator.core.role import Role
@@ -278,7 +277,8 @@ def _reason(end: Exit, words: str) -> str:
 def _pid(folder: Path) -> int | None:
     """The pid of a run's first process, as its holder wrote it down."""
     path = folder / files.PID
-    return from_json(int | None, orjson.loads(path.read_bytes())["agent"]) if path.exists() else None
+    agent = orjson.loads(path.read_bytes())["agent"] if path.exists() else None
+    return agent if isinstance(agent, int) else None
 
 
 def _last_words(folder: Path) -> str:
