@@ -1,0 +1,46 @@
+"""What the API needs of the daemon."""
+
+from datetime import datetime
+from typing import Protocol
+
+from fastapi import Request
+
+from orchestrator.core.model import Task
+from orchestrator.definitions import Definitions
+from orchestrator.intake import Submission
+from orchestrator.processes.spec import Usage
+from orchestrator.settings import Settings
+from orchestrator.store import FolderStore
+from orchestrator.supervisor import Supervisor
+
+
+class Backend(Protocol):
+    """The daemon as the API sees it."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def store(self) -> FolderStore: ...
+    @property
+    def supervisor(self) -> Supervisor: ...
+    @property
+    def definitions(self) -> Definitions:
+        """What is declared now; may change while the daemon runs."""
+
+    @property
+    def started_at(self) -> datetime: ...
+
+    async def accept(self, submission: Submission, by: str) -> Task:
+        """A new task. Raises what intake refuses, and NotCommitted; then nothing is left of it."""
+
+    def usage(self, task: Task) -> Usage | None:
+        """What the task's run takes of the machine; None without a run. Blocks for a look at /proc."""
+
+    def redact(self, text: str) -> str:
+        """A text as it may leave: every text of an agent goes through here."""
+
+
+def backend_of(request: Request) -> Backend:
+    """The backend that the app was made for."""
+    backend: Backend = request.app.state.backend
+    return backend

@@ -1,0 +1,143 @@
+"""Who is calling: the kernel says so, and no agent may (architecture.md, law 5).
+
+A Unix socket tells the pid and uid of its peer as they were when it connected. A caller whose uid is neither ours nor
+root's is refused. So is one that descends from a holder of this data folder: an agent's process carries the marker of
+its run in its environment, and a holder names the run's folder on its command line. Every ancestor is asked for both,
+since a process may clear its own environment but not its parents'. A caller that is gone before it could be looked at
+is nobody, and refused as well.
+"""
+
+import os
+import pwd
+import socket
+import struct
+from asyncio import Transport
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from orchestrator.api.problems import Problem, answer
+from orchestrator.processes.runs import BOOT
+from orchestrator.processes.spec import MARKER
+
+LARGEST_REQUEST = 8 * 1024 * 1024
+"""Bytes: the largest ticket, with every character escaped."""
+OPEN_TO_ALL = frozenset({"/healthz"})
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """A process that asks something of the daemon."""
+
+    pid: int
+    uid: int
+
+    def __str__(self) -> str:
+        try:
+            name = pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            name = "unknown"
+        return f"{name} uid:{self.uid} pid:{self.pid}"
+
+
+class PeerProtocol(H11Protocol):
+    """HTTP/1.1 that knows its peer: the ASGI scope's client is (uid, pid)."""
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as the base class has it
+        """Ask the kernel once, when the connection begins."""
+        super().connection_made(transport)
+        peer: socket.socket = transport.get_extra_info("socket")
+        pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        self.client = (str(uid), pid)
+
+
+class KnownCallers:
+    """Lets in whoever may come in, and says who it is."""
+
+    def __init__(self, app: ASGIApp, tasks_dir: Path) -> None:
+        self._app, self._tasks_dir = app, tasks_dir
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse with 403, or with 413 what is too large, or hand on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        uid, pid = scope["client"]
+        caller = Caller(pid=pid, uid=int(uid))
+        refusal = None if scope["path"] in OPEN_TO_ALL else self._objection_to(caller)
+        if refusal is None and _announced_length(scope) > LARGEST_REQUEST:
+            said = f"a request may hold {LARGEST_REQUEST} bytes; put long material into the repository"
+            refusal = Problem(413, "too-large", "The request is too large", said)
+        if refusal is not None:
+            await answer(refusal)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, _bounded(receive), send)
+
+    def _objection_to(self, caller: Caller) -> Problem | None:
+        if caller.uid not in {0, os.getuid()}:
+            said = f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
+        elif (run := run_above(caller.pid, self._tasks_dir)) is not None:
+            said = f"the caller belongs to {run}: agents do not command the daemon that runs them"
+        elif not Path(f"/proc/{caller.pid}").exists():
+            said = f"process {caller.pid} ended before it was known who it was; let the caller wait for its answer"
+        else:
+            return None
+        return Problem(403, "not-for-you", "The caller may not do this", said)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+def run_above(pid: int, tasks_dir: Path) -> str | None:
+    """The folder of the run, if any, that a process belongs to; only runs of tasks in `tasks_dir` count."""
+    inside = f"{tasks_dir}/"
+    while pid > 0:
+        words = _read(pid, "cmdline").decode("utf-8", "replace").split("\0")
+        if BOOT in words and (run := next((word for word in words if word.startswith(inside)), None)):
+            return run
+        for variable in _read(pid, "environ").decode("utf-8", "replace").split("\0"):
+            name, _, value = variable.partition("=")
+            if name == MARKER and value.startswith(inside):
+                return value
+        pid = _parent(pid)
+    return None
+
+
+def _parent(pid: int) -> int:
+    row = _read(pid, "stat")
+    return int(row[row.rindex(b")") + 2 :].split()[1]) if row else 0
+
+
+def _read(pid: int, name: str) -> bytes:
+    """A file of a process; empty if it is gone, or is another user's and so no agent of ours."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _announced_length(scope: Scope) -> int:
+    text = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(text) if text.isdigit() else 0
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The same, ending the request once it is longer than it may be, whatever it had announced."""
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if taken > LARGEST_REQUEST else message
+
+    return bounded

@@ -1,0 +1,103 @@
+"""The server on the Unix socket: private from its first moment, and never in another daemon's place."""
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from orchestrator.api.callers import PeerProtocol
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.files import make_private
+
+LONGEST_PATH = 107
+"""Bytes that the kernel takes for the path of a socket."""
+BACKLOG = 128
+LAST_ANSWERS = 5
+"""Seconds that requests under way have when the daemon ends."""
+
+
+class SocketRefused(OrchestratorError):
+    """The socket cannot be listened on."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn on a socket of ours; signals are the daemon's business."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, path: Path) -> None:
+        super().__init__(config)
+        self._listener, self._path, self._inode = listener, path, path.stat().st_ino
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer requests until `should_exit`; the socket is gone afterwards."""
+        try:
+            await super().serve([self._listener, *(sockets or ())])
+        finally:
+            self._listener.close()
+            if self._path.exists() and self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave them alone."""
+        yield
+
+
+def make_server(app: FastAPI, path: Path) -> Server:
+    """A server that has the socket already; `serve()` answers. Raises SocketRefused."""
+    listener = _listening(path)
+    config = uvicorn.Config(
+        app,
+        http=PeerProtocol,
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        timeout_graceful_shutdown=LAST_ANSWERS,
+    )
+    return Server(config, listener, path)
+
+
+def _listening(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise SocketRefused(f"{path} is longer than {LONGEST_PATH} bytes; give the setting `socket` a shorter path")
+    try:
+        make_private(path.parent)
+        _clear(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        said = f"cannot listen on {path}: {error.strerror}; give the setting `socket` another path"
+        raise SocketRefused(said) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _clear(path: Path) -> None:
+    """Take away the socket of a daemon that is no more."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SocketRefused(f"{path} is there and is no socket; move it away, or change the setting `socket`")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        answer = probe.connect_ex(str(path))
+    if answer == 0:
+        raise SocketRefused(f"another daemon listens on {path}; stop that one, or change the setting `socket`")
+    if answer != errno.ECONNREFUSED:
+        raise OSError(answer, os.strerror(answer), str(path))
+    path.unlink()

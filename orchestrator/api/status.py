@@ -1,0 +1,104 @@
+"""How the daemon is and what is declared."""
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+
+from fastapi import APIRouter
+
+from orchestrator import __version__, clock
+from orchestrator.api.backend import Backend
+from orchestrator.api.tasks import TheBackend, task_line
+from orchestrator.api.views import (
+    PipelineList,
+    PipelineStageView,
+    PipelineView,
+    RoleList,
+    RoleView,
+    RunningView,
+    StatusView,
+    seen,
+)
+from orchestrator.core.admission import queue
+from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Pipeline
+
+router = APIRouter(tags=["daemon"])
+
+
+@router.get("/healthz")
+async def healthz() -> Mapping[str, str]:
+    """That the daemon answers."""
+    return {"status": "ok"}
+
+
+@router.get("/api/status")
+async def status(backend: TheBackend) -> StatusView:
+    """The daemon, its places, who waits and who runs."""
+    supervisor, settings = backend.supervisor, backend.settings
+    room, tasks = supervisor.room, list(supervisor.tasks.values())
+    running = await asyncio.to_thread(lambda: [_running(backend, task) for task in tasks if task.run])
+    return StatusView(
+        health="draining" if room.draining else "pressure" if room.pressure else "ok",
+        pid=os.getpid(),
+        version=__version__,
+        started_at=backend.started_at,
+        uptime_seconds=(clock.now() - backend.started_at).total_seconds(),
+        data_dir=str(settings.data_dir),
+        socket=str(settings.socket),
+        places=room.places,
+        places_taken=sum(task.holds_slot for task in tasks),
+        pressure=room.pressure,
+        free_bytes=shutil.disk_usage(settings.data_dir).free,
+        free_space_floor=settings.free_space_floor,
+        decisions=supervisor.decisions,
+        counts=Counter([*(task.status for task in tasks), *supervisor.ended.values()]),
+        queue=tuple(task_line(task, backend.redact) for task in queue(tasks)),
+        running=tuple(running),
+    )
+
+
+@router.get("/api/pipelines")
+async def pipelines(backend: TheBackend) -> PipelineList:
+    """Every pipeline as it is declared now."""
+    declared = backend.definitions.pipelines
+    return PipelineList(pipelines=tuple(_pipeline(declared[name]) for name in sorted(declared)))
+
+
+@router.get("/api/roles")
+async def roles(backend: TheBackend) -> RoleList:
+    """Every role as it is declared now."""
+    declared = backend.definitions.roles
+    return RoleList(roles=tuple(RoleView.model_validate(declared[name]) for name in sorted(declared)))
+
+
+def _running(backend: Backend, task: Task) -> RunningView:
+    used, agent = backend.usage(task), task.agent
+    shown = {
+        "task": task.id,
+        "title": task.title,
+        "stage": task.stage,
+        "role": agent.role,
+        "attempt": agent.attempt,
+        "process": task.run and task.run.process,
+        "pid": agent.pid,
+        "cpu_seconds": used and used.cpu_seconds,
+        "rss_bytes": used and used.rss_bytes,
+        "tokens_used": agent.tokens_used,
+        "cost_usd": agent.cost_usd,
+    }
+    return seen(RunningView, shown, backend.redact)
+
+
+def _pipeline(pipeline: Pipeline) -> PipelineView:
+    stages = tuple(PipelineStageView.model_validate(stage) for stage in pipeline.stages.values())
+    return PipelineView(
+        name=pipeline.name,
+        description=pipeline.description,
+        start=pipeline.start,
+        stages=stages,
+        budgets=pipeline.budgets,
+        source=pipeline.source,
+    )

@@ -1,0 +1,166 @@
+"""Tasks: list, take in, look at one, and what a person may ask of it."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response, status
+
+from orchestrator import clock
+from orchestrator.api.backend import Backend, backend_of
+from orchestrator.api.callers import caller_of
+from orchestrator.api.keys import Keys
+from orchestrator.api.register import Register, age
+from orchestrator.api.views import SubmissionBody, TaskFilter, TaskLine, TaskPage, TaskView, WhyView, seen
+from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.events import CancelRequested, Event, PauseRequested, ResumeRequested
+from orchestrator.core.model import BlockedBy, Task, TaskStatus
+from orchestrator.core.transitions import require
+from orchestrator.intake import Submission
+from orchestrator.store import Summary
+
+router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+
+
+def register_of(request: Request) -> Register:
+    """The register that the app was made with."""
+    register: Register = request.app.state.register
+    return register
+
+
+def keys_of(request: Request) -> Keys:
+    """The idempotency keys that the app was made with."""
+    keys: Keys = request.app.state.keys
+    return keys
+
+
+async def task_named(name: str, request: Request) -> Task:
+    """The task that a path means."""
+    return await register_of(request).find(name)
+
+
+def name_of_caller(request: Request) -> str:
+    """Who asks, for the record."""
+    return str(caller_of(request))
+
+
+TheBackend = Annotated[Backend, Depends(backend_of)]
+TheRegister = Annotated[Register, Depends(register_of)]
+TheTask = Annotated[Task, Depends(task_named)]
+By = Annotated[str, Depends(name_of_caller)]
+
+
+@router.get("")
+async def tasks(backend: TheBackend, register: TheRegister, wanted: Annotated[TaskFilter, Query()]) -> TaskPage:
+    """Tasks, newest first; archived ones only when asked for."""
+    found = [one for one in await register.everything() if _fits(one, wanted)]
+    page = found[: wanted.limit]
+    return TaskPage(
+        tasks=tuple(task_line(one, backend.redact) for one in page),
+        next_cursor=_cursor(page[-1]) if len(found) > wanted.limit else None,
+        unreadable=register.unreadable,
+    )
+
+
+@router.post("", status_code=status.HTTP_201_CREATED)
+async def submit(
+    body: SubmissionBody,
+    request: Request,
+    response: Response,
+    by: By,
+    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+) -> TaskView:
+    """Take a ticket in; the same Idempotency-Key gives the same task again."""
+    backend, register = backend_of(request), register_of(request)
+    after = tuple([await register.find_id(name) for name in body.after])
+    submission = Submission(**{**dict(body), "after": after})
+
+    async def take() -> str:
+        return (await backend.accept(submission, by)).id
+
+    key = idempotency_key
+    task_id = await (keys_of(request).once(key, body.model_dump_json().encode(), take) if key else take())
+    response.headers["Location"] = f"/api/tasks/{task_id}"
+    return seen(TaskView, await register.find(task_id), backend.redact)
+
+
+@router.get("/{name}")
+async def task(task: TheTask, backend: TheBackend) -> TaskView:
+    """One task, whole."""
+    return seen(TaskView, task, backend.redact)
+
+
+@router.get("/{name}/why")
+async def why(task: TheTask, backend: TheBackend) -> WhyView:
+    """What keeps the task where it is, and what would move it."""
+    found = backend.supervisor.why(task)
+    told = {"task": task.id, "status": task.status, "stage": task.stage, "facts": found.facts, "next": found.next}
+    return seen(WhyView, told, backend.redact)
+
+
+@router.post("/{name}/pause")
+async def pause(task: TheTask, backend: TheBackend, by: By) -> TaskView:
+    """Let the task stand still until it is resumed."""
+    event = PauseRequested(at=clock.now(), by=by)
+    return await _asked(backend, task, "pause", event, lambda now: now.agent.blocked_by is BlockedBy.USER)
+
+
+@router.post("/{name}/resume")
+async def resume(task: TheTask, backend: TheBackend, by: By) -> TaskView:
+    """Let a paused task go on."""
+    event = ResumeRequested(at=clock.now(), by=by)
+    return await _asked(backend, task, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+
+
+@router.post("/{name}/cancel")
+async def cancel(task: TheTask, backend: TheBackend, by: By) -> TaskView:
+    """Give the task up."""
+    event = CancelRequested(at=clock.now(), by=by)
+    return await _asked(backend, task, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
+
+
+def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
+    """A task's line in a list."""
+    shown: dict[str, object] = {
+        "id": one.id,
+        "title": one.title,
+        "status": one.status,
+        "stage": one.stage,
+        "repo": one.repo,
+        "created_at": one.created_at,
+        "updated_at": one.updated_at,
+    }
+    if isinstance(one, Task):
+        shown |= {"ticket": one.ticket.key, "paused": one.paused, "progress": one.progress, "priority": one.priority}
+    else:
+        shown |= {"ticket": one.ticket, "progress": 100 if one.status is TaskStatus.COMPLETED else None}
+    return seen(TaskLine, shown, redact)
+
+
+async def _asked(
+    backend: Backend, task: Task, action: str, event: Event, is_so_already: Callable[[Task], bool]
+) -> TaskView:
+    """Ask it of the task. What is so already is granted: to ask twice is no mistake."""
+    supervisor = backend.supervisor
+    try:
+        if task.id not in supervisor.tasks:
+            require(action, task)
+        task = await supervisor.request(task.id, event)
+    except InvalidTransition:
+        task = supervisor.tasks.get(task.id, task)
+        if not is_so_already(task):
+            raise
+    return seen(TaskView, task, backend.redact)
+
+
+def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
+    if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
+        return False
+    if wanted.repo is not None and one.repo != str(wanted.repo):
+        return False
+    if wanted.status:
+        return one.status in wanted.status
+    return wanted.all or one.status is not TaskStatus.ARCHIVED
+
+
+def _cursor(one: Task | Summary) -> str:
+    return "_".join(age(one))

@@ -1,0 +1,419 @@
+"""The shapes of what the API answers and takes, in camelCase; the daemon makes them and the client reads them.
+
+Fields that hold an agent's words are `Words`. They are masked by the function given as context when a view is made, and
+no view can be made without one: `seen` is the one way to make them.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic.alias_generators import to_camel
+
+from orchestrator.core.codec import Json
+from orchestrator.core.model import (
+    AgentStatus,
+    BlockedBy,
+    Owed,
+    Priority,
+    Process,
+    StageStatus,
+    StepStatus,
+    TaskStatus,
+    TicketType,
+    Verdict,
+)
+from orchestrator.core.pipeline import Work
+
+
+class View(BaseModel):
+    """Something that the API answers."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+
+
+V = TypeVar("V", bound=View)
+
+
+def seen(kind: type[V], value: object, redact: Callable[[str], str]) -> V:
+    """A view of a value of ours, or of a document in camelCase, its agents' words as `redact` leaves them."""
+    return kind.model_validate(value, context=redact)
+
+
+def _masked(text: str, info: ValidationInfo) -> str:
+    redact: Callable[[str], str] | None = info.context
+    if redact is None:
+        raise TypeError("a view with an agent's words is made by `seen`")
+    return redact(text)
+
+
+Words = Annotated[str, AfterValidator(_masked)]
+
+
+class TicketView(View):
+    """Where a task came from."""
+
+    key: str
+    type: TicketType
+    source: str
+
+
+class AgentView(View):
+    """The agent at work, or the last one; tokens and cost are the task's so far."""
+
+    status: AgentStatus
+    blocked_by: BlockedBy | None
+    role: str | None
+    attempt: int
+    pid: int | None
+    session_id: str | None
+    turn: int
+    current_step: int | None
+    tokens_used: int
+    cost_usd: float
+    last_update: datetime | None
+
+
+class RunView(View):
+    """The process tree that a task has now."""
+
+    folder: str
+    process: Process
+
+
+class StageView(View):
+    """How one stage went so far."""
+
+    status: StageStatus
+    started_at: datetime | None
+    completed_at: datetime | None
+    artifacts: tuple[str, ...]
+    visits: int
+
+
+class StepView(View):
+    """A step of the plan and the commits made for it."""
+
+    step_id: int
+    description: Words
+    status: StepStatus
+    commits: tuple[str, ...]
+
+
+class CheckView(View):
+    """A command that commits are judged by; `timeout` in seconds."""
+
+    name: str
+    command: Words
+    required: bool
+    timeout: float
+    source: str
+
+
+class CheckResultView(View):
+    """What one check came to; `log` is a path within the task's folder."""
+
+    verdict: Verdict
+    reason: Words
+    exit_code: int | None
+    seconds: float | None
+    log: str | None
+
+
+class FailureView(View):
+    """One entry of the failure log."""
+
+    id: str
+    occurred_at: datetime
+    state: str
+    agent: str | None
+    step: str | None
+    type: str
+    summary: Words
+    details: Words
+    exit_code: int | None
+    log_file: str | None
+
+
+class FailuresView(View):
+    """The newest failures, and how many there were."""
+
+    total: int
+    entries: tuple[FailureView, ...]
+
+
+class BudgetView(View):
+    """How often something was tried and may be."""
+
+    used: int
+    limit: int
+
+
+class TaskView(View):
+    """One task, whole."""
+
+    id: str
+    title: Words
+    status: TaskStatus
+    block_reason: Words | None
+    stage: str
+    owed: Owed
+    progress: int
+    ticket: TicketView
+    pipeline: str
+    priority: Priority
+    repo: str
+    base_branch: str
+    base_commit: str
+    branch: str
+    worktree: str | None
+    head: str | None
+    folder: str
+    after: tuple[str, ...]
+    start_at: datetime | None
+    retry_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    failed_at: datetime | None
+    cycle: int
+    paused: bool
+    agent: AgentView
+    run: RunView | None
+    stages: Mapping[str, StageView]
+    steps: tuple[StepView, ...]
+    checks: tuple[CheckView, ...]
+    results: Mapping[str, CheckResultView]
+    feedback: tuple[Words, ...]
+    failures: FailuresView
+    budgets: Mapping[str, BudgetView]
+    pr_url: str | None
+
+
+class TaskLine(View):
+    """A task's line in a list; `progress` in percent, null where only the task itself would know."""
+
+    id: str
+    title: Words
+    ticket: str
+    status: TaskStatus
+    paused: bool = False
+    stage: str
+    progress: int | None = None
+    priority: Priority | None = None
+    repo: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskPage(View):
+    """Tasks, newest first; `next_cursor` leads to older ones. `unreadable` says which folders hold no readable task."""
+
+    tasks: tuple[TaskLine, ...]
+    next_cursor: str | None = None
+    unreadable: tuple[str, ...] = ()
+
+
+class TaskFilter(View):
+    """Which tasks a list shall hold: of these statuses, of this repository; `all` means the archived ones too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: tuple[TaskStatus, ...] = ()
+    repo: Path | None = None
+    all: bool = False
+    limit: int = Field(default=50, ge=1, le=1000)
+    cursor: str | None = None
+
+
+class SubmissionBody(View):
+    """A ticket as it is handed in; `repo` is an absolute path, `checks` maps names to commands."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    repo: Path
+    title: str = ""
+    pipeline: str = "full"
+    type: TicketType = TicketType.FEATURE
+    ticket: str | None = None
+    base: str | None = None
+    priority: Priority = Priority.NORMAL
+    after: tuple[str, ...] = ()
+    at: datetime | None = None
+    checks: Mapping[str, str] = Field(default_factory=dict)
+
+
+class WhyView(View):
+    """The facts that keep a task where it is, nearest first, and what moves it on."""
+
+    task: str
+    status: TaskStatus
+    stage: str
+    facts: tuple[Words, ...]
+    next: Words
+
+
+class JournalEntry(View):
+    """One decision: what happened, and what it changed in the state as a JSON Patch."""
+
+    seq: int
+    timestamp: datetime
+    type: str
+    from_: str | None = Field(alias="from")
+    to: str
+    trigger: str
+    metadata: dict[str, Json]
+    event: Json
+    change: Json
+
+
+class JournalPage(View):
+    """Decisions in order; ask again with `since` = `next_since`."""
+
+    entries: tuple[JournalEntry, ...]
+    next_since: int
+
+
+class ArtifactLine(View):
+    """A file that a stage or a check left in the task's folder; `size` in bytes."""
+
+    path: str
+    size: int
+    modified_at: datetime
+
+
+class ArtifactList(View):
+    """All of them, by name."""
+
+    artifacts: tuple[ArtifactLine, ...]
+
+
+class AttemptLine(View):
+    """An agent that worked or works at a task."""
+
+    attempt: int
+    alive: bool
+    ended: bool
+    transcript_bytes: int
+
+
+class AttemptList(View):
+    """Every agent of a task, first ones first."""
+
+    attempts: tuple[AttemptLine, ...]
+
+
+class TranscriptEntry(View):
+    """One thing that an agent said or did; `offset` is where its line begins in the output."""
+
+    offset: int
+    kind: str
+    text: Words
+
+
+class TranscriptPage(View):
+    """A stretch of an agent's output; `ended` means that nothing comes after `next_offset`."""
+
+    attempt: int
+    entries: tuple[TranscriptEntry, ...]
+    next_offset: int
+    ended: bool
+
+
+class RunningView(View):
+    """An agent or check that has a process now; CPU in seconds since its start, memory in bytes."""
+
+    task: str
+    title: Words
+    stage: str
+    role: str | None
+    attempt: int
+    process: Process
+    pid: int | None
+    cpu_seconds: float | None
+    rss_bytes: int | None
+    tokens_used: int
+    cost_usd: float
+
+
+class StatusView(View):
+    """How the daemon is: `health` is ok, pressure or draining; sizes in bytes, times in seconds."""
+
+    health: str
+    pid: int
+    version: str
+    started_at: datetime
+    uptime_seconds: float
+    data_dir: str
+    socket: str
+    places: int
+    places_taken: int
+    pressure: str | None
+    free_bytes: int
+    free_space_floor: int
+    decisions: int
+    counts: Mapping[TaskStatus, int]
+    queue: tuple[TaskLine, ...]
+    running: tuple[RunningView, ...]
+
+
+class PipelineStageView(View):
+    """A node of a pipeline."""
+
+    name: str
+    work: Work
+    role: str | None
+    next: str | None
+    on_fail: str | None
+    budget: str | None
+    artifacts: tuple[str, ...]
+
+
+class PipelineView(View):
+    """A pipeline as it is declared now."""
+
+    name: str
+    description: str
+    start: str
+    stages: tuple[PipelineStageView, ...]
+    budgets: Mapping[str, int]
+    source: str
+
+
+class PipelineList(View):
+    """Every pipeline, by name."""
+
+    pipelines: tuple[PipelineView, ...]
+
+
+class RoleView(View):
+    """A role as it is declared now, without its prompt."""
+
+    name: str
+    description: str
+    model: str | None
+    permission_mode: str | None
+    tools: tuple[str, ...]
+    source: str
+
+
+class RoleList(View):
+    """Every role, by name."""
+
+    roles: tuple[RoleView, ...]
+
+
+class ProblemView(View):
+    """Why a request was refused (RFC 9457); the last three only where they help."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    task_status: TaskStatus | None = None
+    allowed: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] | None = None

@@ -1,0 +1,151 @@
+"""The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+
+from orchestrator.api.views import (
+    ProblemView,
+    StatusView,
+    SubmissionBody,
+    TaskFilter,
+    TaskPage,
+    TaskView,
+    View,
+    WhyView,
+    seen,
+)
+from orchestrator.core.errors import OrchestratorError
+
+V = TypeVar("V", bound=View)
+
+Params = Mapping[str, str | int | bool | Sequence[str]]
+
+PATIENCE = httpx.Timeout(30.0, connect=5.0)
+"""Seconds. A submission looks at a repository, which may be large."""
+
+
+class DaemonUnreachable(OrchestratorError):
+    """Nobody answers on the socket."""
+
+
+class RequestRefused(OrchestratorError):
+    """The daemon said no; `problem` says why."""
+
+    def __init__(self, problem: ProblemView) -> None:
+        self.problem = problem
+        super().__init__(problem.detail)
+
+    @property
+    def kind(self) -> str:
+        """The last word of the problem's type, such as `no-such-task`."""
+        return self.problem.type.rpartition(":")[2]
+
+
+class Client:
+    """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused."""
+
+    def __init__(self, socket: Path) -> None:
+        self.socket = socket
+        transport = httpx.HTTPTransport(uds=str(socket))
+        self._http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def status(self) -> StatusView:
+        """How the daemon is."""
+        return self._get(StatusView, "/api/status")
+
+    def tasks(self, wanted: TaskFilter, *, every: bool = False) -> TaskPage:
+        """The newest tasks that fit, or `every` one, however many pages that are."""
+        page = self._get(TaskPage, "/api/tasks", _params(wanted))
+        tasks = list(page.tasks)
+        while every and page.next_cursor:
+            wanted = wanted.model_copy(update={"cursor": page.next_cursor})
+            page = self._get(TaskPage, "/api/tasks", _params(wanted))
+            tasks += page.tasks
+        return page.model_copy(update={"tasks": tuple(tasks)})
+
+    def submit(self, body: SubmissionBody, key: str) -> TaskView:
+        """A new task, or the one that was made under the same key."""
+        content = body.model_dump_json(by_alias=True).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return _view(TaskView, self._sent("POST", "/api/tasks", content=content, headers=headers))
+
+    def task(self, name: str) -> TaskView:
+        """One task, whole."""
+        return self._get(TaskView, _path(name))
+
+    def why(self, name: str) -> WhyView:
+        """What keeps a task where it is."""
+        return self._get(WhyView, f"{_path(name)}/why")
+
+    def ask(self, name: str, action: str) -> TaskView:
+        """Ask something of a task: pause, resume or cancel."""
+        return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
+
+    def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
+        return _view(kind, self._sent("GET", path, params=params or {}))
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        try:
+            response = self._http.request(
+                method,
+                path,
+                params=httpx.QueryParams(dict(params or {})),
+                content=content,
+                headers=headers,
+            )
+        except httpx.ConnectError as error:
+            raise DaemonUnreachable(
+                f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
+                "or say where it is with --socket or --data-dir"
+            ) from error
+        except httpx.TransportError as error:
+            raise DaemonUnreachable(
+                f"the daemon on {self.socket} broke off ({type(error).__name__}); look at its log, then try again"
+            ) from error
+        if response.is_error:
+            raise RequestRefused(_problem(response))
+        return response
+
+
+def _path(name: str) -> str:
+    return f"/api/tasks/{quote(name, safe='')}"
+
+
+def _params(wanted: View) -> Params:
+    params: Params = wanted.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return params
+
+
+def _view(kind: type[V], response: httpx.Response) -> V:
+    """The answer as a view; its words were masked by the daemon."""
+    return seen(kind, response.json(), str)
+
+
+def _problem(response: httpx.Response) -> ProblemView:
+    try:
+        return ProblemView.model_validate_json(response.content)
+    except ValidationError:
+        said = f"the daemon answered {response.status_code} and no reason"
+        return ProblemView(type="about:blank", title="No reason", status=response.status_code, detail=said)
