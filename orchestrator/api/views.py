@@ -9,10 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo
 from pydantic.alias_generators import to_camel
 
-from orchestrator.core.codec import Json
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -266,9 +265,9 @@ class JournalEntry(View):
     from_: str | None = Field(alias="from")
     to: str
     trigger: str
-    metadata: dict[str, Json]
-    event: Json
-    change: Json
+    metadata: dict[str, JsonValue]
+    event: JsonValue
+    change: JsonValue
 
 
 class JournalPage(View):

@@ -1,0 +1,134 @@
+"""The program `orchestrator`: which commands there are, the options before them, and how it ends.
+
+Only the modules of the commands that are named on the command line are imported, so that `tasks` does not wait for what
+`serve` needs. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such task, 5 not allowed
+in this state, 130 interrupted.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from orchestrator import __version__
+from orchestrator.cli.place import Misused, Place
+from orchestrator.cli.screen import complain
+from orchestrator.client import DaemonUnreachable, RequestRefused
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.table import DefinitionError
+
+FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+EXIT_CODES = {"no-such-task": NO_SUCH_TASK, "not-allowed": NOT_ALLOWED, "ambiguous": BAD_USAGE, "malformed": BAD_USAGE}
+
+
+class Entry(NamedTuple):
+    """A command: the module that has a function of its name, its line in the list, and an example."""
+
+    module: str
+    summary: str
+    example: str
+    panel: str
+
+
+COMMANDS = {
+    "demo": Entry("demo", "Watch the whole story once, without an account.", "orchestrator demo", "Begin here"),
+    "doctor": Entry("doctor", "Say what would stop an unattended night.", "orchestrator doctor", "Begin here"),
+    "check": Entry(
+        "check", "Validate settings, pipelines and roles.", "orchestrator check ~/.config/orchestrator", "Begin here"
+    ),
+    "serve": Entry("serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "submit": Entry(
+        "submit",
+        "Hand in a ticket.",
+        "orchestrator submit 'Add a --json flag to list' --check test='pytest -q'",
+        "Tasks",
+    ),
+    "tasks": Entry("tasks", "List tasks, newest first.", "orchestrator tasks --status in_progress", "Tasks"),
+    "show": Entry("show", "Show one task, whole.", "orchestrator show ABC-123", "Tasks"),
+    "why": Entry("why", "Say what keeps a task where it is.", "orchestrator why ABC-123", "Tasks"),
+    "logs": Entry("logs", "Read what an agent says and does.", "orchestrator logs ABC-123 -f", "Tasks"),
+    "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
+    "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
+    "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
+    "status": Entry("status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"),
+}
+
+
+def main() -> None:
+    """Run the command that the arguments name, and end with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    command = typer.main.get_command(_app(arguments))
+    try:
+        code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
+    except typer.TyperException as error:
+        named = next((f"{word} " for word in arguments if word in COMMANDS), "")
+        complain(f"{error.format_message().rstrip('.')}; `orchestrator {named}--help` tells how it is used")
+        return BAD_USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except OrchestratorError as error:
+        complain(*_lines(error))
+        return _exit_code(error)
+    return code if isinstance(code, int) else 0
+
+
+def _app(arguments: Sequence[str]) -> typer.Typer:
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app.callback(help="Walks tickets through pipelines of coding agents, unattended.")(_options)
+    for name, entry in COMMANDS.items():
+        app.command(
+            name,
+            short_help=entry.summary,
+            epilog=f"Example: [bold]{entry.example}[/bold]",
+            rich_help_panel=entry.panel,
+        )(_function(name, entry) if name in arguments else _unloaded)
+    return app
+
+
+def _function(name: str, entry: Entry) -> Callable[..., object]:
+    function: Callable[..., object] = getattr(importlib.import_module(f"orchestrator.cli.{entry.module}"), name)
+    return function
+
+
+def _unloaded() -> None:
+    """Stands in the list of commands for one that is not named on the command line."""
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"orchestrator {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    context: typer.Context,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.")] = None,
+    config: Annotated[Path | None, typer.Option(help="One more orchestrator.toml, read last.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="The daemon's socket.")] = None,
+    _: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_say_version)
+    ] = False,
+) -> None:
+    context.obj = Place(data_dir=data_dir, config=config, socket=socket)
+
+
+def _lines(error: OrchestratorError) -> list[str]:
+    return [str(problem) for problem in error.problems] if isinstance(error, DefinitionError) else [str(error)]
+
+
+def _exit_code(error: OrchestratorError) -> int:
+    if isinstance(error, Misused):
+        return BAD_USAGE
+    if isinstance(error, DaemonUnreachable):
+        return UNREACHABLE
+    if isinstance(error, RequestRefused):
+        return EXIT_CODES.get(error.kind, FAILED)
+    return FAILED

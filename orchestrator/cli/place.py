@@ -1,0 +1,45 @@
+"""Which daemon a command means, by the options before it and the settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.client import Client
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.settings import Settings, load_settings
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="An id, its beginning, or a ticket's key.", show_default=False)
+]
+
+
+class Misused(OrchestratorError):
+    """A command was given what it cannot mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the options point; None leaves it to the settings."""
+
+    data_dir: Path | None = None
+    config: Path | None = None
+    socket: Path | None = None
+
+    def settings(self) -> Settings:
+        """The settings with the options over them; raises SettingsError."""
+        given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}
+        return load_settings(self.config, {name: str(path) for name, path in given.items() if path is not None})
+
+    def client(self) -> Client:
+        """A client of the daemon there."""
+        return Client(self.settings().socket)
+
+
+def place_of(context: typer.Context) -> Place:
+    """The place that the options before the command name."""
+    place: Place = context.obj
+    return place

@@ -1,0 +1,124 @@
+"""What people see: tables, facts and complaints. Foreign text is shown as text, whatever is in it.
+
+On a terminal tables are as wide as that; into a pipe they are as wide as they need, one line for a row.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.core.model import TaskStatus
+
+PIPE_WIDTH = 10_000
+"""Columns: no table is wider."""
+
+COLOURS = {
+    TaskStatus.COMPLETED: "green",
+    TaskStatus.IN_PROGRESS: "cyan",
+    TaskStatus.REVIEW: "magenta",
+    TaskStatus.BLOCKED: "bold red",
+    TaskStatus.FAILED: "red",
+    TaskStatus.CANCELLED: "dim",
+    TaskStatus.ARCHIVED: "dim",
+}
+
+_KEPT = {"\n", "\t"}
+
+
+def console() -> Console:
+    """Standard output."""
+    found = Console(highlight=False, markup=False, emoji=False)
+    return found if found.is_terminal else Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
+
+
+def complain(*lines: str) -> None:
+    """Say on standard error what is wrong, in red where there is colour; each line beyond the first is one more."""
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    for line in lines:
+        screen.print(Text("error: ", style="bold red") + Text(plain(line), style="red"))
+
+
+def note(line: str) -> None:
+    """Say something beside the output, on standard error."""
+    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(Text(plain(line), "dim"))
+
+
+def print_json(view: BaseModel) -> None:
+    """The one JSON document of `--json`."""
+    typer.echo(view.model_dump_json(by_alias=True, indent=2))
+
+
+def plain(text: str) -> str:
+    """The text with everything escaped that a terminal would obey."""
+    return "".join(
+        c if c.isprintable() or c in _KEPT else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def line(text: str) -> Text:
+    """Foreign text on one line."""
+    return Text(" ".join(plain(text).split()), overflow="ellipsis", no_wrap=True)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
+    """A table without lines; the columns are as wide as they must be."""
+    made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in headings:
+        made.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=None)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else line(cell) for cell in row))
+    return made
+
+
+def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:
+    """Names and what they are, one under the other; those without a value are left out."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows:
+        if value:
+            made.add_row(name, value if isinstance(value, Text) else Text(plain(value)))
+    return made
+
+
+def status_text(status: TaskStatus, *, paused: bool = False) -> Text:
+    """A status in its colour; a paused task says so."""
+    said = "paused" if paused and status is TaskStatus.IN_PROGRESS else status.value
+    return Text(said, style="yellow" if said == "paused" else COLOURS.get(status, ""))
+
+
+def ago(at: datetime) -> str:
+    """How long ago that was, in its largest unit."""
+    return duration((datetime.now(UTC) - at).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """A span in at most two units: `42s`, `3m10s`, `5h02m`, `3d4h`."""
+    whole = int(timedelta(seconds=max(0.0, seconds)).total_seconds())
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def local(at: datetime | None) -> str | None:
+    """A time as the clock on the wall says it."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at else None
+
+
+def size(count: int) -> str:
+    """Bytes in their largest binary unit."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"

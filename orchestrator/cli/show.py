@@ -1,0 +1,127 @@
+"""`show`: one task, whole."""
+
+from collections.abc import Iterator
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.api.views import TaskView
+from orchestrator.cli.place import Json, TaskName, place_of
+from orchestrator.cli.screen import console, facts, line, local, plain, print_json, status_text, table
+from orchestrator.core.model import StageStatus, StepStatus, Verdict
+
+SHOWN_FAILURES = 10
+
+MARKS = {
+    "pending": Text("·", style="dim"),
+    "in_progress": Text("▸", style="cyan"),
+    "completed": Text("✓", style="green"),
+    "failed": Text("✗", style="red"),
+}
+VERDICTS = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.FAIL: "red", Verdict.SKIPPED: "dim"}
+
+
+def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
+    """Show one task, whole: where it is, its stages and steps, its checks, what failed, and where its files are."""
+    with place_of(context).client() as client:
+        found = client.task(task)
+    if json:
+        print_json(found)
+        return
+    screen = console()
+    screen.print(Text(plain(found.title), style="bold"))
+    screen.print(facts(_facts(found)))
+    for heading, part in _parts(found):
+        screen.print()
+        screen.print(Text(heading, style="bold"))
+        screen.print(part)
+    _print_failures(screen, found)
+
+
+def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
+    status = status_text(task.status, paused=task.paused) + Text(f"  {task.stage}  {task.progress}%")
+    agent = task.agent
+    who = f"{agent.role or 'none'}, {agent.status}, attempt {agent.attempt}" + (f", pid {agent.pid}" * bool(agent.pid))
+    budgets = ", ".join(f"{name} {budget.used} of {budget.limit}" for name, budget in task.budgets.items())
+    return [
+        ("id", task.id),
+        ("status", status),
+        ("blocked", task.block_reason),
+        ("ticket", f"{task.ticket.key} ({task.ticket.type}), pipeline {task.pipeline}, priority {task.priority}"),
+        ("repository", task.repo),
+        ("branch", f"{task.branch}, from {task.base_branch} at {task.base_commit[:12]}"),
+        ("head", task.head and task.head[:12]),
+        ("after", ", ".join(task.after)),
+        ("not before", local(task.start_at)),
+        ("submitted", local(task.created_at)),
+        ("started", local(task.started_at)),
+        ("ended", local(task.completed_at or task.failed_at)),
+        ("agent", who),
+        ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}"),
+        ("tries used", budgets),
+        ("told again", "; ".join(task.feedback)),
+        ("worktree", task.worktree),
+        ("folder", task.folder),
+    ]
+
+
+def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
+    """The sections that have something to show."""
+    stages = [
+        (
+            _mark(record.status),
+            name,
+            local(record.started_at) or "",
+            local(record.completed_at) or "",
+            f"{record.visits} times" if record.visits > 1 else "",
+            ", ".join(record.artifacts),
+        )
+        for name, record in task.stages.items()
+    ]
+    yield "Stages", table(("", "STAGE", "BEGAN", "ENDED", "", "LEFT BEHIND"), stages)
+    steps = [
+        (_mark(step.status), str(step.step_id), " ".join(sha[:12] for sha in step.commits), step.description)
+        for step in task.steps
+    ]
+    if steps:
+        yield "Steps", table(("", "STEP", "COMMITS", "WHAT"), steps)
+    checks = [
+        (_verdict(task, check.name), check.name, _seconds(task, check.name), check.command, _reason(task, check.name))
+        for check in task.checks
+    ]
+    if checks:
+        yield "Checks", table(("VERDICT", "CHECK", "TIME", "COMMAND", "WHY"), checks)
+
+
+def _print_failures(screen: Console, task: TaskView) -> None:
+    if not task.failures.total:
+        return
+    entries = task.failures.entries[-SHOWN_FAILURES:]
+    screen.print()
+    screen.print(Text(f"Failures ({task.failures.total})", style="bold"))
+    for entry in entries:
+        where = f"{local(entry.occurred_at)}  {entry.state}  {entry.type}"
+        screen.print(Text("✗ ", style="red") + Text(f"{where}  ", style="dim") + line(entry.summary))
+        if entry.log_file:
+            screen.print(Text(f"  {task.folder}/{entry.log_file}", style="dim"))
+
+
+def _mark(status: StageStatus | StepStatus) -> Text:
+    return MARKS[status.value]
+
+
+def _verdict(task: TaskView, check: str) -> Text:
+    result = task.results.get(check)
+    return Text(result.verdict.value, style=VERDICTS[result.verdict]) if result else Text("not yet", style="dim")
+
+
+def _seconds(task: TaskView, check: str) -> str:
+    result = task.results.get(check)
+    return f"{result.seconds:.1f}s" if result and result.seconds is not None else ""
+
+
+def _reason(task: TaskView, check: str) -> str:
+    result = task.results.get(check)
+    return result.reason if result else ""

@@ -1,0 +1,55 @@
+"""`status`: the daemon, who waits and who runs."""
+
+import typer
+from rich.text import Text
+
+from orchestrator.api.views import RunningView, StatusView
+from orchestrator.cli.place import Json, place_of
+from orchestrator.cli.screen import ago, console, duration, facts, print_json, size, table
+
+
+def status(context: typer.Context, json: Json = False) -> None:
+    """Show how the daemon is, which agents run with what they take, and who waits for a place."""
+    with place_of(context).client() as client:
+        found = client.status()
+    if json:
+        print_json(found)
+        return
+    screen = console()
+    screen.print(facts(_facts(found)))
+    if found.running:
+        headings = ("RUNNING", "STAGE", "ROLE", "PROCESS", "CPU", "MEMORY", "TOKENS", "COST", "TITLE")
+        screen.print()
+        screen.print(table(headings, [_running(one) for one in found.running]))
+    if found.queue:
+        rows = [(one.id, one.priority or "", ago(one.created_at), one.title) for one in found.queue]
+        screen.print()
+        screen.print(table(("WAITING", "PRIORITY", "AGE", "TITLE"), rows))
+
+
+def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
+    up = f"pid {found.pid}, version {found.version}, up {duration(found.uptime_seconds)}"
+    return [
+        ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
+        ("because", found.pressure),
+        ("daemon", up),
+        ("places", f"{found.places_taken} of {found.places} taken"),
+        ("tasks", counts or "none"),
+        ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
+        ("data", found.data_dir),
+    ]
+
+
+def _running(one: RunningView) -> tuple[Text | str, ...]:
+    return (
+        one.task,
+        one.stage,
+        one.role or "",
+        one.process.value,
+        "" if one.cpu_seconds is None else duration(one.cpu_seconds),
+        "" if one.rss_bytes is None else size(one.rss_bytes),
+        f"{one.tokens_used:,}",
+        f"${one.cost_usd:.2f}",
+        one.title,
+    )

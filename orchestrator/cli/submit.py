@@ -1,0 +1,140 @@
+"""`submit`: hand in a ticket, and follow it if asked."""
+
+import sys
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+from rich.text import Text
+
+from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.cli.place import Json, Misused, place_of
+from orchestrator.cli.screen import console, note, print_json, status_text
+from orchestrator.client import Client
+from orchestrator.core.model import Priority, TaskStatus, TicketType
+from orchestrator.core.redact import LARGEST_TEXT
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks of `--wait`."""
+
+STANDS_STILL = frozenset({TaskStatus.BLOCKED})
+"""Not the end of a task, but nothing moves it any more without a person."""
+
+
+def _moment(text: str) -> datetime:
+    """A time that a person gave: ISO 8601, or HH:MM for the next time the clock here says so."""
+    try:
+        if len(text) == len("HH:MM"):
+            now = datetime.now().astimezone()
+            clock = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - only its hour and minute are taken
+            at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
+            return at if at > now else (at + timedelta(days=1))
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time; write 22:30 or 2026-05-28T22:30") from None
+
+
+def _check(text: str) -> tuple[str, str]:
+    name, equals, command = text.partition("=")
+    if not (name.strip() and equals and command.strip()):
+        raise Misused(f"{text!r} is no check; write NAME=COMMAND, for example tests='pytest -q'")
+    return name.strip(), command.strip()
+
+
+def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What is to be done; - reads it from standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
+    title: Annotated[str, typer.Option("--title", "-t", help="Default: the first line of the text.")] = "",
+    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the one here.")] = Path(),
+    pipeline: Annotated[str, typer.Option(help="Which pipeline the task walks through.")] = "full",
+    type_: Annotated[TicketType, typer.Option("--type", help="What kind of work it is.")] = TicketType.FEATURE,
+    ticket: Annotated[str | None, typer.Option(metavar="KEY", help="The ticket's key, such as ABC-123.")] = None,
+    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="Where to begin; default: HEAD.")] = None,
+    priority: Annotated[Priority, typer.Option(help="Who goes first.")] = Priority.NORMAL,
+    after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Begin when that one is done.")] = None,
+    at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Not before then.")] = None,
+    check: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=COMMAND", help="What the work is judged by; repeatable.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
+    json: Json = False,
+) -> int:
+    """Hand in a ticket. A text that begins with - goes after --.
+
+    With --wait the exit code says how the task ended: 0 completed, 1 anything else.
+    """
+    body = SubmissionBody(
+        text=_ticket(text, file),
+        repo=repo.expanduser().absolute(),
+        title=title,
+        pipeline=pipeline,
+        type=type_,
+        ticket=ticket,
+        base=base,
+        priority=priority,
+        after=tuple(after or ()),
+        at=at,
+        checks=dict(map(_check, check or ())),
+    )
+    with place_of(context).client() as client:
+        task = client.submit(body, uuid4().hex)
+        if not json:
+            console().print(task.id)
+        if wait:
+            task = _followed(client, task, quiet=json)
+    if json:
+        print_json(task)
+    elif not wait:
+        note(f"follow it: orchestrator logs {task.id} -f    look at it: orchestrator show {task.id}")
+    return int(wait and task.status is not TaskStatus.COMPLETED)
+
+
+def _ticket(text: str | None, file: Path | None) -> str:
+    """The ticket's text from wherever it is given, read no further than a ticket may be long."""
+    if (text is None) == (file is None):
+        raise Misused("give the ticket once: as TEXT, with --file F, or as - for standard input")
+    if file is None and text != "-":
+        return _readable((text or "").encode("utf-8", "surrogateescape"), "the text")
+    try:
+        if file is None:
+            return _readable(sys.stdin.buffer.read(LARGEST_TEXT + 1), "standard input")
+        with file.expanduser().open("rb") as opened:
+            return _readable(opened.read(LARGEST_TEXT + 1), str(file))
+    except OSError as error:
+        raise Misused(f"{file or 'standard input'} cannot be read: {error.strerror}") from error
+
+
+def _readable(content: bytes, source: str) -> str:
+    if len(content) > LARGEST_TEXT:
+        said = f"{source} is larger than {LARGEST_TEXT // 1024} KiB; put long material into the repository"
+        raise Misused(said)
+    if not content.strip():
+        raise Misused(f"{source} is empty; say what is to be done")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Misused(f"{source} is not text; give plain UTF-8, for example Markdown") from None
+    if "\0" in text:
+        raise Misused(f"{source} is binary; give plain UTF-8, for example Markdown")
+    return text
+
+
+def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
+    """The task at its end; on the way each change of status, stage and step is told."""
+    screen, before = console(), ""
+    while True:
+        step = f" step {task.agent.current_step} of {len(task.steps)}" if task.agent.current_step else ""
+        now = f"  {task.stage}{step}  {task.progress}%"
+        if not quiet and now + task.status != before:
+            screen.print(status_text(task.status, paused=task.paused) + Text(now))
+            before = now + task.status
+        if task.status.final or task.status in STANDS_STILL:
+            return task
+        time.sleep(LOOK_EVERY)
+        task = client.task(task.id)
