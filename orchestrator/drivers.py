@@ -70,6 +70,8 @@ class Launch:
     disallowed_tools: tuple[str, ...] = ()
     system_prompt: str = ""
     permission_mode: str | None = None
+    max_turns: int | None = None
+    effort: str | None = None
     add_dirs: tuple[Path, ...] = ()
 
 
@@ -156,6 +158,8 @@ class ClaudeDriver(StreamDriver):
             f"--allowedTools={','.join(rules)}",
             f"--disallowedTools={','.join(denied)}",
             *([f"--model={model}"] if model else []),
+            *([f"--max-turns={order.max_turns}"] if order.max_turns else []),
+            *([f"--effort={order.effort}"] if order.effort else []),
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
         return Process(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))

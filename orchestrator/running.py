@@ -99,6 +99,8 @@ class Running:
             disallowed_tools=role.disallowed_tools,
             system_prompt=role.prompt,
             permission_mode=role.permission_mode,
+            max_turns=role.max_turns,
+            effort=role.effort,
             add_dirs=(Path(task.folder),),
         )
         process = self._launching.driver.launch(order)

@@ -25,8 +25,11 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
 from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.stream.neutral import ErrorClass
 
 LONGEST_RETRY_DELAY = 300.0
+FOR_A_PERSON = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING, ErrorClass.MODEL})
+"""Failures that no other attempt mends (collected.md §3.4)."""
 
 
 def enter(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:

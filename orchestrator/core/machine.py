@@ -38,7 +38,7 @@ from orchestrator.core.model import (
 from orchestrator.core.obligations import obligations, run_folder_of_agent
 from orchestrator.core.pipeline import Pipeline, Work
 
-_NOTED = (events.DaemonStarted, events.ForeignEditFound, events.SessionStarted)
+_NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
@@ -171,6 +171,8 @@ def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -
         return heard
     if event.outcome is events.TurnOutcome.OK:
         return replace(heard, owed=Owed.GATE)
+    if event.error_class in course.FOR_A_PERSON:
+        return course.blocked(heard, f"{task.stage}: {event.reason}")
     return course.attempt_failed(pipeline, heard, event.reason, event.error_class or "turn_failed", event.at)
 
 
