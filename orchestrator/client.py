@@ -10,12 +10,14 @@ import httpx
 from pydantic import ValidationError
 
 from orchestrator.api.views import (
+    AttemptList,
     ProblemView,
     StatusView,
     SubmissionBody,
     TaskFilter,
     TaskPage,
     TaskView,
+    TranscriptPage,
     View,
     WhyView,
     seen,
@@ -90,6 +92,14 @@ class Client:
     def why(self, name: str) -> WhyView:
         """What keeps a task where it is."""
         return self._get(WhyView, f"{_path(name)}/why")
+
+    def agents(self, name: str) -> AttemptList:
+        """Every agent of a task, first ones first."""
+        return self._get(AttemptList, f"{_path(name)}/agents")
+
+    def transcript(self, name: str, attempt: int, offset: int = 0, *, raw: bool = False) -> TranscriptPage:
+        """What an agent said and did from an offset on."""
+        return self._get(TranscriptPage, f"{_path(name)}/agents/{attempt}/transcript", {"offset": offset, "raw": raw})
 
     def ask(self, name: str, action: str) -> TaskView:
         """Ask something of a task: pause, resume or cancel."""

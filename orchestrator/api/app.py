@@ -3,7 +3,7 @@
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.api import status, tasks
+from orchestrator.api import records, status, tasks, transcripts
 from orchestrator.api.backend import Backend
 from orchestrator.api.callers import KnownCallers
 from orchestrator.api.keys import Keys
@@ -19,6 +19,6 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.keys = Keys(backend.settings.data_dir / "idempotency")
     answer_with_problems(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, status):
+    for part in (tasks, records, transcripts, status):
         app.include_router(part.router)
     return app

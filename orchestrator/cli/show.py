@@ -43,8 +43,10 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
 def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
     status = status_text(task.status, paused=task.paused) + Text(f"  {task.stage}  {task.progress}%")
     agent = task.agent
-    who = f"{agent.role or 'none'}, {agent.status}, attempt {agent.attempt}" + (f", pid {agent.pid}" * bool(agent.pid))
-    budgets = ", ".join(f"{name} {budget.used} of {budget.limit}" for name, budget in task.budgets.items())
+    who = f"{agent.role}, {agent.status}, attempt {agent.attempt}" + (f", pid {agent.pid}" * bool(agent.pid))
+    budgets = ", ".join(
+        f"{name} {budget.used} of {budget.limit}" for name, budget in task.budgets.items() if budget.used
+    )
     return [
         ("id", task.id),
         ("status", status),
@@ -58,8 +60,8 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("submitted", local(task.created_at)),
         ("started", local(task.started_at)),
         ("ended", local(task.completed_at or task.failed_at)),
-        ("agent", who),
-        ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}"),
+        ("agent", who * bool(agent.attempt)),
+        ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}" * bool(agent.attempt)),
         ("tries used", budgets),
         ("told again", "; ".join(task.feedback)),
         ("worktree", task.worktree),

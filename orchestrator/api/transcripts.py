@@ -1,0 +1,137 @@
+"""What agents said and did, read from their output by logical offset and told in words for people."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, assert_never
+
+import orjson
+from fastapi import APIRouter, Query
+
+from orchestrator.api.problems import NoSuchFile
+from orchestrator.api.tasks import TheBackend, TheTask
+from orchestrator.api.views import AttemptLine, AttemptList, TranscriptPage, seen
+from orchestrator.core.model import Task
+from orchestrator.core.stream import neutral
+from orchestrator.core.stream.claude import Parser
+from orchestrator.processes.folder import has_begun, is_alive
+from orchestrator.processes.output import STDOUT, read_lines_from
+
+PAGE = 1024 * 1024
+"""Bytes of output that one page tells of; a longer line is left out."""
+
+Entry = tuple[str, str]
+"""A kind and a text."""
+
+_parser = Parser(orjson.loads)
+
+router = APIRouter(prefix="/api/tasks/{name}/agents", tags=["agents"])
+
+
+@router.get("")
+async def agents(task: TheTask) -> AttemptList:
+    """Every agent that worked or works at the task, first ones first."""
+    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, task)))
+
+
+@router.get("/{attempt}/transcript")
+async def transcript(
+    task: TheTask,
+    backend: TheBackend,
+    attempt: int,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    raw: bool = False,
+) -> TranscriptPage:
+    """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
+    page = await asyncio.to_thread(_page, task, attempt, offset, raw)
+    return seen(TranscriptPage, page, backend.redact)
+
+
+def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - one line per event
+    """What a person wants to read of an event; None for signs of life and for what belongs to machines."""
+    match event:
+        case neutral.SessionStarted():
+            return "session", f"{event.model}, CLI {event.version}, session {event.session_id}"
+        case neutral.Text():
+            return ("error" if event.error else "text"), event.text
+        case neutral.Thinking():
+            return ("thinking", event.text) if event.text else None
+        case neutral.ToolStarted():
+            return "tool", f"{event.name}: {event.summary}" if event.summary else event.name
+        case neutral.ToolFinished():
+            return ("result" if event.ok else "error"), event.summary
+        case neutral.ToolDenied():
+            return "denied", f"{event.name}: {event.reason}"
+        case neutral.Asked():
+            return "asked", f"{event.subtype} {event.tool or ''}".rstrip()
+        case neutral.Retry():
+            said = f"try {event.attempt} of {event.max_retries} in {event.delay_ms / 1000:.0f} s: {event.error}"
+            return "retry", said
+        case neutral.Limit():
+            window = event.window or "the account"
+            return ("limit", f"{window}: {event.status}") if event.status is not neutral.LimitStatus.ALLOWED else None
+        case neutral.TurnFinished():
+            return "turn", f"{event.outcome}, {event.reason}, {event.num_turns} model calls, ${event.cost_usd:.2f}"
+        case neutral.Noise():
+            return "noise", event.excerpt
+        case (
+            neutral.AskWithdrawn()
+            | neutral.Answered()
+            | neutral.Delivered()
+            | neutral.SessionState()
+            | neutral.Progress()
+            | neutral.Unknown()
+        ):
+            return None
+        case _:
+            assert_never(event)
+
+
+def _folder_of(task: Task, attempt: int) -> Path:
+    return Path(task.folder) / "agents" / str(attempt)
+
+
+def _attempts(task: Task) -> Iterator[AttemptLine]:
+    for attempt in range(1, task.agent.attempt + 1):
+        folder = _folder_of(task, attempt)
+        if folder.is_dir():
+            alive = is_alive(folder)
+            yield AttemptLine(
+                attempt=attempt,
+                alive=alive,
+                ended=not alive and has_begun(folder),
+                transcript_bytes=sum(path.stat().st_size for path in folder.glob("*".join(STDOUT))),
+            )
+
+
+def _page(task: Task, attempt: int, offset: int, raw: bool) -> dict[str, object]:
+    """A page as its view takes it. Whether the run has ended is asked first, so that no last words are missed."""
+    folder = _folder_of(task, attempt)
+    if not folder.is_dir():
+        raise NoSuchFile(f"{task.id} has no agent {attempt}; its agents so far: 1 to {task.agent.attempt}")
+    ended = has_begun(folder) and not is_alive(folder)
+    chunk, after = read_lines_from(folder, offset, PAGE)
+    entries = [
+        {"offset": at, "kind": kind, "text": text}
+        for at, line in _lines(chunk, offset)
+        for kind, text in (_raw(line) if raw else _told(line))
+    ]
+    return {"attempt": attempt, "entries": entries, "next_offset": after, "ended": ended and not chunk}
+
+
+def _lines(chunk: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a chunk and where each begins; a stretch of a line that is longer than a page has no end."""
+    for line in chunk.split(b"\n"):
+        if line:
+            yield offset, line
+        offset += len(line) + 1
+
+
+def _told(line: bytes) -> list[Entry]:
+    if len(line) == PAGE:
+        return [("noise", f"a line longer than {PAGE // 1024} KiB is left out")]
+    return [entry for event in _parser.parse(line) if (entry := rendered(event)) is not None]
+
+
+def _raw(line: bytes) -> list[Entry]:
+    return [("raw", line.decode("utf-8", "replace"))]
