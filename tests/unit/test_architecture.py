@@ -35,6 +35,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "api": frozenset({"supervisor"}),
     "checks": frozenset({"git"}),
     "clone": frozenset({"git"}),
+    "__main__": frozenset({"cli"}),
     "cli": frozenset({"bundled", "client", "declared", "definitions", "doctor", "settings"}),
     "dispatch": frozenset({"checks", "files", "gates", "running", "timers", "workspace"}),
     "following": frozenset({"processes"}),
