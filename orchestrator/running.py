@@ -114,10 +114,10 @@ class Running:
         await self._start(task, folder, spec)
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
-        """Start a check in its checkout; nothing if that run began before."""
+        """Start a check in its checkout, both its outputs in one, as on a screen; nothing if that run began before."""
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            argv=("/bin/sh", "-c", command.check.command),
+            argv=("/bin/sh", "-c", f"exec 2>&1\n{command.check.command}"),
             cwd=checkout,
             env=environment(self._launching.base_env),
             timeout=command.check.timeout,
