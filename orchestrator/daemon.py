@@ -218,11 +218,11 @@ def _take_up(daemon: Daemon) -> None:
 def _set_alarms(daemon: Daemon, watch: Watch) -> None:
     timers, supervisor = daemon.timers, daemon.supervisor
     timers.start()
-    timers.ring_every("room", LOOK_AT_ROOM, lambda: supervisor.feel_pressure(_pressure(daemon.settings)))
+    timers.ring_every("room", LOOK_AT_ROOM, lambda: _look_at_room(daemon))
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
     timers.ring_every("clock", LOOK_AT_CLOCK, supervisor.look_at_clock)
     timers.ring_every("checkpoints", daemon.settings.checkpoint_every, lambda: _checkpoint_all(daemon))
-    supervisor.feel_pressure(_pressure(daemon.settings))
+    _look_at_room(daemon)
 
     def watched() -> list[Path]:
         folders = daemon.settings.definition_folders()
@@ -276,13 +276,16 @@ def _named(name: str, work: Coroutine[object, object, object]) -> asyncio.Future
     return asyncio.get_running_loop().create_task(run(), name=name)
 
 
-def _pressure(settings: Settings) -> str | None:
-    """Why there is no room on the machine for agents, if so."""
-    free, floor = shutil.disk_usage(settings.data_dir).free, settings.free_space_floor
-    if free >= floor:
-        return None
-    have, want = free / 2**30, floor / 2**30
-    return f"only {have:.1f} GiB are free under {settings.data_dir}, and free_space_floor wants {want:.1f} GiB"
+def _look_at_room(daemon: Daemon) -> None:
+    """Hold everything while the disk is nearly full; it goes on when a tenth more than the floor is free."""
+    floor = daemon.settings.free_space_floor
+    wanted = floor * 11 // 10 if daemon.supervisor.room.pressure else floor
+    free = shutil.disk_usage(daemon.settings.data_dir).free
+    reason = (
+        f"only {free / 2**30:.1f} GiB are free under {daemon.settings.data_dir}, "
+        f"and the setting free_space_floor wants {floor / 2**30:.1f} GiB"
+    )
+    daemon.supervisor.feel_pressure(reason if free < wanted else None)
 
 
 def _driver(settings: Settings) -> Driver:

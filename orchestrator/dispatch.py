@@ -6,6 +6,7 @@ becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes ba
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,9 @@ from orchestrator.workspace import Workspace
 log = structlog.get_logger()
 
 SUMMARY_FILE = "summary.md"
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
+"""Shortages of the machine that pass without anybody's help to the task."""
+PUT_OFF_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +116,22 @@ class Dispatcher:
 
     async def _guarded(self, task: Task, command: do.Command) -> None:
         try:
-            await self._effect(task, command)
+            await self._insist(task, command)
         except (OrchestratorError, OSError) as error:
             reason = self._with.redact(str(error))
             log.warning("command_failed", task=task.id, command=type(command).__name__, reason=reason)
             self._post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
+
+    async def _insist(self, task: Task, command: do.Command) -> None:
+        """Carry a command out, again and again while the machine is only short of something."""
+        while True:
+            try:
+                return await self._effect(task, command)
+            except OSError as error:
+                if error.errno not in PASSING:
+                    raise
+                log.warning("command_put_off", task=task.id, command=type(command).__name__, reason=str(error))
+            await asyncio.sleep(PUT_OFF_SECONDS)
 
     async def _effect(self, task: Task, command: do.Command) -> None:
         running = self._with.running
@@ -136,9 +151,7 @@ class Dispatcher:
             case do.LookAtGate():
                 await self._look_at_gate(task, command)
             case do.RunCheck():
-                checkout = await asyncio.to_thread(
-                    self._with.workspace.checkout, task.id, command.commit, Path(command.folder).name
-                )
+                checkout = await asyncio.to_thread(self._checked_out, task, command)
                 await running.start_check(task, command, checkout)
             case do.DeliverBranch():
                 await self._deliver(task, command)
@@ -169,6 +182,12 @@ class Dispatcher:
         )
         self._post(task.id, looked)
 
+    def _checked_out(self, task: Task, command: do.RunCheck) -> Path:
+        """The folder for a check; those of the checks before it go, the last one stays for a person to look at."""
+        checkout = self._with.workspace.checkout(task.id, command.commit, Path(command.folder).name)
+        self._with.workspace.discard(task.id, keep=checkout)
+        return checkout
+
     async def _deliver(self, task: Task, command: do.DeliverBranch) -> None:
         done = await asyncio.to_thread(self._delivered, task, command)
         self._post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
@@ -179,7 +198,9 @@ class Dispatcher:
         changed = f"{size.files} files, {size.added} lines added, {size.removed} removed"
         differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, command.commit)
         write_atomically(Path(task.folder) / SUMMARY_FILE, summary(task, changed, differ).encode())
-        return workspace.deliver(task.id, Path(task.repo), command.branch, command.commit).branch
+        delivered = workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
+        workspace.discard(task.id)
+        return delivered.branch
 
     async def _save(self, task: Task) -> None:
         commit = None

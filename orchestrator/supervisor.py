@@ -102,12 +102,17 @@ class Supervisor:
         self._listeners.append(listener)
 
     def recover(self, task: Task, foreign: str | None = None, changed: tuple[str, ...] = ()) -> None:
-        """Take up a task that was found on disk at start; everything it owes is asked for again."""
+        """Take up a task that was found on disk at start; everything it owes is asked for again.
+
+        What held it for want of room is over until it is felt again.
+        """
         self.tasks[task.id] = task
         now = self._clock()
         if foreign:
             self.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
         self.post(task.id, DaemonStarted(at=now, run_alive=self._hands.run_alive(task)))
+        if task.agent.blocked_by is BlockedBy.PRESSURE:
+            self.post(task.id, ResumeRequested(at=now, blocked_by=BlockedBy.PRESSURE))
 
     def post(self, task_id: str, event: Event) -> None:
         """Tell of a fact. One about a task that is not at work any more is late news."""

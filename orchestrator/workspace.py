@@ -170,12 +170,13 @@ class Workspace:
                 _build(folder, lambda new: clone.lend(new, commit))
         return folder
 
-    def discard(self, checkout: Path) -> None:
-        """Remove a checkout; one that is gone already is fine."""
-        if checkout.parent.parent != self._data / "checkouts":
-            raise WorkspaceError(f"{shown(str(checkout))} is no checkout of this daemon and was not removed")
-        _plain(checkout.name)
-        _erase(checkout)
+    def discard(self, task_id: str, keep: Path | None = None) -> None:
+        """Remove the task's checkouts but the one to keep; none is fine."""
+        folder = self._data / "checkouts" / _plain(task_id)
+        with self._looking_at(task_id):
+            for checkout in list(folder.iterdir()) if folder.is_dir() else []:
+                if checkout != keep:
+                    _erase(checkout)
 
     def checkpoint(self, task_id: str, n: int, message: str) -> str | None:
         """A commit of everything uncommitted (untracked files too, ignored ones not) as refs/orchestrator/<task>/<n>.

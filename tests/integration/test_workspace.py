@@ -184,7 +184,8 @@ def test_nothing_that_an_agent_plants_is_run_by_the_daemon(stage: Stage, tmp_pat
     facts = stage.workspace.facts("T-1", stage.base, last)
     assert len(facts.commits) == 1
     assert stage.workspace.checkpoint("T-1", 1, "now") is not None
-    stage.workspace.discard(stage.workspace.checkout("T-1", facts.head, "unit_test"))
+    stage.workspace.checkout("T-1", facts.head, "unit_test")
+    stage.workspace.discard("T-1")
     assert stage.deliver() is False
     stage.prepare()
     stage.workspace.remove("T-1")
@@ -308,8 +309,8 @@ def test_a_checkout_has_the_commits_files_and_no_others(stage: Stage) -> None:
     assert git(checkout, "status", "--porcelain") == ""
     assert not checkout.is_relative_to(stage.worktree)
     (checkout / "locked").mkdir(mode=0o500)
-    stage.workspace.discard(checkout)
-    stage.workspace.discard(checkout)
+    stage.workspace.discard("T-1")
+    stage.workspace.discard("T-1")
     assert not checkout.exists()
 
 
@@ -320,10 +321,20 @@ def test_only_a_commit_that_was_seen_can_be_checked_out(stage: Stage) -> None:
             stage.workspace.checkout("T-1", name, "unit_test")
 
 
-def test_only_a_checkout_can_be_discarded(stage: Stage) -> None:
-    for place in (stage.worktree, stage.repo, stage.folder / "data/checkouts/T-1/..", Path("/")):
-        with pytest.raises(WorkspaceError):
-            stage.workspace.discard(place)
+def test_the_checkouts_of_earlier_checks_are_discarded_and_the_one_to_keep_stays(stage: Stage) -> None:
+    earlier = stage.workspace.checkout("T-1", stage.base, "1-unit_test")
+    latest = stage.workspace.checkout("T-1", stage.base, "2-unit_test")
+    stage.workspace.discard("T-1", keep=latest)
+    assert not earlier.exists()
+    assert (latest / "a.txt").exists()
+    assert stage.worktree.exists()
+
+
+@pytest.mark.parametrize("name", ["..", "../worktrees", "/", "", "T-1/.."])
+def test_what_cannot_name_a_task_discards_nothing(stage: Stage, name: str) -> None:
+    with pytest.raises(WorkspaceError):
+        stage.workspace.discard(name)
+    assert stage.worktree.exists()
 
 
 def test_what_a_check_does_to_its_repository_reaches_no_other(stage: Stage) -> None:
