@@ -6,6 +6,7 @@ beside it. Reading it never runs a decision again: it only applies changes.
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -15,11 +16,14 @@ import orjson
 from orchestrator.core.codec import Json, stamp, to_json
 from orchestrator.core.document import Object
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.events import Event
+from orchestrator.core.escape import shown
+from orchestrator.core.events import Event, TaskSubmitted
 from orchestrator.core.model import Task
 from orchestrator.core.patch import Operation, applied
+from orchestrator.files import content_of, parsed, unsealed
 
 NAME = "journal.jsonl"
+CHECKPOINTS = "checkpoints"
 
 
 class StoreError(OrchestratorError):
@@ -35,23 +39,39 @@ class TaskFolderGone(StoreError):
 
 
 class Journal:
-    """A task's journal while decisions are written to it; `end` is where its last whole line ends, in bytes."""
+    """A task's journal while decisions are written to it; `end` is where its last whole line ends, in bytes.
+
+    Opened at its end, whatever stands beyond is cut off; opened at zero it is a new one. Raises StoreError if there is
+    one already, and OSError.
+    """
 
     def __init__(self, folder: Path, end: int = 0) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self.folder, self.end = folder, end
-        self._descriptor = os.open(folder / NAME, flags, 0o600)
-        os.ftruncate(self._descriptor, end)
+        self.folder, self.end, self._path = folder, end, folder / NAME
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._descriptor = os.open(self._path, flags if end else flags | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise StoreError(f"{self._path} exists already; a task begins only once") from None
+        self._file = os.fstat(self._descriptor)
+        if self._file.st_size > end:
+            os.ftruncate(self._descriptor, end)
 
     def close(self) -> None:
         """Let the file go."""
         os.close(self._descriptor)
 
+    def delete(self) -> None:
+        """Undo the beginning of a journal whose first line could not be written."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
     def append(self, line: Object) -> None:
-        """Put one line on disk. Raises OSError (then nothing of it is left there) and TaskFolderGone."""
-        if os.fstat(self._descriptor).st_nlink == 0:
-            raise TaskFolderGone(f"{self.folder} was deleted while its task was at work; its processes are ended")
-        content = orjson.dumps(line) + b"\n"
+        """Put one line on disk. Raises OSError and StoreError, then nothing of it is left there, and TaskFolderGone."""
+        self._stand_at_end()
+        try:
+            content = orjson.dumps(line) + b"\n"
+        except orjson.JSONEncodeError as error:
+            raise StoreError(f"a decision cannot be written to {self._path}: {error}") from error
         try:
             self._write(content)
             os.fdatasync(self._descriptor)
@@ -60,9 +80,27 @@ class Journal:
             raise
         self.end += len(content)
 
+    def _stand_at_end(self) -> None:
+        """Look that the file is where and as long as it was left; half a line that could not be cut off is cut now."""
+        try:
+            found = self._path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if found is None or not os.path.samestat(found, self._file):
+            raise TaskFolderGone(
+                f"{self._path} was deleted or moved while its task was at work; the task's processes are ended"
+            )
+        if found.st_size < self.end:
+            raise DamagedJournal(
+                f"{self._path} was cut to {found.st_size} of {self.end} bytes while its task was at work; "
+                "restore it from a backup and start the daemon again"
+            )
+        if found.st_size > self.end:
+            os.ftruncate(self._descriptor, self.end)
+
     def _write(self, content: bytes) -> None:
         if os.write(self._descriptor, content) < len(content):
-            raise OSError(errno.ENOSPC, "a decision could not be written whole", str(self.folder / NAME))
+            raise OSError(errno.ENOSPC, "a decision could not be written whole", str(self._path))
 
 
 def line_of(before: Task | None, after: Task, event: Event, change: list[Operation]) -> Object:
@@ -77,7 +115,7 @@ def line_of(before: Task | None, after: Task, event: Event, change: list[Operati
         "to": new,
         "trigger": type(event).__name__,
         "metadata": {"stage": after.stage, "status": after.status.value, "attempt": after.agent.attempt},
-        "event": None if before is None else to_json(event),
+        "event": _told(event),
         "change": cast(Json, change),
     }
 
@@ -88,21 +126,37 @@ def caught_up(folder: Path, document: Object, covered: int) -> tuple[Object, int
     A torn last line is passed over. Raises StoreError if there is no journal, DamagedJournal if it does not fit.
     """
     path = folder / NAME
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        raise StoreError(f"there is no task {folder.name}: {path} is missing") from None
+    size = _size(path)
     if size < covered:
-        raise DamagedJournal(f"{path} has {size} bytes, but state.json knows {covered}; restore it from a backup")
+        raise DamagedJournal(
+            f"{shown(str(path))} has {size} bytes, but {covered} were written; restore it from a backup"
+        )
     if size > covered:
         document, covered = _replayed(path, document, covered)
     if not document:
-        raise DamagedJournal(f"{path} holds no decision; the ticket was never accepted and the folder may be deleted")
+        raise DamagedJournal(
+            f"{shown(str(path))} holds no decision; the ticket was never accepted and the folder may be deleted"
+        )
     return document, covered
 
 
+def folded(folder: Path) -> tuple[Object, int]:
+    """The journal added up from the newest checkpoint whose seal is whole, and where its last whole line ends."""
+    for path in checkpoints(folder):
+        kept = unsealed(content_of(path) or b"")
+        if kept is not None:
+            return caught_up(folder, cast(Object, kept["state"]), cast(int, kept["journal_bytes"]))
+    return caught_up(folder, {}, 0)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """A task's checkpoints, newest first."""
+    return sorted((folder / CHECKPOINTS).glob("[0-9]*.json"), reverse=True)
+
+
 def lines(folder: Path) -> Iterator[Object]:
-    """Every whole line of a journal, oldest first."""
+    """Every whole line of a journal, oldest first. Raises StoreError if there is none."""
+    _size(folder / NAME)
     with (folder / NAME).open("rb") as journal:
         for raw in journal:
             line = parsed(raw) if raw.endswith(b"\n") else None
@@ -110,34 +164,43 @@ def lines(folder: Path) -> Iterator[Object]:
                 yield line
 
 
-def parsed(content: bytes) -> Object | None:
-    """The JSON object that these bytes are, or None."""
+def _size(path: Path) -> int:
     try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None
-    return document if isinstance(document, dict) else None
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"there is no task {shown(path.parent.name)}: {shown(str(path))} is missing") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{shown(str(path))} is no plain file; put the journal back, or delete the folder")
+    return found.st_size
 
 
 def _replayed(path: Path, document: Object, covered: int) -> tuple[Object, int]:
     with path.open("rb") as journal:
         journal.seek(covered)
         for raw in journal:
-            if not raw.endswith(b"\n"):
-                break
+            if not raw.endswith(b"\n") or (b"\0" in raw and not journal.peek(1)):
+                break  # torn: the line's end, or blocks within it, never reached the disk
             document = _applied(path, document, parsed(raw), covered)
             covered += len(raw)
     return document, covered
 
 
 def _applied(path: Path, document: Object, line: Object | None, at: int) -> Object:
-    expected = cast(int, document.get("seq", 0)) + 1
+    known = document.get("seq", 0)
+    expected = known + 1 if isinstance(known, int) else None
     if line is None or line.get("seq") != expected:
         raise DamagedJournal(f"{path}: decision {expected} should stand at byte {at}; restore it from a backup")
     try:
         return applied(document, cast(list[Operation], line["change"]))
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; restore it from a backup") from error
+
+
+def _told(event: Event) -> Json:
+    """The event whole; a submitted task is the change itself, and stands there."""
+    if isinstance(event, TaskSubmitted):
+        return {"at": stamp(event.at), "by": event.by}
+    return to_json(event)
 
 
 def _moved(before: Task | None, after: Task) -> tuple[str | None, str]:

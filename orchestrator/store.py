@@ -2,35 +2,49 @@
 
 One decision is one line of `journal.jsonl`: sequence number, the event whole, and what changed in the state as a JSON
 Patch. The line is on disk before anything else happens. Then state.json is replaced by rename; it is not waited for,
-because it can be had again: it says how many bytes of the journal it covers and ends with a checksum of itself, so
+and it may fail, because it can be had again: it says how many bytes of the journal it covers and is sealed, so
 
 * lines beyond it (a crash between the two) are applied at load, and a torn last line is cut off;
-* a damaged or missing one is the fold of the journal from the newest readable checkpoint;
-* one written by another hand has a wrong checksum: it is set aside as `state.json.foreign-<seq>`, the truth restored.
+* a damaged or missing one is the fold of the journal from the newest checkpoint whose seal is whole;
+* one written by another hand has no seal of ours: it is set aside as `state.json.foreign-<seq>`, the truth restored.
 
 Telemetry (usage, progress, how far output was read) is written into state.json between decisions and never into the
-journal. To keep the fold whole, the first decision after a load records the agent entire.
+journal. So that the journal's change fits both the state with telemetry and the one without, the first decision after
+any telemetry, and the first after a load, record the agent entire.
 """
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import cast
 
-import orjson
+import structlog
 
 from orchestrator.core.document import SCHEMA_VERSION, Object, from_document, to_document
+from orchestrator.core.escape import shown
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.patch import difference
-from orchestrator.files import make_private, sync_folder, write_atomically
-from orchestrator.journal import DamagedJournal, Journal, StoreError, caught_up, line_of, parsed
+from orchestrator.files import content_of, make_private, parsed, sealed, sync_folder, unsealed, write_atomically
+from orchestrator.journal import (
+    CHECKPOINTS,
+    NAME,
+    DamagedJournal,
+    Journal,
+    StoreError,
+    caught_up,
+    checkpoints,
+    folded,
+    line_of,
+)
+
+log = structlog.get_logger()
 
 KEPT_CHECKPOINTS = 10
-_CHECKSUM = b',\n  "checksum": "'
+STATE = "state.json"
 
 
 class DataFolderTaken(StoreError):
@@ -62,7 +76,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A task as it was found on disk, and what had been written into its state.json by another hand, if anything."""
+    """A task as it was found on disk; where another hand had written its state.json, what that had changed in it.
+
+    `foreign` is the name it was kept under, if it was set aside.
+    """
 
     task: Task
     foreign: str | None = None
@@ -71,21 +88,29 @@ class Loaded:
 
 @dataclass(slots=True)
 class _Live:
-    """A task that is at work: its journal, the document it adds up to, and the digest of its state.json."""
+    """A task that is at work: its journal, the document that the next change starts from, its state.json as written."""
 
     journal: Journal
     document: Object
-    digest: bytes = b""
+    written: bytes = b""
 
 
 class FolderStore:
-    """All tasks of one data folder; only one process may have it open. Raises DataFolderTaken."""
+    """All tasks of one data folder; only one process may have it open. Raises DataFolderTaken and StoreError."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.data_dir = make_private(data_dir)
-        self.tasks_dir = make_private(data_dir / "tasks")
+        self.data_dir = data_dir
+        self.tasks_dir = data_dir / "tasks"
         self._live: dict[str, _Live] = {}
-        self._lock = _locked(data_dir)
+        try:
+            make_private(data_dir)
+            make_private(self.tasks_dir)
+            sync_folder(data_dir)
+            self._lock = _locked(data_dir)
+        except OSError as error:
+            raise StoreError(
+                f"{data_dir} cannot hold the data: {error}; make it writable for this user, or give another --data-dir"
+            ) from error
 
     def close(self) -> None:
         """Give the data folder free."""
@@ -101,17 +126,22 @@ class FolderStore:
     def commit(self, before: Task | None, after: Task, event: Event) -> None:
         """Put one decision on disk; when it returns, the decision cannot be lost.
 
-        Raises OSError where the disk is full or read-only, and TaskFolderGone; then nothing was decided.
+        Raises OSError where the disk is full or read-only, and StoreError; then nothing was decided.
         """
-        live = self._born(after) if before is None else self._live[after.id]
         document = to_document(after)
-        live.journal.append(line_of(before, after, event, difference(live.document, document)))
+        if before is None:
+            live = self._born(after, event, document)
+        else:
+            live = self._live[after.id]
+            live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = document
-        self._write_state(after, live, document)
+        self._renew_state(after.id, live, document)
 
     def note_telemetry(self, task: Task) -> None:
-        """Write what is no decision (usage, progress, how far output was read) into state.json."""
-        self._write_state(task, self._live[task.id], to_document(task))
+        """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
+        live = self._live[task.id]
+        live.document = _without_agent(live.document)
+        self._write_state(task.id, live, to_document(task))
 
     def release(self, task_id: str) -> None:
         """Close the journal of a task that is not at work any more."""
@@ -120,127 +150,162 @@ class FolderStore:
             live.journal.close()
 
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None:
-        """Keep a snapshot of the state to fold from, and the newest ten of them."""
-        folder = make_private(self.folder(task.id) / "checkpoints")
-        live = self._live[task.id]
-        content = {"number": number, "commit": commit, "journal_bytes": live.journal.end, "state": live.document}
-        write_atomically(folder / f"{number:06d}.json", orjson.dumps(content, option=orjson.OPT_INDENT_2))
-        for old in sorted(folder.glob("[0-9]*.json"))[:-KEPT_CHECKPOINTS]:
-            old.unlink(missing_ok=True)
+        """Keep a snapshot of the state to fold from, and the newest ten of them; one that fails is only logged."""
+        live, folder = self._live[task.id], self.folder(task.id) / CHECKPOINTS
+        content: Object = {
+            "number": number,
+            "commit": commit,
+            "journal_bytes": live.journal.end,
+            "state": to_document(task),
+        }
+        try:
+            write_atomically(make_private(folder) / f"{number:06d}.json", sealed(content))
+            for old in checkpoints(folder.parent)[KEPT_CHECKPOINTS:]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("checkpoint_not_written", task=task.id, number=number, error=str(error))
 
     def summaries(self) -> Iterator[Summary | StoreError]:
-        """Every task's line in a list, or why there is none; reads only state.json."""
-        for folder in sorted(self.tasks_dir.iterdir()):
+        """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
+        for name in sorted(folder.name for folder in self.tasks_dir.iterdir()):
             try:
-                yield _summary(orjson.loads((folder / "state.json").read_bytes()))
-            except (OSError, ValueError, KeyError, TypeError):
-                try:
-                    yield _summary(to_document(self.load(folder.name).task))
-                except StoreError as error:
-                    yield error
+                document, _, foreign = _state_of(self.folder(name))
+                if document is None or foreign:
+                    document = to_document(self.load(name).task)
+                yield _summary(name, document)
+            except StoreError as error:
+                yield error
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                yield StoreError(f"{shown(str(self.folder(name)))} cannot be read: {error!r}")
 
     def load(self, task_id: str, *, keep_open: bool = False) -> Loaded:
         """A task from disk; `keep_open` makes it one that decisions can be committed to, and repairs its files.
 
-        Raises StoreError: FutureFile, DamagedJournal, or that there is no such task.
+        Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
         folder = self.folder(task_id)
-        document, covered, foreign = _state_of(folder)
-        stranger = document if foreign else None
-        if document is None or foreign:
-            document, covered = _newest_checkpoint(folder)
-        document, end = caught_up(folder, document, covered)
+        state, covered, foreign = _state_of(folder)
+        if state is None or foreign:
+            document, end = folded(folder)
+        else:
+            document, end = caught_up(folder, state, covered)
         task = _task_from(folder, document)
-        kept_as = f"state.json.foreign-{task.seq}" if foreign else None
+        kept_as = None
         if keep_open:
-            if kept_as:
-                (folder / "state.json").replace(folder / kept_as)
+            self.release(task_id)
             self._live[task_id] = live = _Live(Journal(folder, end), _without_agent(document))
-            self._write_state(task, live, to_document(task))
-        return Loaded(task=task, foreign=kept_as, changed=_changed(document, stranger))
+            kept_as = _set_aside(folder, task.seq) if foreign else None
+            self._renew_state(task_id, live, to_document(task))
+        return Loaded(task=task, foreign=kept_as, changed=_changed(document, state if foreign else None))
 
     def foreign_edit(self, task: Task) -> tuple[str, tuple[str, ...]] | None:
         """Set aside a state.json that another hand wrote while the task is alive, and restore the truth.
 
-        The name it was kept under and the paths that it had changed; None if state.json is ours.
+        The name it was kept under and the paths that it had changed; None if state.json is ours, or if there is
+        nothing to keep because it was only deleted or emptied.
         """
         live, folder = self._live.get(task.id), self.folder(task.id)
         if live is None or not folder.is_dir():
             return None
-        path = folder / "state.json"
-        content = path.read_bytes() if path.exists() else b""
-        if hashlib.sha256(content).digest() == live.digest:
+        content = content_of(folder / STATE)
+        if content == live.written:
             return None
-        kept_as = f"state.json.foreign-{task.seq}"
-        if content:
-            write_atomically(folder / kept_as, content)
-        self._write_state(task, live, to_document(task))
-        return kept_as, _changed(parsed(path.read_bytes()) or {}, parsed(content))
+        kept_as = None if content == b"" else _set_aside(folder, task.seq)
+        live.document = _without_agent(live.document)
+        self._renew_state(task.id, live, to_document(task))
+        return (kept_as, _changed(to_document(task), parsed(content or b""))) if kept_as else None
 
-    def _born(self, task: Task) -> _Live:
+    def _born(self, task: Task, event: Event, document: Object) -> _Live:
+        """A new task with its first decision on disk; if that fails, nothing is left of it."""
         folder = make_private(self.folder(task.id))
-        self._live[task.id] = live = _Live(Journal(folder), {})
-        sync_folder(folder)
-        sync_folder(self.tasks_dir)
+        live = _Live(Journal(folder), {})
+        try:
+            live.journal.append(line_of(None, task, event, difference({}, document)))
+            sync_folder(folder)
+            sync_folder(self.tasks_dir)
+        except (OSError, StoreError):
+            live.journal.delete()
+            raise
+        self._live[task.id] = live
         return live
 
-    def _write_state(self, task: Task, live: _Live, document: Object) -> None:
-        whole = {**document, "journal_bytes": live.journal.end}
-        body = orjson.dumps(whole, option=orjson.OPT_INDENT_2)[:-2]
-        content = body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
-        write_atomically(self.folder(task.id) / "state.json", content, durable=False)
-        live.digest = hashlib.sha256(content).digest()
+    def _renew_state(self, task_id: str, live: _Live, document: Object) -> None:
+        """Write state.json after the journal; where that fails, the old one stays, for the next load to catch up."""
+        try:
+            self._write_state(task_id, live, document)
+        except OSError as error:
+            log.warning("state_not_written", task=task_id, error=str(error))
+
+    def _write_state(self, task_id: str, live: _Live, document: Object) -> None:
+        content = sealed({**document, "journal_bytes": live.journal.end})
+        write_atomically(self.folder(task_id) / STATE, content, durable=False)
+        live.written = content
 
 
 def _locked(data_dir: Path) -> int:
-    descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(data_dir / "lock", flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = f"{os.getpid()}\n".encode()
+        os.pwrite(descriptor, pid, 0)
+        os.ftruncate(descriptor, len(pid))
     except BlockingIOError:
-        pid = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        owner = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise DataFolderTaken(data_dir, pid) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        raise DataFolderTaken(data_dir, owner) from None
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
 def _state_of(folder: Path) -> tuple[Object | None, int, bool]:
     """What state.json says, how many bytes of the journal it covers, and whether another hand wrote it."""
-    try:
-        content = (folder / "state.json").read_bytes()
-    except FileNotFoundError:
-        return None, 0, False
-    document = parsed(content)
+    content = content_of(folder / STATE)
+    if not content:
+        return None, 0, content is None
+    document = unsealed(content)
     if document is None:
-        return None, 0, bool(content.strip())
-    if document.get("schema_version") != SCHEMA_VERSION and isinstance(document.get("schema_version"), int):
-        raise FutureFile(
-            f"{folder / 'state.json'} has version {document['schema_version']}, this program reads {SCHEMA_VERSION}; "
-            "install the version that wrote it"
-        )
-    body, _, rest = content.rpartition(_CHECKSUM)
-    if rest[:64] != hashlib.sha256(body).hexdigest().encode():
+        document = parsed(content)
+        _require_known(folder / STATE, document or {})
         return document, 0, True
-    del document["checksum"]
-    covered = document.pop("journal_bytes", 0)
-    return document, covered if isinstance(covered, int) else 0, False
+    _require_known(folder / STATE, document)
+    return document, cast(int, document.pop("journal_bytes")), False
 
 
-def _newest_checkpoint(folder: Path) -> tuple[Object, int]:
-    """The newest readable checkpoint's state and how far into the journal it reaches; an empty one without any."""
-    for path in sorted((folder / "checkpoints").glob("[0-9]*.json"), reverse=True):
-        kept = parsed(path.read_bytes())
-        if kept and isinstance(kept.get("state"), dict) and isinstance(kept.get("journal_bytes"), int):
-            return cast(Object, kept["state"]), cast(int, kept["journal_bytes"])
-    return {}, 0
+def _set_aside(folder: Path, seq: int) -> str:
+    """Keep what lies in place of state.json under a name that nothing else has; that name."""
+    first = f"{STATE}.foreign-{seq}"
+    names = (first if number == 1 else f"{first}-{number}" for number in count(1))
+    kept_as = next(name for name in names if not os.path.lexists(folder / name))
+    (folder / STATE).replace(folder / kept_as)
+    return kept_as
+
+
+def _require_known(path: Path, document: Object) -> None:
+    version = document.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise FutureFile(
+            f"{path} has version {version}, this program reads {SCHEMA_VERSION}; install the version that wrote it"
+        )
 
 
 def _task_from(folder: Path, document: Object) -> Task:
+    _require_known(folder / NAME, document)
     try:
-        return from_document(document)
-    except (KeyError, TypeError, ValueError) as error:
+        task = from_document(document)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedJournal(f"the journal in {folder} does not add up to a task: {error!r}") from error
+    _require_own(folder.name, task.id)
+    return task
+
+
+def _require_own(name: str, task_id: str) -> None:
+    if task_id != name:
+        raise StoreError(
+            f"the folder {shown(name)} holds the task {shown(task_id)}; give it that name back, or delete the copy"
+        )
 
 
 def _changed(truth: Object, stranger: Object | None) -> tuple[str, ...]:
@@ -252,7 +317,8 @@ def _without_agent(document: Object) -> Object:
     return {name: value for name, value in document.items() if name != "agent"}
 
 
-def _summary(document: Object) -> Summary:
+def _summary(name: str, document: Object) -> Summary:
+    _require_own(name, str(document["task_id"]))
     return Summary(
         id=str(document["task_id"]),
         title=str(document["title"]),
