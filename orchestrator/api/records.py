@@ -22,7 +22,7 @@ from orchestrator.core.escape import shown
 from orchestrator.core.redact import LARGEST_TEXT
 from orchestrator.journal import lines
 
-ARTIFACTS = ("*.md", "*.json", "*.toml", "logs/*", "logs/*/*.log", "logs/*/*.jsonl")
+ARTIFACTS = ("*.md", "*.json", "*.toml", "logs/*/*.log", "logs/*/*.jsonl")
 """Where a stage's or a check's files lie in a task's folder."""
 NO_ARTIFACT = "state.json"
 
@@ -37,9 +37,10 @@ async def journal(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> JournalPage:
     """The decisions after number `since`, oldest first."""
+    folder = backend.store.folder(task.id)
 
     def read() -> list[Json]:
-        wanted = (line for line in lines(Path(task.folder)) if isinstance(line["seq"], int) and line["seq"] > since)
+        wanted = (line for line in lines(folder) if isinstance(line["seq"], int) and line["seq"] > since)
         return [masked(line, backend.redact) for line in islice(wanted, limit)]
 
     entries = tuple(JournalEntry.model_validate(line) for line in await asyncio.to_thread(read))
@@ -53,16 +54,16 @@ async def state(task: TheTask, backend: TheBackend) -> JsonValue:
 
 
 @router.get("/artifacts")
-async def artifacts(task: TheTask) -> ArtifactList:
+async def artifacts(task: TheTask, backend: TheBackend) -> ArtifactList:
     """What stages and checks left behind."""
-    found = await asyncio.to_thread(lambda: list(_artifacts(Path(task.folder))))
+    found = await asyncio.to_thread(lambda: list(_artifacts(backend.store.folder(task.id))))
     return ArtifactList(artifacts=tuple(found))
 
 
 @router.get("/artifacts/{path:path}", response_class=PlainTextResponse)
 async def artifact(task: TheTask, backend: TheBackend, path: str) -> str:
     """The text of one of them; of a long one its end."""
-    return await asyncio.to_thread(_text, Path(task.folder), path, backend.redact)
+    return await asyncio.to_thread(_text, backend.store.folder(task.id), path, backend.redact)
 
 
 def masked(value: Json, redact: Callable[[str], str]) -> Json:

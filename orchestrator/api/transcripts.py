@@ -11,12 +11,12 @@ from fastapi import APIRouter, Query
 from orchestrator.api.problems import NoSuchFile
 from orchestrator.api.tasks import TheBackend, TheTask
 from orchestrator.api.views import AttemptLine, AttemptList, TranscriptPage, seen
-from orchestrator.core.model import Task
 from orchestrator.core.stream import neutral
 from orchestrator.core.stream.claude import Parser
 from orchestrator.processes.folder import has_begun, is_alive
 from orchestrator.processes.output import STDOUT, read_lines_from
 
+AGENTS = "agents"
 PAGE = 1024 * 1024
 """Bytes of output that one page tells of; a longer line is left out."""
 
@@ -29,9 +29,9 @@ router = APIRouter(prefix="/api/tasks/{name}/agents", tags=["agents"])
 
 
 @router.get("")
-async def agents(task: TheTask) -> AttemptList:
+async def agents(task: TheTask, backend: TheBackend) -> AttemptList:
     """Every agent that worked or works at the task, first ones first."""
-    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, task)))
+    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, backend.store.folder(task.id))))
 
 
 @router.get("/{attempt}/transcript")
@@ -43,7 +43,10 @@ async def transcript(
     raw: bool = False,
 ) -> TranscriptPage:
     """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
-    page = await asyncio.to_thread(_page, task, attempt, offset, raw)
+    folder = backend.store.folder(task.id) / AGENTS / str(attempt)
+    if attempt < 1 or not folder.is_dir():
+        raise NoSuchFile(f"{task.id} has no agent {attempt}; GET …/agents lists those that it has")
+    page = await asyncio.to_thread(_page, folder, offset, raw)
     return seen(TranscriptPage, page, backend.redact)
 
 
@@ -59,7 +62,7 @@ def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - o
         case neutral.ToolStarted():
             return "tool", f"{event.name}: {event.summary}" if event.summary else event.name
         case neutral.ToolFinished():
-            return ("result" if event.ok else "error"), event.summary
+            return ("result" if event.ok else "error", event.summary) if event.summary else None
         case neutral.ToolDenied():
             return "denied", f"{event.name}: {event.reason}"
         case neutral.Asked():
@@ -87,28 +90,23 @@ def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - o
             assert_never(event)
 
 
-def _folder_of(task: Task, attempt: int) -> Path:
-    return Path(task.folder) / "agents" / str(attempt)
+def _attempts(folder: Path) -> list[AttemptLine]:
+    numbers = sorted(int(path.name) for path in folder.glob(f"{AGENTS}/*") if path.name.isdecimal())
+    return [_attempt(folder / AGENTS / str(number), number) for number in numbers]
 
 
-def _attempts(task: Task) -> Iterator[AttemptLine]:
-    for attempt in range(1, task.agent.attempt + 1):
-        folder = _folder_of(task, attempt)
-        if folder.is_dir():
-            alive = is_alive(folder)
-            yield AttemptLine(
-                attempt=attempt,
-                alive=alive,
-                ended=not alive and has_begun(folder),
-                transcript_bytes=sum(path.stat().st_size for path in folder.glob("*".join(STDOUT))),
-            )
+def _attempt(folder: Path, number: int) -> AttemptLine:
+    alive = is_alive(folder)
+    return AttemptLine(
+        attempt=number,
+        alive=alive,
+        ended=not alive and has_begun(folder),
+        transcript_bytes=sum(path.stat().st_size for path in folder.glob("*".join(STDOUT))),
+    )
 
 
-def _page(task: Task, attempt: int, offset: int, raw: bool) -> dict[str, object]:
+def _page(folder: Path, offset: int, raw: bool) -> dict[str, object]:
     """A page as its view takes it. Whether the run has ended is asked first, so that no last words are missed."""
-    folder = _folder_of(task, attempt)
-    if not folder.is_dir():
-        raise NoSuchFile(f"{task.id} has no agent {attempt}; its agents so far: 1 to {task.agent.attempt}")
     ended = has_begun(folder) and not is_alive(folder)
     chunk, after = read_lines_from(folder, offset, PAGE)
     entries = [
@@ -116,7 +114,7 @@ def _page(task: Task, attempt: int, offset: int, raw: bool) -> dict[str, object]
         for at, line in _lines(chunk, offset)
         for kind, text in (_raw(line) if raw else _told(line))
     ]
-    return {"attempt": attempt, "entries": entries, "next_offset": after, "ended": ended and not chunk}
+    return {"attempt": int(folder.name), "entries": entries, "next_offset": after, "ended": ended and not chunk}
 
 
 def _lines(chunk: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
