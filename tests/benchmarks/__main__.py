@@ -1,0 +1,49 @@
+"""All benchmarks, or those that are named, in one table: `python -m tests.benchmarks [NAME…]`.
+
+Each is a module here with `rows()`. A goal is held against the last figure of what was measured, leaving
+out what stands in parentheses; a missed one makes the exit code 1.
+"""
+
+import importlib
+import re
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+NAMES = ("stream", "store", "holder", "reaction", "daemon")
+_GOAL = re.compile(r"([≤≥])\s*([\d.]+)")
+_ASIDE = re.compile(r"\([^)]*\)")
+_FIGURE = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def reached(measured: str, goal: str) -> bool | None:
+    """Whether a measured value is as good as its goal; None without a goal."""
+    wanted = _GOAL.search(goal)
+    if wanted is None:
+        return None
+    value = float(_FIGURE.findall(_ASIDE.sub("", measured))[-1].replace(",", ""))
+    limit = float(wanted[2])
+    return value <= limit if wanted[1] == "≤" else value >= limit
+
+
+def main(names: list[str]) -> int:
+    """Measure, and print the table."""
+    unknown = set(names) - set(NAMES)
+    if unknown:
+        print(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    table = Table("what", "measured", "goal", "ok?")
+    missed = 0
+    for name in names or NAMES:
+        for what, measured, goal in importlib.import_module(f"tests.benchmarks.{name}").rows():
+            ok = reached(measured, goal)
+            missed += ok is False
+            table.add_row(what, measured, goal, {True: "yes", False: "NO", None: ""}[ok])
+        table.add_section()
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,258 @@
+"""From a marker in an agent's output to its whole tree stopped, decision committed, while twenty agents talk.
+
+Everything between the two is the daemon's own: holders, followers, supervisor, store on disk, dispatcher, log, watcher
+and alarms. Only what is to be done about a marker is decided here: a person's pause. Talkers and daemon read the same
+clock (CLOCK_MONOTONIC), so a sample begins at the moment in which the agent writes.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psutil
+
+from orchestrator import clock
+from orchestrator.bundled import Kind, bundled
+from orchestrator.core.admission import Room
+from orchestrator.core.events import (
+    CancelRequested,
+    Event,
+    PauseRequested,
+    ResumeRequested,
+    RunFrozen,
+    TaskSubmitted,
+)
+from orchestrator.core.model import Owed, Process, Task, Ticket
+from orchestrator.core.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.core.role import Role
+from orchestrator.core.stream.claude import Events, Parser
+from orchestrator.core.stream.neutral import Text
+from orchestrator.daemon import FLUSH_TELEMETRY
+from orchestrator.declared import read_declared
+from orchestrator.dispatch import Adapters, Dispatcher
+from orchestrator.drivers import CommandDriver
+from orchestrator.gates import Gates
+from orchestrator.log import start_logging
+from orchestrator.processes.runs import Runs
+from orchestrator.processes.spec import Limits
+from orchestrator.running import Launching, Running
+from orchestrator.store import FolderStore
+from orchestrator.supervisor import Supervisor
+from orchestrator.timers import Timers
+from orchestrator.watch import Watch
+from orchestrator.workspace import Workspace
+from tests.benchmarks import talker
+from tests.fakes.repositories import repository
+
+Row = tuple[str, str, str]
+
+AGENTS, SAMPLES = 20, 400
+LONGEST_PAUSE = 0.03  # seconds between samples, so that they fall anywhere in the rhythm of sweeps and alarms
+PATIENCE = 60.0  # seconds
+LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.5)
+ROLE = Role(name="talker", description="Talks for ever.", prompt="Talk.")
+PIPELINE = Pipeline(
+    name="talk",
+    description="One stage that never ends.",
+    start="TALK",
+    stages={"TALK": Stage(name="TALK", work=Work.AGENT, role="talker")},
+    budgets=ENGINE_BUDGETS,
+    branch="talk/{task}",
+)
+
+
+class Ear(Parser):
+    """The daemon's own parser, and somebody who listens to what it makes of the lines."""
+
+    def __init__(self) -> None:
+        super().__init__(orjson.loads)
+        self.lines = 0
+        self.marked: Callable[[str, int], None]
+
+    def parse(self, body: bytes) -> Events:
+        """What a line means."""
+        self.lines += 1
+        meanings = super().parse(body)
+        for meaning in meanings:
+            if isinstance(meaning, Text) and meaning.text.startswith(talker.MARKER):
+                _, task_id, nanoseconds = meaning.text.split()
+                self.marked(task_id, int(nanoseconds))
+        return meanings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talking(CommandDriver):
+    """Starts talkers, and has their lines read by an ear."""
+
+    parser: Parser
+
+
+class Reactions:
+    """Provokes a reaction and takes its times; milliseconds since the agent wrote the marker."""
+
+    def __init__(self, supervisor: Supervisor, ear: Ear) -> None:
+        self.heard: list[float] = []
+        self.paused: list[float] = []
+        self.frozen: list[float] = []
+        self._supervisor, self._wrote = supervisor, 0
+        self._decision = asyncio.Event()
+        ear.marked = self._marked
+        supervisor.listen(self._decided)
+
+    async def provoke(self, task_id: str) -> None:
+        """One reaction, from the marker to an agent that goes on."""
+        pid = self._supervisor.tasks[task_id].agent.pid
+        os.kill(pid or os.getpid(), signal.SIGUSR1)
+        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.FROZEN)
+        await self._supervisor.request(task_id, ResumeRequested(at=clock.now()))
+        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.RUNNING)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for a decision that makes it so."""
+        async with asyncio.timeout(PATIENCE):
+            while not is_so():
+                self._decision.clear()
+                await self._decision.wait()
+
+    def _marked(self, task_id: str, wrote: int) -> None:
+        self._wrote = wrote
+        self._supervisor.post(task_id, PauseRequested(at=clock.now()))
+        self.heard.append(self._waited())
+
+    def _decided(self, _task: Task, event: Event) -> None:
+        match event:
+            case PauseRequested():
+                self.paused.append(self._waited())
+            case RunFrozen():
+                self.frozen.append(self._waited())
+                states = [psutil.Process(pid).status() for pid in event.stopped]
+                if states != [psutil.STATUS_STOPPED] * 2:
+                    raise AssertionError(f"talker and command should stand still, and are {states}")
+        self._decision.set()
+
+    def _waited(self) -> float:
+        return (time.monotonic_ns() - self._wrote) / 1e6
+
+
+def rows() -> list[Row]:
+    """Name, measured value and goal of each measurement, all taken in one run."""
+    with tempfile.TemporaryDirectory() as base, Path(base, "log").open("w") as stream:
+        rules = bundled(Kind.CONFIG) / "redaction.toml"
+        redactor = Redactor(parse_rules(read_declared(rules), str(rules)))
+        start_logging("info", "json", lambda text: redactor.scan(text).text, stream)
+        return asyncio.run(_measured(Path(base)))
+
+
+async def _measured(base: Path) -> list[Row]:
+    ear = Ear()
+    async with _daemon(base / "data", ear) as supervisor:
+        reactions = Reactions(supervisor, ear)
+        for task in _tasks(base):
+            await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
+        await reactions.until(lambda: all(task.owed is Owed.TURN for task in supervisor.tasks.values()))
+        names = list(supervisor.tasks)
+        began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
+        for number in range(SAMPLES):
+            await asyncio.sleep(random.uniform(0, LONGEST_PAUSE))
+            await reactions.provoke(names[number % AGENTS])
+        seconds = time.monotonic() - began
+        lines, used = ear.lines - lines, _processor_seconds() - used
+        for name in names:
+            await supervisor.request(name, CancelRequested(at=clock.now()))
+        await reactions.until(lambda: not supervisor.tasks)
+    return [
+        (f"reaction: lines read from {AGENTS} agents meanwhile", f"{lines / seconds:,.0f} lines/s", ""),
+        ("reaction: processor time of the daemon meanwhile", f"{100 * used / seconds:.0f} %", ""),
+        ("reaction: marker to heard, median / p99", _shown(reactions.heard), ""),
+        ("reaction: marker to pause committed, median / p99", _shown(reactions.paused), ""),
+        ("reaction: marker to tree stopped, committed, median / p99", _shown(reactions.frozen), "p99 ≤ 15 ms"),
+    ]
+
+
+@asynccontextmanager
+async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
+    """What reacts, wired as daemon.py wires it."""
+    store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
+    driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
+    launching = Launching(driver=driver, role=lambda _: ROLE, base_env=dict(os.environ), limits=LIMITS)
+    running = Running(runs, launching, clock.now)
+    dispatcher = Dispatcher(
+        Adapters(
+            running=running,
+            workspace=workspace,
+            gates=Gates(workspace),
+            timers=timers,
+            pipeline_of=lambda _: PIPELINE,
+            clock=clock.now,
+            redact=str,
+        )
+    )
+    supervisor = Supervisor(store, dispatcher, lambda _: PIPELINE, Room(places=AGENTS), clock.now)
+    dispatcher.tell(supervisor.post, supervisor.note)
+    watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
+    timers.start()
+    timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
+    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
+    try:
+        yield supervisor
+    finally:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        await dispatcher.close()
+        await runs.close()
+        timers.close()
+        store.close()
+
+
+def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:
+    for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
+        supervisor.look_for_foreign_edit(folder.name)
+
+
+def _tasks(base: Path) -> list[Task]:
+    """A task for each agent, all on one small repository."""
+    commit = repository(base / "repo")
+    now = clock.now()
+    names = [f"LOCAL-{number}" for number in range(1, AGENTS + 1)]
+    return [
+        Task(
+            id=name,
+            title="Talk",
+            folder=str(base / "data/tasks" / name),
+            ticket=Ticket(key=name),
+            pipeline=PIPELINE.name,
+            repo=str(base / "repo"),
+            base_branch="main",
+            base_commit=commit,
+            created_at=now,
+            updated_at=now,
+            branch=f"talk/{name}",
+        )
+        for name in names
+    ]
+
+
+def _process(task: Task) -> Process | None:
+    return task.run.process if task.run else None
+
+
+def _processor_seconds() -> float:
+    times = psutil.Process().cpu_times()
+    return times.user + times.system
+
+
+def _shown(milliseconds: list[float]) -> str:
+    ordered = sorted(milliseconds)
+    return f"{ordered[len(ordered) // 2]:.1f} / {ordered[int(len(ordered) * 0.99) - 1]:.1f} ms"
