@@ -1,0 +1,22 @@
+"""Hands that carry nothing out and remember what they were asked for."""
+
+from orchestrator.core.commands import Command
+from orchestrator.core.model import Task
+
+
+class StillHands:
+    """Satisfies the supervisor's `Hands`: with these no task moves but by what a test posts."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Command]] = []
+
+    def carry_out(self, task: Task, command: Command) -> None:
+        """Remember it."""
+        self.asked.append((task.id, command))
+
+    def run_alive(self, task: Task) -> bool:  # noqa: ARG002 - the protocol's
+        """Nothing ever runs."""
+        return False
+
+    def abandon(self, task: Task) -> None:
+        """Nothing is there to be abandoned."""

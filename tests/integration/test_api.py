@@ -1,0 +1,328 @@
+"""The API over a real Unix socket, with a real store, supervisor and intake behind it."""
+
+import asyncio
+import os
+import resource
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+import pytest_asyncio
+
+from orchestrator.api.app import create_app
+from orchestrator.api.server import SocketRefused, make_server
+from orchestrator.core.model import TaskStatus
+from orchestrator.processes.spec import MARKER
+from tests.fakes.desk import Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+
+SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
+
+ASK = """
+import http.client, socket, sys
+class OverSocket(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sys.argv[1])
+talk = OverSocket("x")
+talk.request(sys.argv[2], sys.argv[3])
+print(talk.getresponse().status)
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk in a home where nothing is set; its socket's path is short."""
+    for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    repository(tmp_path / "repo")
+    return desk_at(tmp_path / "data")
+
+
+@pytest_asyncio.fixture
+async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of that desk while it is at work."""
+    async with at_work(desk) as client:
+        yield client
+    desk.store.close()
+
+
+def ticket(desk: Desk, **more: object) -> Mapping[str, object]:
+    """A ticket that can be taken in."""
+    return {"text": "Say hello", "repo": str(desk.settings.data_dir.parent / "repo"), **more}
+
+
+async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> str:
+    answer = await client.post("/api/tasks", json=ticket(desk, **more))
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
+    """What a child process is answered; `child` is what stands before its own command line."""
+    argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}
+    )
+    said, _ = await process.communicate()
+    return int(said)
+
+
+async def test_a_ticket_becomes_a_task_that_can_be_looked_at(client: httpx.AsyncClient, desk: Desk) -> None:
+    answer = await client.post("/api/tasks", json=ticket(desk, ticket="ABC-7", type="bugfix", checks={"t": "true"}))
+    task = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/tasks/{task['id']}"
+    assert (task["ticket"]["key"], task["ticket"]["type"], task["baseBranch"]) == ("ABC-7", "bugfix", "main")
+    assert task["checks"][0]["command"] == "true"
+    shown = (await client.get("/api/tasks/ABC-7")).json()
+    assert shown["id"] == task["id"]
+    assert shown["status"] in {"pending", "in_progress"}
+
+
+async def test_who_submitted_is_known_by_the_kernel_and_put_on_record(client: httpx.AsyncClient, desk: Desk) -> None:
+    await submitted(client, desk)
+    assert desk.submitters[0].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
+
+
+async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: httpx.AsyncClient, desk: Desk) -> None:
+    made = [await submitted(client, desk, ticket=f"ABC-{number}") for number in range(5)]
+    await client.post(f"/api/tasks/{made[2]}/cancel")
+    first = (await client.get("/api/tasks", params={"limit": 3})).json()
+    second = (await client.get("/api/tasks", params={"limit": 3, "cursor": first["nextCursor"]})).json()
+    assert [task["id"] for task in first["tasks"] + second["tasks"]] == made[::-1]
+    assert second["nextCursor"] is None
+    cancelled = (await client.get("/api/tasks", params={"status": "cancelled"})).json()
+    assert [task["id"] for task in cancelled["tasks"]] == [made[2]]
+    assert (await client.get("/api/tasks", params={"repo": "/elsewhere"})).json()["tasks"] == []
+
+
+async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_only_one_fits(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    one = await submitted(client, desk, ticket="ABC-1")
+    await submitted(client, desk, ticket="ABC-12")
+    assert (await client.get("/api/tasks/ABC-1")).json()["id"] == one
+    assert (await client.get(f"/api/tasks/{one[:-1]}")).json()["id"] == one
+    ambiguous = await client.get("/api/tasks/ABC")
+    assert (ambiguous.status_code, len(ambiguous.json()["candidates"])) == (409, 2)
+    again = await submitted(client, desk, ticket="ABC-1")
+    assert (await client.get("/api/tasks/ABC-1")).status_code == 409
+    await client.post(f"/api/tasks/{one}/cancel")
+    assert (await client.get("/api/tasks/ABC-1")).json()["id"] == again
+
+
+@pytest.mark.parametrize("name", ["nobody", "~root", "%00", "a" * 500])
+async def test_a_task_that_is_not_there_is_a_problem_document(client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.get(f"/api/tasks/{name}")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["type"] == "urn:orchestrator:problem:no-such-task"
+
+
+async def test_what_the_state_does_not_allow_is_refused_with_what_it_does(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    first, second = await submitted(client, desk), await submitted(client, desk)
+    answer = await client.post(f"/api/tasks/{second}/pause")
+    assert (answer.status_code, answer.json()["taskStatus"], answer.json()["allowed"]) == (409, "pending", ["cancel"])
+    await client.post(f"/api/tasks/{first}/cancel")
+    ended = await client.post(f"/api/tasks/{first}/pause")
+    assert (ended.status_code, ended.json()["taskStatus"], ended.json()["allowed"]) == (409, "cancelled", [])
+
+
+async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    for action, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
+        answer = await client.post(f"/api/tasks/{task}/{action}")
+        assert (answer.status_code, answer.json()["agent"]["blockedBy"]) == (200, "user" if paused else None)
+    for _ in range(2):
+        assert (await client.post(f"/api/tasks/{task}/cancel")).json()["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"text": " "}, 422),
+        ({"repo": "/nowhere"}, 422),
+        ({"pipeline": "fulll"}, 422),
+        ({"type": "wish"}, 400),
+        ({"colour": "blue"}, 400),
+        ({"after": ["nobody"]}, 404),
+        ({"text": SECRET[:4] + " -----BEGIN PRIVATE KEY-----"}, 422),
+        ({"text": "x" * (9 * 1024 * 1024)}, 413),
+    ],
+)
+async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
+    client: httpx.AsyncClient, desk: Desk, wrong: Mapping[str, object], status: int
+) -> None:
+    answer = await client.post("/api/tasks", json={**ticket(desk), **wrong})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["detail"]
+    assert list(desk.store.tasks_dir.iterdir()) == []
+
+
+async def test_the_same_key_gives_the_same_task_also_after_a_restart(desk: Desk) -> None:
+    headers = {"Idempotency-Key": "one"}
+    async with at_work(desk) as client:
+        both = await asyncio.gather(*(client.post("/api/tasks", json=ticket(desk), headers=headers) for _ in range(2)))
+        assert both[0].json()["id"] == both[1].json()["id"]
+    desk.store.close()
+    anew = desk_at(desk.settings.data_dir)
+    anew.supervisor.recover(anew.store.load(both[0].json()["id"], keep_open=True).task)
+    async with at_work(anew) as client:
+        again = await client.post("/api/tasks", json=ticket(desk), headers=headers)
+        assert again.json()["id"] == both[0].json()["id"]
+        other = await client.post("/api/tasks", json=ticket(desk, text="Something else"), headers=headers)
+        assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
+    anew.store.close()
+
+
+async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, desk: Desk) -> None:
+    headers = {"Idempotency-Key": "one"}
+    assert (await client.post("/api/tasks", json=ticket(desk, pipeline="none"), headers=headers)).status_code == 422
+    assert (await client.post("/api/tasks", json=ticket(desk), headers=headers)).status_code == 201
+
+
+async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_marker(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await submitted(client, desk)
+    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    cleared = ["sh", "-c", "env -u " + MARKER + ' "$@"; exit $?', "sh"]
+    cancel = f"/api/tasks/{task}/cancel"
+    assert await status_seen_by([], desk, "POST", cancel, marked) == 403
+    assert await status_seen_by(cleared, desk, "POST", cancel, marked) == 403
+    assert await status_seen_by([], desk, "GET", "/healthz", marked) == 200
+    assert await status_seen_by([], desk, "POST", cancel, {MARKER: "/another/daemon/tasks/x/agents/1"}) == 200
+
+
+async def test_the_socket_is_private_and_gone_after_the_end(desk: Desk) -> None:
+    path = desk.settings.socket
+    async with at_work(desk) as client:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(SocketRefused, match="another daemon listens"):
+            make_server(create_app(desk), path)
+    assert not path.exists()
+    desk.store.close()
+
+
+async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone(desk: Desk) -> None:
+    path = desk.settings.socket
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    async with at_work(desk) as client:
+        assert (await client.get("/healthz")).status_code == 200
+    path.write_text("precious")
+    with pytest.raises(SocketRefused, match="no socket"):
+        make_server(create_app(desk), path)
+    assert path.read_text() == "precious"
+    with pytest.raises(SocketRefused, match="setting `socket`"):
+        make_server(create_app(desk), desk.settings.data_dir / ("x" * 120))
+    desk.store.close()
+
+
+async def test_the_status_tells_who_holds_the_place_and_who_waits(client: httpx.AsyncClient, desk: Desk) -> None:
+    first, second = await submitted(client, desk), await submitted(client, desk)
+    status = (await client.get("/api/status")).json()
+    assert (status["health"], status["pid"], status["placesTaken"]) == ("ok", os.getpid(), 1)
+    assert [task["id"] for task in status["queue"]] == [second]
+    assert status["counts"] == {"in_progress": 1, "pending": 1}
+    why = (await client.get(f"/api/tasks/{second}/why")).json()
+    assert first in why["facts"][0]
+    assert why["next"]
+
+
+async def test_the_journal_is_read_from_a_decision_on(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    await client.post(f"/api/tasks/{task}/cancel")
+    whole = (await client.get(f"/api/tasks/{task}/journal")).json()
+    assert [entry["trigger"] for entry in whole["entries"]] == ["TaskSubmitted", "TaskAdmitted", "CancelRequested"]
+    rest = (await client.get(f"/api/tasks/{task}/journal", params={"since": 2})).json()
+    assert [entry["seq"] for entry in rest["entries"]] == [3]
+    assert rest["nextSince"] == 3
+    state = (await client.get(f"/api/tasks/{task}/state")).json()
+    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 1)
+
+
+async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await submitted(client, desk)
+    folder = desk.store.folder(task)
+    (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
+    (folder / "stolen.md").symlink_to("/etc/passwd")
+    listed = (await client.get(f"/api/tasks/{task}/artifacts")).json()["artifacts"]
+    assert [line["path"] for line in listed] == ["pipeline.toml", "plan.md", "ticket.json"]
+    text = (await client.get(f"/api/tasks/{task}/artifacts/plan.md")).text
+    assert text == "# Plan\nuse [REDACTED:aws_access_key]\n"
+    for path in ("stolen.md", "journal.jsonl", "..%2f..%2flock", "%2fetc%2fpasswd"):
+        assert (await client.get(f"/api/tasks/{task}/artifacts/{path}")).status_code == 404
+
+
+async def test_a_transcript_is_read_by_offset_told_in_words_and_without_secrets(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await submitted(client, desk)
+    folder = desk.store.folder(task) / "agents/1"
+    folder.mkdir(parents=True)
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]}}
+    first = orjson.dumps(said) + b"\n"
+    (folder / "stdout.jsonl").write_bytes(first + b"garbage\n" + b'{"type": "half')
+    url = f"/api/tasks/{task}/agents/1/transcript"
+    page = (await client.get(url)).json()
+    assert [(entry["offset"], entry["kind"]) for entry in page["entries"]] == [(0, "text"), (len(first), "noise")]
+    assert page["entries"][0]["text"] == "the key is [REDACTED:aws_access_key]"
+    assert (page["nextOffset"], page["ended"]) == (len(first) + 8, False)
+    raw = (await client.get(url, params={"raw": True})).json()
+    assert SECRET not in raw["entries"][0]["text"]
+    (folder / "exit").write_text("{}")
+    last = (await client.get(url, params={"offset": page["nextOffset"]})).json()
+    assert (last["entries"], last["ended"]) == ([], True)
+    assert (await client.get(f"/api/tasks/{task}/agents")).json()["attempts"][0]["ended"] is True
+    assert (await client.get(f"/api/tasks/{task}/agents/2/transcript")).status_code == 404
+
+
+async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(desk: Desk) -> None:
+    async with at_work(desk) as client:
+        task = await submitted(client, desk, ticket="OLD-1")
+        await client.post(f"/api/tasks/{task}/cancel")
+    desk.store.close()
+    (desk.store.tasks_dir / "broken").mkdir()
+    anew = desk_at(desk.settings.data_dir)
+    anew.supervisor.ended[task] = TaskStatus.CANCELLED
+    async with at_work(anew) as client:
+        page = (await client.get("/api/tasks")).json()
+        assert [(line["id"], line["status"]) for line in page["tasks"]] == [(task, "cancelled")]
+        assert "broken" in page["unreadable"][0]
+        assert (await client.get("/api/tasks/OLD-1")).json()["status"] == "cancelled"
+    anew.store.close()
+
+
+async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    before = desk.supervisor.tasks[task]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full = (desk.store.folder(task) / "journal.jsonl").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
+    try:
+        answer = await client.post(f"/api/tasks/{task}/pause")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
+    assert desk.supervisor.tasks[task] == before
+
+
+async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClient) -> None:
+    pipelines = (await client.get("/api/pipelines")).json()["pipelines"]
+    assert [(one["name"], one["stages"][0]["name"]) for one in pipelines] == [("full", "TICKET_INTAKE")]
+    roles = (await client.get("/api/roles")).json()["roles"]
+    assert [role["name"] for role in roles] == ["evaluator", "implementer", "planner"]
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    assert "/api/tasks/{name}/why" in paths
