@@ -1,0 +1,334 @@
+"""A house for one daemon: a user's repository, settings, a data folder, and the real daemon as a process of its own.
+
+    with House(tmp_path, scenario={"ANALYSIS": [{"think_ms": 500}]}) as house:
+        task = house.submit()
+        house.kill()            # SIGKILL
+        house.start()
+        house.wait_for_end(task)
+
+Agents are the scripted one, as real processes. Whatever happens in a test, nothing that it started outlives the house:
+every process that carries the marker of this data folder is ended with it.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
+from uuid import uuid4
+
+import orjson
+
+import orchestrator
+from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.bundled import Kind, bundled
+from orchestrator.client import Client, DaemonUnreachable
+from orchestrator.core.model import Process, TaskStatus
+from orchestrator.processes.runs import BOOT
+from orchestrator.processes.spec import MARKER
+from tests.fakes.repositories import commit, git
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+PATIENCE = 30.0
+LOOK_EVERY = 0.01
+"""Seconds: how long a test waits for what must come, and between two looks."""
+
+SOURCES = Path(orchestrator.__file__).parent.parent
+TICKET = "Add slugify(text)\n\nIt turns a title into a part of a URL.\n"
+FILES = {
+    "textkit/__init__.py": "def shout(text: str) -> str:\n    return text.upper()\n",
+    "tests/__init__.py": "",
+    "tests/test_textkit.py": "import unittest\n\nfrom textkit import shout\n\n\nclass ShoutTest(unittest.TestCase):\n"
+    '    def test_shout(self) -> None:\n        self.assertEqual(shout("a"), "A")\n',
+    "README.md": "# textkit\n",
+    ".gitignore": "__pycache__/\n",
+}
+UNIT_TEST = f"{sys.executable} -B -m unittest"
+QUICK: Mapping[str, object] = {
+    "retry_delay": 0.1,
+    "turn_timeout": 60,
+    "graces": {"interrupt": 0.3, "eof": 0.3, "term": 0.5, "kill": 2},
+    "log": {"format": "json"},
+}
+ENDED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.CANCELLED})
+
+
+class House:
+    """One daemon with all that it needs; entered, it answers."""
+
+    def __init__(self, root: Path, scenario: Json | None = None, **settings: object) -> None:
+        self.root, self.data = root, root / "data"
+        self.scenario, self.settings = scenario or {}, {**QUICK, **settings}
+        self.client = Client(self.data / "orchestrator.sock")
+        self.daemon: subprocess.Popen[bytes] | None = None
+        self.repo = self.make_repository("repo")
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._sweep()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self.client:
+            self._sweep()
+
+    @property
+    def checks_run(self) -> Path:
+        """Has a line, the commit, for every time that the repository's own check really ran."""
+        return self.root / "checks-run"
+
+    @property
+    def log(self) -> list[Json]:
+        """What every daemon of this house has logged so far; a line cut off by SIGKILL is left out."""
+        lines = (self.root / "daemon.log").read_bytes().splitlines()
+        return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+
+    def make_repository(self, name: str, check: str = UNIT_TEST) -> Path:
+        """A user's repository with the package `textkit`, whose check leaves a line in `checks_run`."""
+        folder = self.root / name
+        folder.mkdir(parents=True)
+        git(folder, "init", "--quiet", "--initial-branch=main")
+        command = f"git rev-parse HEAD >> '{self.checks_run}' && {check}"
+        commit(folder, {**FILES, ".orchestrator.toml": f"[checks.unit_test]\ncommand = {json.dumps(command)}\n"})
+        return folder
+
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """Start a daemon and do not wait until it answers."""
+        agent = {
+            "driver": "command",
+            "command": [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))],
+            "env": {
+                "ORCHESTRATOR_SCENARIO": json.dumps(self.scenario),
+                "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
+            },
+        }
+        (self.root / "orchestrator.toml").write_text(_toml({"agent": agent, **self.settings}))
+        with (self.root / "daemon.log").open("ab") as log:
+            self.daemon = self._spawned("serve", log)
+        return self.daemon
+
+    def start(self) -> None:
+        """Start a daemon and wait until it answers."""
+        daemon = self.launch()
+        self.wait_for("an answer of the daemon", lambda: self.answers() or daemon.poll() is not None)
+        assert daemon.poll() is None, self._story()
+
+    def answers(self) -> bool:
+        """Whether a daemon answers."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(self.client.socket)):
+                return False
+        try:
+            return self.client.status().health != ""
+        except DaemonUnreachable:
+            return False
+
+    def kill(self) -> None:
+        """End the daemon with SIGKILL; everything else runs on."""
+        if self.daemon is not None:
+            self.daemon.kill()
+            self.daemon.wait()
+
+    def stop(self) -> int:
+        """Tell the daemon to end with SIGTERM; its exit code."""
+        assert self.daemon is not None
+        self.daemon.terminate()
+        return self.daemon.wait(PATIENCE)
+
+    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        """What a command of `orchestrator` printed and how it ended."""
+        return subprocess.run(
+            self._command(*arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=SOURCES,
+            env=self._environment(),
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def submit(self, text: str = TICKET, **more: Any) -> str:
+        """Hand in a ticket; the id of its task."""
+        return self.client.submit(SubmissionBody(text=text, **{"repo": self.repo, **more}), uuid4().hex).id
+
+    def folder(self, task: str) -> Path:
+        """Where a task's files lie."""
+        return self.data / "tasks" / task
+
+    def state(self, task: str) -> Json:
+        """What state.json says, whether a daemon runs or not."""
+        return dict(orjson.loads((self.folder(task) / "state.json").read_bytes()))
+
+    def journal(self, task: str, trigger: str = "") -> list[Json]:
+        """The whole lines of a task's journal, those of one kind of event if it is named."""
+        lines = (self.folder(task) / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        every = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+        return [line for line in every if not trigger or line["trigger"] == trigger]
+
+    def sent_turns(self, task: str) -> list[str]:
+        """The uuid of every turn that was handed to an agent of the task, in order of attempts."""
+        files = sorted(self.folder(task).glob("agents/*/stdin.jsonl"), key=lambda file: int(file.parent.name))
+        lines = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+        return [line["uuid"] for line in lines if line.get("type") == "user"]
+
+    def taken_turns(self) -> list[str]:
+        """The uuid of every turn that an agent of this house began to work at."""
+        files = sorted((self.root / "agent").glob("*.jsonl"))
+        turns = [orjson.loads(line)["uuid"] for file in files for line in file.read_bytes().splitlines()]
+        return [uuid for uuid in turns if uuid]
+
+    def subjects(self, task: str) -> list[str]:
+        """The subjects of the delivered branch's own commits, oldest first."""
+        state = self.state(task)
+        own = f"{state['base_commit']}..{state['branch']}"
+        return git(Path(state["repo"]), "log", "--reverse", "--format=%s", own).splitlines()
+
+    def wait_for(self, what: str, look: Callable[[], T], patience: float = PATIENCE) -> T:
+        """Look until there is something to see; AssertionError with the daemon's story after so many seconds."""
+        deadline = time.monotonic() + patience
+        while not (seen := look()):
+            assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}\n{self._story()}"
+            time.sleep(LOOK_EVERY)
+        return seen
+
+    def wait_until(self, task: str, reached: Callable[[TaskView], object], patience: float = PATIENCE) -> TaskView:
+        """Ask the daemon about a task until something is reached; fails at once if the daemon ended."""
+        assert self.daemon is not None
+        daemon, told = self.daemon, [self.client.task(task)]
+
+        def look() -> bool:
+            assert daemon.poll() is None, f"the daemon ended\n{self._story()}"
+            told.append(self.client.task(task))
+            return bool(reached(told[-1]))
+
+        self.wait_for(f"{task}, now {told[-1].stage}", look, patience)
+        return told[-1]
+
+    def wait_for_end(self, task: str, status: TaskStatus = TaskStatus.COMPLETED) -> TaskView:
+        """The task when it has come to a halt and nothing of it runs; it must have this status then."""
+        ended = self.wait_until(task, lambda now: now.status in ENDED and now.run is None)
+        assert ended.status is status, f"{ended.status}: {ended.block_reason}\n{self._story()}"
+        return ended
+
+    def wait_until_it_works(self, task: str, stage: str) -> TaskView:
+        """The task when an agent runs in that stage."""
+        return self.wait_until(task, lambda now: now.stage == stage and _process(now) is Process.RUNNING)
+
+    def wait_until_frozen(self, task: str) -> TaskView:
+        """The task when its processes stand still."""
+        return self.wait_until(task, lambda now: _process(now) is Process.FROZEN)
+
+    def survivors(self) -> list[int]:
+        """The pids of agents, checks and holders of this house that live."""
+        return [pid for pid in _pids() if _belongs_to(pid, str(self.data))]
+
+    def nothing_is_left(self) -> bool:
+        """Wait until no process of any run lives."""
+        return self.wait_for("the end of every process", lambda: not self.survivors())
+
+    def _sweep(self) -> None:
+        """End the daemon, then every process of its runs; holders first, which would report what they lose."""
+        self.kill()
+        while pids := self.survivors():
+            for pid in pids:
+                _signal(pid, signal.SIGKILL)
+            time.sleep(LOOK_EVERY)
+
+    def _spawned(self, verb: str, log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            self._command(verb), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=SOURCES, env=self._environment()
+        )
+
+    def _command(self, *arguments: str) -> list[str]:
+        there = ["--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data)]
+        return [sys.executable, "-c", "from orchestrator.cli.app import main; main()", *there, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
+        return {**kept, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "config")}
+
+    def _story(self) -> str:
+        log = self.root / "daemon.log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-25:]) if log.exists() else "no daemon ran"
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for a process, `-` when there is none."""
+    row = _read(pid, "stat")
+    return row[row.rindex(")") + 2] if row else "-"
+
+
+def stands_still(pid: int) -> bool:
+    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
+    return state_of(pid) in {"T", "D"}
+
+
+def line_count(file: Path) -> int:
+    """The lines of a file; none if there is no such file yet."""
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def listing(folder: Path, but: tuple[str, ...] = ()) -> dict[str, tuple[int, int, bytes]]:
+    """Everything below a folder, mode, time of change and content, but for the paths that begin so."""
+    found: dict[str, tuple[int, int, bytes]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if not name.startswith(but):
+            row = path.lstat()
+            when = 0 if path.is_dir() else row.st_mtime_ns
+            found[name] = (row.st_mode, when, path.read_bytes() if path.is_file() and not path.is_symlink() else b"")
+    return found
+
+
+def _process(task: TaskView) -> Process | None:
+    return task.run.process if task.run else None
+
+
+def _pids() -> Iterator[int]:
+    yield from (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - names alone
+
+
+def _belongs_to(pid: int, data: str) -> bool:
+    """Whether a process carries the marker of a run in that data folder, or holds one."""
+    if state_of(pid) in "ZX-":
+        return False
+    marked = any(line.startswith(f"{MARKER}={data}/") for line in _read(pid, "environ").split("\0"))
+    words = _read(pid, "cmdline").split("\0")
+    return marked or (BOOT in words and any(word.startswith(f"{data}/") for word in words))
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _toml(values: Mapping[str, object], above: str = "") -> str:
+    """The settings as a file; JSON's scalars and lists are TOML's too."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            lines += [f"[{above}{key}]", _toml(value, f"{above}{key}.")]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,164 @@
+"""kill -9 of the daemon at random moments of real pipelines, and what came of it.
+
+    python -m tests.chaos --kills 200 --seed 7
+
+Each pipeline is one night: a ticket goes in, and the daemon is killed again and again, sometimes before it is even up,
+until the ticket's task has ended. Now and then a person pauses the task just before, and resumes it later. Then all is
+counted: what was lost, what was done twice, what still runs. The last column says where the kills hit.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.client import DaemonUnreachable, RequestRefused
+from orchestrator.core.model import TaskStatus
+from tests.acceptance.house import ENDED, House, line_count
+from tests.fakes.repositories import git
+
+STAGES_TURNS = 6
+"""A turn for each of analysis, plan and design, and one for each of three steps."""
+STEPS = 3
+LONGEST_START, LONGEST_LIFE = 1.2, 0.5
+"""Seconds: a daemon is killed at some moment of its start, or of its life after its first answer."""
+EARLY, PAUSED = 0.25, 0.15
+"""How often a kill comes before the first answer, and a pause before the kill."""
+THINKING = {"*": {"think_ms": 80}}
+
+
+@dataclass(slots=True, kw_only=True)
+class Toll:
+    """What came of some kills; everything but kills, seconds, ends and moments shall be zero."""
+
+    kills: int = 0
+    seconds: float = 0.0
+    turns_twice: int = 0
+    turns_lost: int = 0
+    commits_twice: int = 0
+    commits_lost: int = 0
+    checks_twice: int = 0
+    deliveries_twice: int = 0
+    gaps_in_journal: int = 0
+    survivors: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def damage(self) -> int:
+        """How much was lost, done twice or left behind, and how many tasks did not come to their good end."""
+        failed = self.ends.total() - self.ends[TaskStatus.COMPLETED]
+        twice = self.turns_twice + self.commits_twice + self.checks_twice + self.deliveries_twice
+        return failed + twice + self.turns_lost + self.commits_lost + self.gaps_in_journal + self.survivors
+
+    def add(self, other: "Toll") -> None:
+        """Take another night's toll in."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def storm(house: House, dice: random.Random, kills: int) -> Toll:
+    """One pipeline in an entered house, its daemon killed so many times or until the task has ended."""
+    toll, began = Toll(), time.monotonic()
+    task = house.submit()
+    while toll.kills < kills and TaskStatus(house.state(task)["status"]) not in ENDED:
+        _let_live(house, dice)
+        if dice.random() < PAUSED:
+            _ask(house, task, "pause")
+        house.kill()
+        state = house.state(task)
+        toll.kills += 1
+        toll.moments[f"{state['stage']}/{state['owed']}"] += 1
+        house.launch()
+    house.wait_for("an answer of the daemon", house.answers)
+    _ask(house, task, "resume")
+    ended = house.wait_until(task, lambda now: now.status in ENDED and now.run is None)
+    toll.ends[ended.status] += 1
+    _count(house, task, toll)
+    toll.seconds = time.monotonic() - began
+    return toll
+
+
+def _let_live(house: House, dice: random.Random) -> None:
+    if dice.random() < EARLY:
+        time.sleep(dice.uniform(0, LONGEST_START))
+        return
+    house.wait_for("an answer of the daemon", house.answers)
+    for task in house.data.joinpath("tasks").iterdir():
+        _ask(house, task.name, "resume")
+    time.sleep(dice.uniform(0, LONGEST_LIFE))
+
+
+def _ask(house: House, task: str, action: str) -> None:
+    """Ask it, if there is anybody to ask and it makes sense now."""
+    with suppress(DaemonUnreachable, RequestRefused):
+        house.client.ask(task, action)
+
+
+def _count(house: House, task: str, toll: Toll) -> None:
+    with suppress(AssertionError):
+        house.nothing_is_left()
+    toll.survivors = len(house.survivors())
+    taken, subjects = house.taken_turns(), house.subjects(task)
+    toll.turns_twice = len(taken) - len(set(taken)) + max(0, len(set(taken)) - STAGES_TURNS)
+    toll.turns_lost = max(0, STAGES_TURNS - len(set(taken)))
+    toll.commits_twice = max(0, len(subjects) - STEPS)
+    toll.commits_lost = max(0, STEPS - len(set(subjects)))
+    toll.checks_twice = abs(line_count(house.checks_run) - 1)
+    reflog = git(house.repo, "reflog", "show", "--format=%H", house.state(task)["branch"]).splitlines()
+    toll.deliveries_twice = abs(len(house.journal(task, "BranchDelivered")) - 1) + abs(len(reflog) - 1)
+    seqs = [line["seq"] for line in house.journal(task)]
+    toll.gaps_in_journal = int(seqs != list(range(1, len(seqs) + 1)))
+
+
+def main() -> int:
+    """Run as many nights as the kills need; 1 if anything was lost, done twice or left behind."""
+    parser = argparse.ArgumentParser(description="kill -9 the daemon at random moments of real pipelines")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--each", type=int, default=25, help="kills per pipeline at most")
+    given = parser.parse_args()
+    dice, whole, nights = random.Random(given.seed), Toll(), 0
+    while whole.kills < given.kills:
+        root = Path(tempfile.mkdtemp(prefix="chaos-"))
+        with House(root, scenario=THINKING) as house:
+            toll = storm(house, dice, min(given.each, given.kills - whole.kills))
+        nights += 1
+        whole.add(toll)
+        if toll.damage:
+            sys.stdout.write(f"night {nights} did damage, see {root}: {_row(toll)}\n")
+        else:
+            shutil.rmtree(root)
+    sys.stdout.write(_table(whole, nights))
+    return int(bool(whole.damage))
+
+
+def _row(toll: Toll) -> str:
+    return "  ".join(f"{name} {getattr(toll, name)}" for name in toll.__slots__ if name not in {"moments", "seconds"})
+
+
+def _table(toll: Toll, nights: int) -> str:
+    rows = {
+        "pipelines": nights,
+        "kills -9": toll.kills,
+        "ends": ", ".join(f"{count} {status}" for status, count in toll.ends.items()),
+        "turns done twice / lost": f"{toll.turns_twice} / {toll.turns_lost}",
+        "commits made twice / lost": f"{toll.commits_twice} / {toll.commits_lost}",
+        "checks run twice": toll.checks_twice,
+        "deliveries made twice": toll.deliveries_twice,
+        "journals with a gap": toll.gaps_in_journal,
+        "processes left": toll.survivors,
+        "seconds": f"{toll.seconds:.1f}",
+        "kills hit": ", ".join(f"{where} {count}" for where, count in sorted(toll.moments.items())),
+    }
+    return "".join(f"{name:<28}{value}\n" for name, value in rows.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
