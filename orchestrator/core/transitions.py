@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from orchestrator.core.errors import InvalidTransition
-from orchestrator.core.model import AgentStatus, Task, TaskStatus
+from orchestrator.core.model import AgentStatus, BlockedBy, Task, TaskStatus
 
 _T, _A = TaskStatus, AgentStatus
 
@@ -57,10 +57,10 @@ ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
 
 
 def allowed(task: Task) -> tuple[str, ...]:
-    """What a person may ask of the task as it stands."""
-    held = task.paused and task.agent.blocked_by is not None
-    impossible = "pause" if held else "resume"
-    return tuple(action for action in ACTIONS[task.status] if action != impossible)
+    """What a person may ask of the task as it stands; one held for want of room may be held for good."""
+    holder = task.agent.blocked_by if task.paused else None
+    impossible = {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
+    return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 
 
 def require(action: str, task: Task) -> None:
