@@ -109,7 +109,11 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task with the next check owed, or with the evaluation concluded when all have run."""
     check = task.next_check
     if check is not None:
-        run = Run(folder=run_folder_of_check(task, check.name))
+        evaluation = sum(
+            task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS
+        )
+        again = task.seq if task.retry_at else None
+        run = Run(folder=run_folder_of_check(evaluation, check.name, again))
         agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
         return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=None)
     if not task.checks:
@@ -129,7 +133,7 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     following = pipeline.stage(task.stage).next
     if following is not None:
         return enter(pipeline, task, following, at)
-    agent = replace(task.agent, status=AgentStatus.COMPLETED)
+    agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
     return replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=Owed.NOTHING, agent=agent)
 
 
@@ -181,7 +185,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
     stage = pipeline.stage(task.stage)
     tried = spent(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
-    cycle = task.cycle
+    cycle = task.stages[task.stage].visits
     for check in task.checks:
         result = task.results.get(check.name)
         if result is None or result.verdict is not Verdict.FAIL:

@@ -90,8 +90,7 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.BranchDelivered():
             return _delivered(pipeline, task, event)
         case events.CommandFailed():
-            still_owed = event.command in obligations(pipeline, task)
-            return course.blocked(task, event.reason) if still_owed else task
+            return _command_failed(pipeline, task, event)
         case events.RunFrozen():
             return _run_is(task, event.folder, Process.FROZEN)
         case events.FreezeFailed():
@@ -179,7 +178,13 @@ def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -
 def _agent_exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     if task.run is None or task.run.folder != run_folder_of_agent(event.attempt):
         return task
-    agent = replace(task.agent, pid=None, turn_deadline=None, read_offset=max(event.offset, task.agent.read_offset))
+    agent = replace(
+        task.agent,
+        status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
+        pid=None,
+        turn_deadline=None,
+        read_offset=max(event.offset, task.agent.read_offset),
+    )
     task = replace(task, run=None, agent=agent)
     if task.status is not TaskStatus.IN_PROGRESS:
         return task
@@ -201,7 +206,6 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
     artifacts = tuple(dict.fromkeys((*record.artifacts, *evidence.fresh)))
     task = replace(
         task,
-        head=evidence.head or task.head,
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts)},
         steps=_planned(pipeline, task, evidence),
     )
@@ -215,9 +219,11 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
 
 
 def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
+    """A step's commits are taken in with the step, so a look after another try still finds the earlier ones."""
     lacking = guards.missing_of_step(event.evidence)
     if lacking:
         return course.try_again(pipeline, task, lacking, event.at)
+    task = replace(task, head=event.evidence.head or task.head)
     return course.step_done(pipeline, task, event.evidence, event.at)
 
 
@@ -244,9 +250,9 @@ def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
     """The steps of a plan that was just left behind, or else the ones the task has."""
-    plans = {stage.plan for stage in pipeline.stages.values() if stage.plan} & set(evidence.fresh)
-    for name in plans:
-        return plan.steps_of(evidence.files[name].headings)
+    for stage in pipeline.stages.values():
+        if stage.plan and stage.plan in evidence.fresh and stage.plan in evidence.files:
+            return plan.steps_of(evidence.files[stage.plan].headings)
     return task.steps
 
 
@@ -270,6 +276,13 @@ def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) ->
     return course.advance(pipeline, replace(task, branch=event.branch), event.at)
 
 
+def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
+    """Only a task at work can be blocked by it; what has ended stays ended, though its run could not be stopped."""
+    if task.status is not TaskStatus.IN_PROGRESS or event.command not in obligations(pipeline, task):
+        return task
+    return course.blocked(task, event.reason)
+
+
 def _run_is(task: Task, folder: str, process: Process) -> Task:
     if task.run is None or task.run.folder != folder or task.run.process is process:
         return task
@@ -289,7 +302,7 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     if task.status is not TaskStatus.IN_PROGRESS or task.paused:
         return task
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
-        return course.proceed(pipeline, replace(task, retry_at=None), event.at)
+        return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
     if task.owed is Owed.TURN and deadline and event.at >= deadline:
         reason = f"no result within {task.turn_timeout:.0f} s"

@@ -291,7 +291,7 @@ class Task:
 
     @property
     def cycle(self) -> int:
-        """Which evaluation this is or was, counted from one; zero before the first."""
+        """Which evaluation this is or was, or will be before the first, counted from one."""
         budget = self.budgets.get("eval_cycles")
         return budget.used + 1 if budget else 1
 

@@ -36,10 +36,9 @@ def run_folder_of_agent(attempt: int) -> str:
     return f"agents/{attempt}"
 
 
-def run_folder_of_check(task: Task, name: str) -> str:
-    """Where a check's output lies within its task's folder; one that has to be run again has another folder."""
-    tries = task.budgets["agent_retries"].used if "agent_retries" in task.budgets else 0
-    return f"logs/{task.cycle}-{name}" + (f"-{tries + 1}" if tries else "")
+def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
+    """Where a check's output lies within its task's folder; `again` numbers one that was lost and is run once more."""
+    return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
 
 
 def _standing_still(run: Run | None) -> tuple[do.Command, ...]:
