@@ -1,0 +1,336 @@
+"""A conversation with the machine as one expression: `>>` something happens, `<<` what becomes owed by it.
+
+    Playbook(at("ANALYSIS")) >> finished() << "look at ANALYSIS" >> looked() << "stop agents/1"
+
+Every command has to be named, in its order; what is not named was not expected. When the two differ, both
+conversations are printed side by side. Time stands still but for `>> later(seconds)`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import Self, assert_never
+
+from orchestrator.core import commands as do
+from orchestrator.core import events, machine
+from orchestrator.core.failures import Analysis
+from orchestrator.core.guards import Evidence, FileFacts
+from orchestrator.core.model import BlockedBy, Check, CheckResult, Owed, SensitiveCheck, Task, Ticket, Verdict
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pipeline_file import parse_pipeline
+from tests.fakes.world import START
+
+Happening = Callable[[Task, datetime], events.Event]
+
+EXPLAINED = Analysis(root_cause_hypothesis="an index too far", confidence="high", suggested_fix="stop one earlier")
+
+LEFT_BEHIND = {
+    "TICKET_INTAKE": Evidence(files={"ticket.json": FileFacts(chars=80)}),
+    "ANALYSIS": Evidence(
+        files={
+            "analysis.md": FileFacts(chars=900),
+            "related-code.json": FileFacts(chars=90, json_filled=("impacts",)),
+        },
+        fresh=("analysis.md", "related-code.json"),
+    ),
+    "PLANNING": Evidence(
+        files={"plan.md": FileFacts(chars=900, headings=("# Plan", "## Step 1: Do it", "## Step 2: Test it"))},
+        fresh=("plan.md",),
+    ),
+    "DESIGN": Evidence(files={"design-v1.md": FileFacts(chars=900)}, fresh=("design-v1.md",)),
+    "EVALUATION": Evidence(fresh=("failure-analysis.json",), analysis=EXPLAINED),
+}
+"""What a good agent leaves in each stage; a step's evidence is `committed`."""
+
+
+@cache
+def full() -> Pipeline:
+    """The bundled pipeline."""
+    return parse_pipeline(Path("config/pipelines/full.toml").read_text(encoding="utf-8"), "full.toml")
+
+
+def a_task() -> Task:
+    """A task as it is handed in, with two checks."""
+    return Task(
+        id="LOCAL-20261121_220000",
+        title="Add a flag",
+        folder="/data/tasks/LOCAL-20261121_220000",
+        ticket=Ticket(key="LOCAL-20261121_220000", sensitive_check=SensitiveCheck(result="CLEAN")),
+        pipeline="full",
+        repo="/repo",
+        base_branch="main",
+        base_commit="b" * 40,
+        created_at=START,
+        updated_at=START,
+        branch="feature/LOCAL-20261121_220000",
+        checks=(Check(name="unit_test", command="pytest"), Check(name="lint", command="ruff check")),
+    )
+
+
+class Playbook:
+    """One task and what was said; `task` is how it stands now."""
+
+    def __init__(self, task: Task, pipeline: Pipeline | None = None) -> None:
+        self.pipeline = pipeline or full()
+        self._task, self.now = task, task.updated_at
+        self._expected: list[str] = []
+        self._actual: list[str] = []
+
+    @classmethod
+    def submitted(cls, task: Task, pipeline: Pipeline | None = None) -> Self:
+        """A conversation from its beginning."""
+        begun, commands = machine.begin(pipeline or full(), events.TaskSubmitted(at=START, task=task))
+        play = cls(begun, pipeline)
+        play._actual = [f"  << {said(command, START)}" for command in commands]
+        return play
+
+    @property
+    def task(self) -> Task:
+        """The task as it stands, once everything said so far was expected."""
+        self._settle()
+        return self._task
+
+    def __rshift__(self, happening: Happening | timedelta) -> Self:
+        self._settle()
+        if isinstance(happening, timedelta):
+            self.now += happening
+            return self
+        event = happening(self._task, self.now)
+        self._task, commands = machine.decide(self.pipeline, self._task, event)
+        line = f">> {type(event).__name__}"
+        self._expected.append(line)
+        self._actual += [line, *(f"  << {said(command, self.now)}" for command in commands)]
+        return self
+
+    def __lshift__(self, command: str) -> Self:
+        self._expected.append(f"  << {command}")
+        return self
+
+    def __bool__(self) -> bool:
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        if self._expected != self._actual:
+            width = max(len(line) for line in [*self._expected, "expected"]) + 2
+            rows = zip_longest(["expected", *self._expected], ["said", *self._actual], fillvalue="")
+            raise AssertionError("\n".join(("", *(f"{ours:{width}}{theirs}" for ours, theirs in rows))))
+
+
+def said(command: do.Command, now: datetime) -> str:
+    """A command in the few words by which playbooks name it."""
+    match command:
+        case do.PrepareWorkspace():
+            return "prepare the workspace"
+        case do.StartAgent():
+            return f"{'resume' if command.resume else 'start'} {command.role} {command.attempt}"
+        case do.FollowRun():
+            return f"follow {command.folder}"
+        case do.SendTurn():
+            return f"turn {command.turn} of {command.attempt}"
+        case do.StopRun():
+            return f"{'interrupt' if command.interrupt else 'stop'} {command.folder}"
+        case do.FreezeRun():
+            return f"freeze {command.folder}"
+        case do.ThawRun():
+            return f"thaw {command.folder}"
+        case do.LookAtGate():
+            return f"look at {command.stage}"
+        case do.RunCheck():
+            return f"check {command.check.name} in {command.folder}"
+        case do.DeliverBranch():
+            return f"deliver {command.commit[:2]}"
+        case do.WakeAt():
+            return f"wake in {(command.at - now).total_seconds():.0f} s"
+        case _:
+            assert_never(command)
+
+
+def later(seconds: float) -> timedelta:
+    """Time goes by."""
+    return timedelta(seconds=seconds)
+
+
+def daemon_started(task: Task, at: datetime) -> events.Event:
+    """The daemon is back, and the run, if there is one, is alive."""
+    return events.DaemonStarted(at=at, run_alive=task.run is not None)
+
+
+def admitted(task: Task, at: datetime) -> events.Event:
+    """There is a place."""
+    return events.TaskAdmitted(at=at)
+
+
+def ready(task: Task, at: datetime) -> events.Event:
+    """The worktree stands at the base commit."""
+    return events.WorkspaceReady(at=at, worktree="/w", branch=task.branch, head=task.base_commit)
+
+
+def started(task: Task, at: datetime) -> events.Event:
+    """The run that is wanted runs."""
+    return events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
+
+
+def session(task: Task, at: datetime) -> events.Event:
+    """The CLI says which session it is in."""
+    return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session_id or "s")
+
+
+def finished(reason: str = "", tool_uses: int = 3, attempt: int | None = None) -> Happening:
+    """The agent's turn came to a result, a bad one if there is a reason."""
+    return lambda task, at: events.TurnFinished(
+        at=at,
+        attempt=task.agent.attempt if attempt is None else attempt,
+        outcome=events.TurnOutcome.FAILED if reason else events.TurnOutcome.OK,
+        reason=reason,
+        offset=task.agent.read_offset + 100,
+        tool_uses=tool_uses,
+        tokens=1000,
+        cost_usd=0.25,
+    )
+
+
+def exited(task: Task, at: datetime) -> events.Event:
+    """The agent's process is gone."""
+    return events.AgentExited(at=at, attempt=task.agent.attempt, reason="it was killed", signal=9)
+
+
+def looked(evidence: Evidence | None = None) -> Happening:
+    """The daemon looked at the present stage; a good agent had been there unless other evidence is given."""
+    return lambda task, at: events.GateLooked(
+        at=at,
+        stage=task.stage,
+        visit=task.stages[task.stage].visits,
+        turn=task.agent.turn,
+        evidence=evidence or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn}"),
+    )
+
+
+def committed(*commits: str, dirty: Sequence[str] = ()) -> Evidence:
+    """What a step's turn left on the branch."""
+    return Evidence(head=commits[-1] if commits else None, commits=commits, dirty=tuple(dirty))
+
+
+def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") -> Happening:
+    """The check that is wanted ended; without a verdict it was lost."""
+
+    def event(task: Task, at: datetime) -> events.Event:
+        result = CheckResult(verdict=verdict, reason=reason, exit_code=verdict is Verdict.FAIL) if verdict else None
+        check = task.next_check
+        folder = task.run.folder if task.run else "logs/0-none"
+        return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
+
+    return event
+
+
+def delivered(task: Task, at: datetime) -> events.Event:
+    """The branch stands in the user's repository."""
+    return events.BranchDelivered(at=at, branch=task.branch, commit=task.head or task.base_commit)
+
+
+def failed(command: do.Command, reason: str = "no") -> Happening:
+    """What a command asks for cannot be had."""
+    return lambda _, at: events.CommandFailed(at=at, command=command, reason=reason)
+
+
+def frozen(task: Task, at: datetime) -> events.Event:
+    """The present run stands still."""
+    return events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
+
+
+def freeze_failed(task: Task, at: datetime) -> events.Event:
+    """The present run would not stand still."""
+    return events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
+
+
+def thawed(task: Task, at: datetime) -> events.Event:
+    """The present run goes on."""
+    return events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
+
+
+def alarm(task: Task, at: datetime) -> events.Event:
+    """A time has come, or may have."""
+    return events.AlarmRang(at=at)
+
+
+def checkpoint(task: Task, at: datetime) -> events.Event:
+    """What recovery needs was written."""
+    return events.CheckpointSaved(at=at, number=task.seq)
+
+
+def pause(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
+    """Somebody wants the task to stand still."""
+    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by)
+
+
+def resume(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
+    """What made it stand still is over."""
+    return lambda _, at: events.ResumeRequested(at=at, blocked_by=blocked_by)
+
+
+def cancel(task: Task, at: datetime) -> events.Event:
+    """A person gives it up."""
+    return events.CancelRequested(at=at)
+
+
+def answer(task: Task, at: datetime) -> events.Event:
+    """What comes next in a world without trouble."""
+    match task.owed:
+        case Owed.ADMISSION:
+            return admitted(task, at)
+        case Owed.WORKSPACE:
+            return ready(task, at)
+        case Owed.AGENT:
+            return started(task, at)
+        case Owed.TURN if not task.agent.session_seen:
+            return session(task, at)
+        case Owed.TURN:
+            return finished()(task, at)
+        case Owed.GATE:
+            return looked()(task, at)
+        case Owed.STOP:
+            return exited(task, at)
+        case Owed.CHECKS:
+            return judged()(task, at)
+        case Owed.RETRY:
+            return events.AlarmRang(at=max(at, task.retry_at or at))
+        case Owed.DELIVERY:
+            return delivered(task, at)
+        case Owed.NOTHING:
+            return exited(task, at)
+        case _:
+            assert_never(task.owed)
+
+
+def at(stage: str, owed: Owed | None = None, begun: Task | None = None, pipeline: Pipeline | None = None) -> Task:
+    """A task that reached a stage without trouble, as soon as it owes this."""
+    pipeline = pipeline or full()
+    task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=begun or a_task()))
+    for _ in range(100):
+        if task.stage == stage and owed in (None, task.owed) and task.owed is not Owed.ADMISSION:
+            return task
+        task, _ = machine.decide(pipeline, task, answer(task, task.updated_at))
+    raise AssertionError(f"a task without trouble never owes {owed} in {stage}")
+
+
+def at_work(stage: str = "ANALYSIS") -> Task:
+    """A task whose agent was told what to do, said its session and works."""
+    task = at(stage, Owed.TURN)
+    after, _ = machine.decide(full(), task, session(task, task.updated_at))
+    return after
+
+
+def evaluating(*verdicts: Verdict) -> Task:
+    """A task whose two checks came to these verdicts, as far as they are given."""
+    task = at("EVALUATION", Owed.CHECKS)
+    for verdict in verdicts:
+        task, _ = machine.decide(full(), task, judged(verdict)(task, task.updated_at))
+    return task
+
+
+def with_budget(task: Task, name: str, used: int) -> Task:
+    """The task with so many tries of a budget used."""
+    return replace(task, budgets={**task.budgets, name: replace(task.budgets[name], used=used)})
