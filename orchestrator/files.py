@@ -94,5 +94,8 @@ def make_private(folder: Path) -> Path:
 
 def _anew(path: str, flags: int) -> int:
     """A new file for its owner only; what lay there (a leftover, or a link that another hand laid) is taken away."""
-    Path(path).unlink(missing_ok=True)
-    return os.open(path, flags | os.O_EXCL, 0o600)
+    try:
+        return os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        Path(path).unlink(missing_ok=True)
+        return os.open(path, flags | os.O_EXCL, 0o600)

@@ -12,12 +12,14 @@ from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
+_PLAIN = frozenset({NoneType, bool, int, float, str})
+
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def stamp(at: datetime) -> str:
     """A time as it is written everywhere: `2026-05-28T01:23:45.000Z`."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def time_of(text: str) -> datetime:
@@ -27,10 +29,10 @@ def time_of(text: str) -> datetime:
 
 def to_json(value: object) -> Json:
     """A value of ours as plain data."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        return value.value if isinstance(value, StrEnum) else value
+    if type(value) in _PLAIN:
+        return cast(Json, value)
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, datetime):
         return stamp(value)
     if isinstance(value, tuple | list | frozenset):
