@@ -1,0 +1,199 @@
+"""One commit beside one bare fsynced append of the same bytes, and what ten thousand finished tasks cost a start."""
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import psutil
+
+from orchestrator.core.events import TaskSubmitted, TurnFinished, TurnOutcome
+from orchestrator.core.failures import Failure, FailureLog
+from orchestrator.core.model import (
+    Agent,
+    AgentStatus,
+    Budget,
+    Check,
+    CheckResult,
+    SensitiveCheck,
+    StageRecord,
+    StageStatus,
+    Step,
+    StepStatus,
+    Task,
+    TaskStatus,
+    Ticket,
+    Verdict,
+)
+from orchestrator.journal import NAME
+from orchestrator.store import FolderStore, Summary
+
+Row = tuple[str, str, str]
+COMMITS = 300
+FINISHED = 10_000
+NIGHT = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
+STAGES = ("TICKET_INTAKE", "ANALYSIS", "PLANNING", "DESIGN", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
+
+
+def rows() -> list[Row]:
+    """Name, measured value and goal of each measurement, all taken in one run."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        return [*_commits(Path(folder, "commits")), *_start(Path(folder, "start"))]
+
+
+def a_worked_on_task(folder: Path, task_id: str) -> Task:
+    """A task in the middle of a long night: ten steps, twenty failures, three checks."""
+    steps = tuple(
+        Step(
+            step_id=number,
+            description=f"Step {number}: teach the parser one more case and prove it",
+            status=StepStatus.COMPLETED if number < 8 else StepStatus.PENDING,
+            commits=(f"{number:040x}",) if number < 8 else (),
+            started_at=NIGHT,
+            completed_at=NIGHT if number < 8 else None,
+        )
+        for number in range(1, 11)
+    )
+    failures = FailureLog()
+    for number in range(20):
+        failures = failures.with_failure(_failure(number))
+    return Task(
+        id=task_id,
+        title="Teach the parser the rest of the language",
+        folder=str(folder / "tasks" / task_id),
+        ticket=Ticket(key="ABC-123", sensitive_check=SensitiveCheck(result="CLEAN", scanned_at=NIGHT)),
+        pipeline="full",
+        repo="/home/someone/work/parser",
+        base_branch="main",
+        base_commit="b" * 40,
+        created_at=NIGHT,
+        updated_at=NIGHT,
+        branch="feature/ABC-123",
+        worktree=f"/data/worktrees/{task_id}",
+        head="7" * 40,
+        checks=tuple(
+            Check(name=name, command=f"make {name}", source="repo") for name in ("unit_test", "lint", "types")
+        ),
+        seq=1,
+        status=TaskStatus.IN_PROGRESS,
+        stage="IMPLEMENTATION",
+        stages={
+            name: StageRecord(
+                status=StageStatus.COMPLETED, started_at=NIGHT, completed_at=NIGHT, artifacts=("analysis.md",), visits=2
+            )
+            for name in STAGES
+        },
+        agent=Agent(status=AgentStatus.RUNNING, role="implementer", attempt=7, session_id="5" * 36, turn=30),
+        steps=steps,
+        results={"unit_test": CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=81.5)},
+        failures=failures,
+        budgets={name: Budget(limit=3, used=1) for name in ("eval_cycles", "gate_retries", "agent_retries")},
+    )
+
+
+def _failure(number: int) -> Failure:
+    return Failure(
+        id="",
+        occurred_at=NIGHT,
+        state="EVALUATION",
+        agent="evaluator",
+        step="unit_test",
+        attempted=f"evaluation {number} of 7777777",
+        command="pytest -q",
+        expected="unit_test passes",
+        type="test_failure",
+        summary=f"{number} failed: assert parse('{number}') == {number} in tests/test_parser.py:{number}",
+        details="E   AssertionError: the parser stops at the third token\n" * 4,
+        exit_code=1,
+        log_file=f"logs/{number}-unit_test/stdout.jsonl",
+        action="retry_cycle",
+        transitioned_to="ANALYSIS",
+        retry_count=number,
+    )
+
+
+def _next(task: Task) -> tuple[Task, TurnFinished]:
+    """The decision that is made most often: an agent's turn ended."""
+    at = task.updated_at + timedelta(seconds=1)
+    event = TurnFinished(at=at, attempt=7, outcome=TurnOutcome.OK, offset=1000 * task.seq, tool_uses=9, tokens=task.seq)
+    agent = replace(task.agent, read_offset=event.offset, tool_uses=9, tokens_used=task.seq, last_update=at)
+    return replace(task, seq=task.seq + 1, updated_at=at, agent=agent), event
+
+
+def _commits(folder: Path) -> list[Row]:
+    store = FolderStore(folder)
+    task = a_worked_on_task(folder, "ABC-123_20261121_220000")
+    store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
+    journal = store.folder(task.id) / NAME
+    bare_file = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    bare, whole, size = [], [], journal.stat().st_size
+    for _ in range(COMMITS):
+        after, event = _next(task)
+        began = perf_counter()
+        store.commit(task, after, event)
+        whole.append(perf_counter() - began)
+        task, line = after, b"x" * (journal.stat().st_size - size)
+        size += len(line)
+        began = perf_counter()
+        os.write(bare_file, line)
+        os.fsync(bare_file)
+        bare.append(perf_counter() - began)
+    os.close(bare_file)
+    store.close()
+    state = (store.folder(task.id) / "state.json").stat().st_size
+    ratio = median(whole) / median(bare)
+    took = f"{median(whole) * 1e6:.0f} µs / {median(bare) * 1e6:.0f} µs = {ratio:.2f}"
+    return [(f"one commit beside a bare fsynced append, state of {state / 1024:.0f} KiB, medians", took, "≤ 2 times")]
+
+
+def _start(folder: Path) -> list[Row]:
+    _finish(folder, FINISHED)
+    empty = folder.with_name("empty")
+    FolderStore(empty).close()
+    _, base = _taken_up(empty)
+    _taken_up(folder)  # warms the page cache
+    seconds, weight = _taken_up(folder)
+    return [
+        (f"start with {FINISHED:,} finished tasks: time, warm", f"{seconds:.2f} s", "≤ 0.5 s"),
+        ("the same: memory beyond an empty start", f"{(weight - base) / 2**20:.1f} MiB", "≤ 20 MiB"),
+    ]
+
+
+def _finish(folder: Path, number: int) -> None:
+    """Tasks as they are left when they have ended; their disk is not waited for."""
+    store = FolderStore(folder)
+    for count in range(number):
+        task = replace(a_worked_on_task(folder, f"ABC-{count}_20261121_220000"), status=TaskStatus.COMPLETED)
+        store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
+        store.release(task.id)
+    store.close()
+
+
+def _taken_up(folder: Path) -> tuple[float, int]:
+    """Seconds and resident bytes of a fresh process that takes up a data folder as the daemon does."""
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.store", str(folder)], check=True, capture_output=True, text=True
+    )
+    seconds, weight = told.stdout.split()
+    return float(seconds), int(weight)
+
+
+def _take_up(folder: Path) -> None:
+    store = FolderStore(folder)
+    began = perf_counter()
+    ended = {found.id: found.status for found in store.summaries() if isinstance(found, Summary)}
+    seconds = perf_counter() - began
+    gc.collect()
+    print(seconds, psutil.Process().memory_info().rss, end="")
+    del ended
+    store.close()
+
+
+if __name__ == "__main__":
+    _take_up(Path(sys.argv[1]))
