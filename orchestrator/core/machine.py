@@ -304,7 +304,8 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
         return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
-    if task.owed is Owed.TURN and deadline and event.at >= deadline:
+    frozen = task.run is not None and task.run.process is Process.FROZEN
+    if task.owed is Owed.TURN and deadline and event.at >= deadline and not frozen:
         reason = f"no result within {task.turn_timeout:.0f} s"
         return course.attempt_failed(pipeline, task, reason, "turn_timeout", event.at)
     return task
