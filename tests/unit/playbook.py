@@ -179,13 +179,14 @@ def session(task: Task, at: datetime) -> events.Event:
     return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session_id or "s")
 
 
-def finished(reason: str = "", tool_uses: int = 3, attempt: int | None = None) -> Happening:
+def finished(reason: str = "", tool_uses: int = 3, error_class: str | None = None) -> Happening:
     """The agent's turn came to a result, a bad one if there is a reason."""
     return lambda task, at: events.TurnFinished(
         at=at,
-        attempt=task.agent.attempt if attempt is None else attempt,
+        attempt=task.agent.attempt,
         outcome=events.TurnOutcome.FAILED if reason else events.TurnOutcome.OK,
         reason=reason,
+        error_class=error_class,
         offset=task.agent.read_offset + 100,
         tool_uses=tool_uses,
         tokens=1000,
