@@ -1,0 +1,210 @@
+"""A house with a user's repository, a daemon, and the real CLI as its agents; a scripted API plays the model."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+import psutil
+
+from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.cli.demo import REPOSITORY, TICKET
+from orchestrator.client import Client
+from orchestrator.core.model import TaskStatus
+from orchestrator.processes.spec import MARKER
+from tests.fakes.messages_api import MessagesApi
+from tests.fakes.playwright import Playwright
+from tests.fakes.repositories import git, repository
+
+PATIENCE = 60.0  # seconds
+LOOK_EVERY = 0.02
+
+
+class ClaudeHouse:
+    """Everything below one folder, from `__enter__` to `__exit__`; no process of it outlives that."""
+
+    def __init__(
+        self, claude: Path, root: Path, playwright: Playwright, agent_env: Mapping[str, str] | None = None
+    ) -> None:
+        self.root, self.repository, self.data = root, root / "textkit", root / "data"
+        self.api = MessagesApi(playwright)
+        self.client = Client(self.data / "orchestrator.sock")
+        self._claude, self._agent_env = claude, agent_env or {}
+        self._daemon: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.api.__enter__()
+        repository(self.repository, REPOSITORY)
+        (self.root / "home").mkdir()
+        self._write_settings()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self.client.__exit__(kind, error, trace)
+        for process in self.survivors():
+            process.kill()
+        self.api.__exit__(kind, error, trace)
+
+    def start(self) -> None:
+        """Start the daemon, and wait until it answers."""
+        env = {**os.environ, "HOME": str(self.root / "home")}
+        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+        command = [sys.executable, "-m", "orchestrator", "--config", str(self.root / "orchestrator.toml"), "serve"]
+        with (self.root / "daemon.log").open("ab") as log:
+            self._daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+        self.until(self._answers, "the daemon answers")
+
+    def kill(self) -> None:
+        """Kill the daemon -9, if it runs."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Let the daemon end; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def submit(self) -> str:
+        """Hand the ticket in; the task's id."""
+        return self.client.submit(SubmissionBody(text=TICKET, repo=self.repository), key=str(self.root)).id
+
+    def wait_for(self, task: str, reached: Callable[[TaskView], object]) -> TaskView:
+        """The task as soon as it is where it is waited for; one that has ended elsewhere fails the test."""
+        seen = self.client.task(task)
+
+        def there() -> bool:
+            nonlocal seen
+            seen = self.client.task(task)
+            ended = seen.run is None and (seen.status.final or seen.status is TaskStatus.BLOCKED)
+            assert reached(seen) or not ended, f"it ended {seen.status} in {seen.stage}: {seen.block_reason}"
+            return bool(reached(seen))
+
+        self.until(there, f"the task, last seen in {seen.stage}, gets there")
+        return seen
+
+    def end_of(self, task: str) -> TaskView:
+        """The task when it has ended and has no process any more."""
+        over = {TaskStatus.COMPLETED, TaskStatus.BLOCKED}
+        return self.wait_for(task, lambda now: now.status in over and now.run is None)
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for a condition, with a bound."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                log = (self.root / "daemon.log").read_text(encoding="utf-8", errors="replace")
+                raise AssertionError(f"waited {PATIENCE} s in vain until {what}; the daemon's log:\n{log[-4000:]}")
+            time.sleep(LOOK_EVERY)
+
+    def survivors(self) -> list[psutil.Process]:
+        """Every living process that a run of this house's daemons left."""
+        return [process for process in psutil.process_iter() if _belongs_to(process, self.data)]
+
+    def processes_of(self, task: TaskView) -> list[psutil.Process]:
+        """The living processes of the task's run below its holder."""
+        run = f"{task.folder}/{task.run.folder}" if task.run else task.folder
+        return [process for process in psutil.process_iter() if _marker(process) == run]
+
+    def commits(self, task: TaskView) -> list[str]:
+        """The subjects on the delivered branch, oldest first."""
+        return git(self.repository, "log", "--reverse", "--format=%s", f"main..{task.branch}").splitlines()
+
+    def journal(self, task: TaskView) -> Iterator[dict[str, object]]:
+        """The task's decisions."""
+        for line in (Path(task.folder) / "journal.jsonl").read_bytes().splitlines():
+            yield orjson.loads(line)
+
+    def prompts(self) -> list[str]:
+        """Every turn that reached the model, as often as it did."""
+        return [scene.prompt for scene in self.api.scenes if scene.step == 0]
+
+    def played_twice(self) -> list[str]:
+        """Moves that the model was asked for more than once."""
+        moves = Counter((scene.prompt, scene.step) for scene in self.api.scenes)
+        return [f"{prompt[:60]!r}, move {step}: {times} times" for (prompt, step), times in moves.items() if times > 1]
+
+    def sessions(self, task: TaskView) -> list[str]:
+        """How the CLI of each attempt was told its session: `--session-id=…` or `--resume=…`."""
+        specs = sorted(Path(task.folder).glob("agents/*/spec.json"), key=lambda spec: int(spec.parent.name))
+        argvs: list[list[str]] = [orjson.loads(spec.read_bytes())["argv"] for spec in specs]
+        return [next(word for word in argv if word.startswith(("--session-id=", "--resume="))) for argv in argvs]
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._daemon is None:
+            return 0
+        self._daemon.send_signal(number)
+        code = self._daemon.wait(PATIENCE)
+        self._daemon = None
+        return code
+
+    def _answers(self) -> bool:
+        assert self._daemon is None or self._daemon.poll() is None, (self.root / "daemon.log").read_text()
+        with socket.socket(socket.AF_UNIX) as door:
+            return door.connect_ex(str(self.client.socket)) == 0
+
+    def _write_settings(self) -> None:
+        env = {**self.api.env, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), **self._agent_env}
+        lines = [
+            f"data_dir = {json.dumps(str(self.data))}",
+            "retry_delay = 0.1",
+            "free_space_floor = 0",
+            "[agent]",
+            f"executable = {json.dumps(str(self._claude))}",
+            "[agent.env]",
+            *(f"{name} = {json.dumps(value)}" for name, value in env.items()),
+        ]
+        (self.root / "orchestrator.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+class Ticker:
+    """A command that adds a line to a file every 100 ms until it is let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self._go = folder / "ticks", folder / "go"
+        self.command = f"until [ -e {self._go} ]; do echo tick >>{self.file}; sleep 0.1; done"
+
+    @property
+    def count(self) -> int:
+        """How often it ticked."""
+        return len(self.file.read_bytes().splitlines()) if self.file.exists() else 0
+
+    def let_go(self) -> None:
+        """Let the command come to its end."""
+        self._go.touch()
+
+    def ticks_within(self, seconds: float) -> int:
+        """How often it ticks while it is watched for so long."""
+        before = self.count
+        time.sleep(seconds)
+        return self.count - before
+
+
+def state_of(process: psutil.Process) -> str:
+    """The kernel's letter for a process, `-` when there is none."""
+    try:
+        row = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return "-"
+    return row[row.rindex(")") + 2]
+
+
+def _belongs_to(process: psutil.Process, data: Path) -> bool:
+    return _marker(process).startswith(f"{data}/")
+
+
+def _marker(process: psutil.Process) -> str:
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else process.environ().get(MARKER, "")
+    except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+        return ""
