@@ -6,7 +6,7 @@ the task's state, so that a turn asked for again after a crash says the same.
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.core.model import CheckResult, Step, StepStatus, Task, Verdict
+from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task, Verdict
 from orchestrator.core.pipeline import Pipeline, Stage, Work
 
 
@@ -34,7 +34,8 @@ def outbox_of(task: Task) -> str:
 
 
 def _heading(task: Task, stage: Stage) -> str:
-    mode = "bugfix" if task.failures.total and stage.work is not Work.CHECKS else "fresh"
+    mends = any(record.status is StageStatus.FAILED for record in task.stages.values())
+    mode = "bugfix" if mends else "fresh"
     return f"# {stage.name} of {task.ticket.key}: {_line(task.title)}\n\nmode: {mode}"
 
 
