@@ -117,6 +117,8 @@ class Client:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
+        if not _is_there(self.socket):
+            raise self._nobody()
         try:
             response = self._http.request(
                 method,
@@ -126,10 +128,7 @@ class Client:
                 headers=headers,
             )
         except httpx.ConnectError as error:
-            raise DaemonUnreachable(
-                f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
-                "or say where it is with --socket or --data-dir"
-            ) from error
+            raise self._nobody() from error
         except httpx.TransportError as error:
             raise DaemonUnreachable(
                 f"the daemon on {self.socket} broke off ({type(error).__name__}); look at its log, then try again"
@@ -137,6 +136,20 @@ class Client:
         if response.is_error:
             raise RequestRefused(_problem(response))
         return response
+
+    def _nobody(self) -> DaemonUnreachable:
+        return DaemonUnreachable(
+            f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
+            "or say where it is with --socket or --data-dir"
+        )
+
+
+def _is_there(socket: Path) -> bool:
+    """Whether it is worth trying: httpcore leaves a descriptor open for each connection that it cannot make."""
+    try:
+        return socket.is_socket()
+    except OSError:
+        return False
 
 
 def _path(name: str) -> str:

@@ -20,6 +20,7 @@ from orchestrator.core.model import TaskStatus
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at
 from tests.fakes.repositories import repository
+from tests.integration.processes.stage import Stage
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
@@ -200,6 +201,21 @@ async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_ma
     assert await status_seen_by(cleared, desk, "POST", cancel, marked) == 403
     assert await status_seen_by([], desk, "GET", "/healthz", marked) == 200
     assert await status_seen_by([], desk, "POST", cancel, {MARKER: "/another/daemon/tasks/x/agents/1"}) == 200
+
+
+async def test_a_run_that_cleared_its_environment_is_known_by_its_holder(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    task = await submitted(client, desk)
+    asked = (sys.executable, "-c", ASK, str(desk.settings.socket), "POST", f"/api/tasks/{task}/cancel")
+    stage = Stage(tmp_path)
+    try:
+        folder = await stage.start(("env", "-i", *asked))
+        await stage.exit_of(folder)
+        assert stage.output(folder) == b"403\n"
+    finally:
+        await stage.runs.close()
+        stage.clear()
 
 
 async def test_the_socket_is_private_and_gone_after_the_end(desk: Desk) -> None:

@@ -1,0 +1,278 @@
+"""The command line as its users meet it: a process of its own, its output, its exit code."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from orchestrator.core.model import TaskStatus
+from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Shell:
+    """Runs `orchestrator` in a home where nothing is set, with a data folder of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.data = home, home / "data"
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
+        """Run a command to its end."""
+        process = await self.start(*arguments)
+        out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
+        return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Begin a command."""
+        pipe = asyncio.subprocess.PIPE
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+        argv = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data), *arguments)
+        return await asyncio.create_subprocess_exec(
+            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=self.home / "repo"
+        )
+
+
+@pytest.fixture
+def orchestrator(tmp_path: Path) -> Shell:
+    """The program, in the user's repository."""
+    repository(tmp_path / "repo")
+    return Shell(tmp_path)
+
+
+@pytest_asyncio.fixture
+async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
+    """A daemon without processes, at work where the program looks for it."""
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        yield desk
+    desk.store.close()
+
+
+def only_error(done: Done, code: int) -> str:
+    """What a refused command says: one line, on standard error, without a traceback."""
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1, done.err
+    return done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["frobnicate"], "No such command"),
+        (["task"], "tasks"),
+        (["tasks", "--colour"], "orchestrator tasks --help"),
+        (["show"], "TASK"),
+        (["submit"], "standard input"),
+        (["submit", "--file", "/nowhere"], "/nowhere cannot be read"),
+        (["submit", " "], "empty"),
+        (["submit", "x", "--check", "pytest"], "NAME=COMMAND"),
+        (["submit", "x", "--at", "soon"], "22:30"),
+        (["submit", "x", "--file", "a.txt"], "once"),
+        (["check", "/nowhere"], "does not exist"),
+    ],
+)
+async def test_bad_usage_ends_with_2_and_one_line_that_helps(
+    orchestrator: Shell, arguments: Sequence[str], says: str
+) -> None:
+    assert says in only_error(await orchestrator(*arguments), 2)
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01", b"\xff\xfe", b"x" * (1024 * 1024 + 1), b"\n"])
+async def test_what_is_no_ticket_is_refused_before_it_is_sent(orchestrator: Shell, content: bytes) -> None:
+    only_error(await orchestrator("submit", "-", stdin=content), 2)
+
+
+@pytest.mark.parametrize("command", ["tasks", "status", "show X", "why X", "logs X", "pause X", "submit text"])
+async def test_without_a_daemon_commands_end_with_3_and_say_how_to_start_it(orchestrator: Shell, command: str) -> None:
+    assert "orchestrator serve" in only_error(await orchestrator(*command.split()), 3)
+
+
+@pytest.mark.parametrize("command", ["show", "why", "logs", "pause", "resume", "cancel"])
+async def test_a_task_that_is_not_there_ends_with_4(orchestrator: Shell, desk: Desk, command: str) -> None:
+    assert "no task NOPE-1" in only_error(await orchestrator(command, "NOPE-1"), 4)
+    assert desk.supervisor.tasks == {}
+
+
+async def test_what_the_state_does_not_allow_ends_with_5_and_names_what_it_does(
+    orchestrator: Shell, desk: Desk
+) -> None:
+    await orchestrator("submit", "first", "--ticket", "ABC-1")
+    await orchestrator("submit", "second", "--ticket", "ABC-2")
+    error = only_error(await orchestrator("pause", "ABC-2"), 5)
+    assert "pending" in error
+    assert "allowed now: cancel" in error
+    assert len(desk.supervisor.tasks) == 2
+
+
+@pytest.mark.parametrize("text", ["-v is broken", "/etc is broken", "[bold]markup[/bold]", "ünïcödé ✓"])
+async def test_any_text_can_be_a_ticket(orchestrator: Shell, desk: Desk, text: str) -> None:
+    typed = await orchestrator("submit", "--ticket", "ABC-1", "--", text)
+    piped = await orchestrator("submit", "--ticket", "ABC-2", "-", stdin=text.encode())
+    assert (typed.code, piped.code) == (0, 0), typed.err + piped.err
+    assert {task.title for task in desk.supervisor.tasks.values()} == {text}
+    assert text in (await orchestrator("show", "ABC-1")).out
+
+
+async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: Shell, desk: Desk) -> None:
+    before = await orchestrator("submit", "first")
+    options = ["--title", "T", "--type", "bugfix", "--priority", "high", "--base", "main", "--ticket", "ABC-1"]
+    more = ["--after", before.out.strip(), "--at", "2999-01-01T00:00Z", "--check", "a=true", "--check", "b=x=1 true"]
+    done = await orchestrator("submit", "second", *options, *more)
+    assert done.code == 0, done.err
+    task = desk.supervisor.tasks[done.out.strip()]
+    assert (task.title, task.ticket.type, task.priority, task.base_branch) == ("T", "bugfix", "high", "main")
+    assert (task.after, task.start_at and task.start_at.year) == ((before.out.strip(),), 2999)
+    assert {check.name: check.command for check in task.checks} == {"a": "true", "b": "x=1 true"}
+    assert f"orchestrator logs {task.id} -f" in done.err
+
+
+async def test_submit_that_waits_ends_as_the_task_does(orchestrator: Shell, desk: Desk) -> None:
+    waiting = await orchestrator.start("submit", "text", "--wait")
+    assert waiting.stdout is not None
+    task_id = (await asyncio.wait_for(waiting.stdout.readline(), PATIENCE)).decode().strip()
+    assert desk.supervisor.tasks[task_id].status is TaskStatus.IN_PROGRESS
+    assert (await orchestrator("cancel", task_id)).code == 0
+    assert await asyncio.wait_for(waiting.wait(), PATIENCE) == 1
+
+
+async def test_json_is_one_document_and_nothing_else(orchestrator: Shell, desk: Desk) -> None:
+    task = json.loads((await orchestrator("submit", "text", "--json")).out)["id"]
+    assert task in desk.supervisor.tasks
+    commands = [
+        "tasks",
+        "status",
+        f"show {task}",
+        f"why {task}",
+        f"logs {task}",
+        f"pause {task}",
+        f"cancel {task}",
+        "check",
+    ]
+    for command in commands:
+        done = await orchestrator(*command.split(), "--json")
+        assert (done.code, bool(json.loads(done.out))) == (0, True), command
+    assert set(json.loads((await orchestrator("doctor", "--json")).out)) == {"ok", "findings"}
+
+
+async def test_a_title_cannot_command_the_terminal(orchestrator: Shell, desk: Desk) -> None:
+    await orchestrator("submit", "--ticket", "ABC-1", "--title", "red \x1b[31m alert \x07", "text")
+    for command in (["tasks"], ["show", "ABC-1"], ["status"]):
+        out = (await orchestrator(*command)).out
+        assert "\x1b" not in out
+        assert "\x07" not in out
+    assert "\x1b" in next(iter(desk.supervisor.tasks.values())).title
+
+
+async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert "no agent has worked" in (await orchestrator("logs", task)).err
+    for attempt in (1, 2):
+        folder = desk.store.folder(task) / f"agents/{attempt}"
+        folder.mkdir(parents=True)
+        said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"I am {attempt}\x1b[2J"}]}}
+        (folder / "stdout.jsonl").write_text(json.dumps(said) + "\n")
+        (folder / "exit").write_text("{}")
+    one = await orchestrator("logs", task, "--agent", "1")
+    assert (one.code, one.out) == (0, "I am 1\\x1b[2J\n")
+    followed = await orchestrator("logs", task, "--agent", "2", "-f")
+    assert followed.out == "I am 2\\x1b[2J\n"
+    raw = await orchestrator("logs", task, "--agent", "1", "--raw")
+    assert json.loads(raw.out)["type"] == "assistant"
+    assert "no agent 3" in only_error(await orchestrator("logs", task, "--agent", "3"), 1)
+
+
+async def test_every_command_explains_itself_with_an_example(orchestrator: Shell) -> None:
+    overview = await orchestrator("--help")
+    names = [
+        *("demo", "serve", "submit", "tasks", "show", "why", "logs"),
+        *("pause", "resume", "cancel", "status", "check", "doctor"),
+    ]
+    for name in names:
+        assert f" {name} " in overview.out
+        told = await orchestrator(name, "--help")
+        assert (told.code, f"Example: orchestrator {name}" in told.out) == (0, True), told.out
+
+
+async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Shell) -> None:
+    folder = orchestrator.home / "configuration"
+    (folder / "pipelines").mkdir(parents=True)
+    (folder / "agents").mkdir()
+    assert (await orchestrator("check", str(folder))).code == 0
+    (folder / "orchestrator.toml").write_text("max_agents = 1\nturn_timeot = 5\n")
+    (folder / "pipelines/mine.toml").write_text('name = "other"\n')
+    (folder / "agents/me.md").write_text("no front matter")
+    done = await orchestrator("check", str(folder))
+    assert done.code == 1
+    assert f"{folder}/orchestrator.toml:2: unknown key 'turn_timeot'; did you mean 'turn_timeout'?" in done.err
+    assert f"{folder}/pipelines/mine.toml" in done.err
+    assert f"{folder}/agents/me.md:1" in done.err
+    alone = await orchestrator("check", str(folder / "agents/me.md"))
+    assert (alone.code, alone.err.count("error: ")) == (1, 1)
+    found = json.loads((await orchestrator("check", str(folder), "--json")).out)
+    assert (found["ok"], len(found["problems"]) > 2) == (False, True)
+
+
+async def test_the_doctor_says_what_would_stop_the_night_and_what_mends_it(orchestrator: Shell) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    config.write_text('free_space_floor = "1EiB"\n[agent]\nexecutable = "/nowhere/claude"\n')
+    orchestrator.data.mkdir(mode=0o755)
+    done = await orchestrator("--config", str(config), "doctor", "--json")
+    found = {one["name"]: one for one in json.loads(done.out)["findings"]}
+    assert done.code == 1
+    assert {name for name, one in found.items() if one["level"] == "bad"} == {"claude", "disk", "daemon"}
+    assert "/nowhere/claude" in found["claude"]["text"]
+    assert (found["daemon"]["mend"], found["data folder"]["mend"]) == (
+        "orchestrator serve",
+        f"chmod 700 {orchestrator.data}",
+    )
+    assert all(one["mend"] for one in found.values() if one["level"] != "ok")
+
+
+async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrator: Shell, desk: Desk) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    config.write_text('free_space_floor = "1MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
+    desk.settings.data_dir.chmod(0o700)
+    done = await orchestrator("--config", str(config), "doctor")
+    assert done.code == 0, done.out
+
+
+async def test_a_follower_who_is_interrupted_says_nothing_more(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    folder = desk.store.folder(task) / "agents/1"
+    folder.mkdir(parents=True)
+    (folder / "stdout.jsonl").write_text("hello\n")
+    process = await orchestrator.start("logs", task, "--agent", "1", "-f", "--raw")
+    assert process.stdout is not None
+    assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"hello\n"
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert (process.returncode, err) == (130, b"")
+
+
+async def test_a_reader_who_leaves_early_is_no_mistake(orchestrator: Shell, desk: Desk) -> None:
+    await orchestrator("submit", "text")
+    process = await orchestrator.start("tasks", "--json")
+    assert process.stdout is not None
+    process.stdout._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio gives no other way
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert err == b""
+    assert desk.supervisor.tasks
