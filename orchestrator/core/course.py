@@ -24,7 +24,7 @@ from orchestrator.core.model import (
     Verdict,
 )
 from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
-from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.pipeline import ChecksAcceptable, Pipeline, Work
 from orchestrator.core.stream.neutral import ErrorClass
 
 LONGEST_RETRY_DELAY = 300.0
@@ -186,9 +186,10 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
     tried = spent(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
     cycle = task.stages[task.stage].visits
+    accepted = {verdict for guard in stage.guards if isinstance(guard, ChecksAcceptable) for verdict in guard.accept}
     for check in task.checks:
         result = task.results.get(check.name)
-        if result is None or result.verdict is not Verdict.FAIL:
+        if result is None or result.verdict in accepted:
             continue
         task = with_failure(task, at, Failure(
             id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
@@ -198,11 +199,12 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
             action="retry_cycle" if again else "user_intervention",
             transitioned_to=stage.on_fail if again else None, retry_count=cycle,
         ))  # fmt: skip
-    failed = [f"{name} ({result.reason})" for name, result in task.results.items() if result.verdict is Verdict.FAIL]
     if tried is not None:
         task = replace(task, budgets=tried.budgets)
     if not again or stage.on_fail is None:
-        return blocked(task, f"the evaluation failed {cycle} times, most lately: {', '.join(failed)}")
+        lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
+        times = "once" if cycle == 1 else f"{cycle} times"
+        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}")
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     return enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), stage.on_fail, at)
 
