@@ -2,8 +2,12 @@
 
 One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
 kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+
+The seed keeps some facts of a task in the stage that they come from; in a pipeline without that stage they stand beside
+the stages.
 """
 
+from collections.abc import Iterable
 from typing import cast
 
 from orchestrator.core.codec import Json, from_json, stamp, to_json
@@ -15,6 +19,7 @@ Object = dict[str, Json]
 SCHEMA_VERSION = 1
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
+STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
 _AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 _SAME_NAME = (
@@ -25,7 +30,7 @@ _SAME_NAME = (
 
 def to_document(task: Task) -> Object:
     """The task as state.json shows it."""
-    return {
+    document: Object = {
         "schema_version": SCHEMA_VERSION,
         "task_id": task.id,
         "updated_at": stamp(task.updated_at),
@@ -56,12 +61,16 @@ def to_document(task: Task) -> Object:
         "failure_summary": _summary(task.failures),
         "config": _config(task),
     }
+    for stage in STAGES_WITH_FACTS:
+        if stage not in task.stages:
+            document |= _facts(task, stage)
+    return document
 
 
 def from_document(document: Object) -> Task:
     """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
-    states = _objects(document["states"])
-    evaluation, delivery = _record_with(states, "results"), _record_with(states, "pr_url")
+    records = (*_objects(document["states"]).values(), document)
+    evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
     config = _object(document["config"])
     own_words: Object = {
         **document,
@@ -73,10 +82,10 @@ def from_document(document: Object) -> Task:
             "key": document["ticket_id"],
             "type": document["ticket_type"],
             "source": document["requirement_source"],
-            "sensitive_check": _record_with(states, "sensitive_check").get("sensitive_check"),
+            "sensitive_check": _record_with(records, "sensitive_check").get("sensitive_check"),
         },
         "checks": _checks_from(document),
-        "steps": _object(_record_with(states, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
+        "steps": _object(_record_with(records, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
         "results": evaluation.get("result_details") or {},
         "report_path": evaluation.get("report_path"),
         "failures": _failures_from(document),
@@ -91,25 +100,30 @@ def from_document(document: Object) -> Task:
 
 def _stage(task: Task, name: str, record: StageRecord) -> Object:
     """A stage's record with the facts that the seed keeps in the stage of that name."""
-    shown = cast(Object, to_json(record))
-    match name:
+    shown = cast(Object, to_json(record)) | _facts(task, name)
+    if name == "DESIGN":
+        shown["revision"] = max(0, record.visits - 1)
+    return shown
+
+
+def _facts(task: Task, stage: str) -> Object:
+    match stage:
         case "TICKET_INTAKE":
-            shown["sensitive_check"] = to_json(task.ticket.sensitive_check)
-        case "DESIGN":
-            shown["revision"] = max(0, record.visits - 1)
+            return {"sensitive_check": to_json(task.ticket.sensitive_check)}
         case "IMPLEMENTATION":
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps = to_json(task.steps)
             progress: Json = {"total_steps": len(task.steps), "steps": steps} if task.steps else None
-            shown |= {"branch": task.branch, "plan_progress": progress, "commits": commits}
+            return {"branch": task.branch, "plan_progress": progress, "commits": commits}
         case "EVALUATION":
             results: Object = dict.fromkeys(RESULT_NAMES)
             results |= {check: result.verdict.value for check, result in task.results.items()}
-            shown |= {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
+            return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
         case "COMPLETION":
             merged = stamp(task.merged_at) if task.merged_at else None
-            shown |= {"pr_url": task.pr_url, "merged_at": merged, "merge_commit": task.merge_commit}
-    return shown
+            return {"pr_url": task.pr_url, "merged_at": merged, "merge_commit": task.merge_commit}
+        case _:
+            return {}
 
 
 def _agent(agent: Agent) -> Object:
@@ -207,8 +221,8 @@ def _failure_from(entry: Object) -> Json:
     }
 
 
-def _record_with(states: dict[str, Object], key: str) -> Object:
-    return next((record for record in states.values() if key in record), {})
+def _record_with(records: Iterable[Object], key: str) -> Object:
+    return next((record for record in records if key in record), {})
 
 
 def _object(value: Json) -> Object:
