@@ -190,6 +190,7 @@ class FolderStore:
         else:
             document, end = caught_up(folder, state, covered)
         task = _task_from(folder, document)
+        _require_own(task_id, task.id)
         kept_as = None
         if keep_open:
             self.release(task_id)
@@ -294,11 +295,9 @@ def _require_known(path: Path, document: Object) -> None:
 def _task_from(folder: Path, document: Object) -> Task:
     _require_known(folder / NAME, document)
     try:
-        task = from_document(document)
+        return from_document(document)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedJournal(f"the journal in {folder} does not add up to a task: {error!r}") from error
-    _require_own(folder.name, task.id)
-    return task
 
 
 def _require_own(name: str, task_id: str) -> None:
