@@ -216,7 +216,8 @@ OBJECTS = st.dictionaries(st.text("ab/~-01", max_size=3), JSON, max_size=4)
 def test_a_difference_applied_gives_the_new_document_and_leaves_the_old_one_alone(
     old: Object, new: Object, grown: list[Json]
 ) -> None:
-    old["list"], kept = [1, None], deepcopy(old)
+    old = {**old, "list": [1, None]}
+    kept = deepcopy(old)
     for later in (new, old | {"list": [1, None, *grown]}, {**old, "inner": new}):
         assert applied(old, difference(old, later)) == later
         assert old == kept
