@@ -206,7 +206,11 @@ def test_the_journal_tells_who_submitted_the_task_and_every_event_whole(store: F
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab/~-01", max_size=3), inner, max_size=4),
 )
 OBJECTS = st.dictionaries(st.text("ab/~-01", max_size=3), JSON, max_size=4)
