@@ -3,8 +3,10 @@
 Each function takes a task and gives the task after it; none issues commands (obligations.py reads those off).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import guards, plan
@@ -28,8 +30,14 @@ from orchestrator.core.pipeline import ChecksAcceptable, Pipeline, Work
 from orchestrator.core.stream.neutral import ErrorClass
 
 LONGEST_RETRY_DELAY = 300.0
-FOR_A_PERSON = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING, ErrorClass.MODEL})
-"""Failures that no other attempt mends (collected.md §3.4)."""
+FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
+    {
+        ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
+        ErrorClass.BILLING: "see to the account's credit",
+        ErrorClass.MODEL: "name a model that the account may use, in the role's file or as agent.model",
+    }
+)
+"""Failures that no other attempt mends, and what does (collected.md §3.4)."""
 
 
 def enter(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:

@@ -170,8 +170,9 @@ def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -
         return heard
     if event.outcome is events.TurnOutcome.OK:
         return replace(heard, owed=Owed.GATE)
-    if event.error_class in course.FOR_A_PERSON:
-        return course.blocked(heard, f"{task.stage}: {event.reason}")
+    if event.error_class and event.error_class in course.FOR_A_PERSON:
+        mend = course.FOR_A_PERSON[event.error_class]
+        return course.blocked(heard, f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}")
     return course.attempt_failed(pipeline, heard, event.reason, event.error_class or "turn_failed", event.at)
 
 

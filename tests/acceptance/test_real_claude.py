@@ -179,6 +179,7 @@ def test_a_refused_key_is_a_matter_for_a_person(claude: Path, tmp_path: Path) ->
         assert task.status is TaskStatus.BLOCKED
         assert len(house.sessions(task)) == 1
         assert "Invalid API key" in str(task.block_reason)
+        assert "orchestrator doctor" in str(task.block_reason)
         assert house.survivors() == []
 
 
