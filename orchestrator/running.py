@@ -228,6 +228,9 @@ class Running:
         if end is not None:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, _reason(end, complaint or _last_words(folder)), end)
+        elif self._runs.froze_itself(folder):
+            run = str(folder.relative_to(followed.task.folder))
+            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=run))
 
     def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
         followed = self._followed.pop(folder)

@@ -30,6 +30,7 @@ from orchestrator.processes.spec import (
     InputClosed,
     RunGone,
     RunSpec,
+    State,
     Status,
     Usage,
 )
@@ -115,6 +116,11 @@ class Runs:
     def status_of(self, folder: Path) -> Status | None:
         """What the holder last said about itself; None before it said anything."""
         return status_of(folder)
+
+    def froze_itself(self, folder: Path) -> bool:
+        """True of a run that stands still because its daemon was away, and not because anybody asked for it."""
+        status = status_of(folder)
+        return status is not None and status.state is State.FROZEN and status.request == files.BY_ORPHAN
 
     def usage(self, folder: Path) -> Usage:
         """Processor time and memory of the run's whole tree, its holder included."""
