@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,18 @@ class Toll:
         """Take another night's toll in."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def nights(root: Path, dice: random.Random, kills: int, each: int) -> Iterator[tuple[Path, Toll]]:
+    """As many pipelines as so many kills need, no more than `each` in one; the folder and the toll of each."""
+    number = 0
+    while kills > 0:
+        number += 1
+        folder = root / str(number)
+        with House(folder, scenario=THINKING) as house:
+            toll = storm(house, dice, min(each, kills))
+        kills -= toll.kills
+        yield folder, toll
 
 
 def storm(house: House, dice: random.Random, kills: int) -> Toll:
@@ -124,18 +137,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=25, help="kills per pipeline at most")
     given = parser.parse_args()
-    dice, whole, nights = random.Random(given.seed), Toll(), 0
-    while whole.kills < given.kills:
-        root = Path(tempfile.mkdtemp(prefix="chaos-"))
-        with House(root, scenario=THINKING) as house:
-            toll = storm(house, dice, min(given.each, given.kills - whole.kills))
-        nights += 1
+    whole, count, root = Toll(), 0, Path(tempfile.mkdtemp(prefix="chaos-"))
+    for folder, toll in nights(root, random.Random(given.seed), given.kills, given.each):
+        count += 1
         whole.add(toll)
         if toll.damage:
-            sys.stdout.write(f"night {nights} did damage, see {root}: {_row(toll)}\n")
+            sys.stdout.write(f"damage in {folder}: {_row(toll)}\n")
         else:
-            shutil.rmtree(root)
-    sys.stdout.write(_table(whole, nights))
+            shutil.rmtree(folder)
+    sys.stdout.write(_table(whole, count))
     return int(bool(whole.damage))
 
 
@@ -143,9 +153,9 @@ def _row(toll: Toll) -> str:
     return "  ".join(f"{name} {getattr(toll, name)}" for name in toll.__slots__ if name not in {"moments", "seconds"})
 
 
-def _table(toll: Toll, nights: int) -> str:
+def _table(toll: Toll, pipelines: int) -> str:
     rows = {
-        "pipelines": nights,
+        "pipelines": pipelines,
         "kills -9": toll.kills,
         "ends": ", ".join(f"{count} {status}" for status, count in toll.ends.items()),
         "turns done twice / lost": f"{toll.turns_twice} / {toll.turns_lost}",

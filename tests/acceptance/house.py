@@ -161,9 +161,9 @@ class House:
             check=False,
         )
 
-    def submit(self, text: str = TICKET, **more: Any) -> str:
-        """Hand in a ticket; the id of its task."""
-        return self.client.submit(SubmissionBody(text=text, **{"repo": self.repo, **more}), uuid4().hex).id
+    def submit(self, text: str = TICKET, key: str = "", **more: Any) -> str:
+        """Hand in a ticket, under an Idempotency-Key of its own if none is given; the id of its task."""
+        return self.client.submit(SubmissionBody(text=text, **{"repo": self.repo, **more}), key or uuid4().hex).id
 
     def folder(self, task: str) -> Path:
         """Where a task's files lie."""
@@ -232,6 +232,19 @@ class House:
         """The task when its processes stand still."""
         return self.wait_until(task, lambda now: _process(now) is Process.FROZEN)
 
+    def looks(self, seconds: float) -> Iterator[None]:
+        """Comes back again and again for so long, for looking at what must not happen."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            yield
+            time.sleep(LOOK_EVERY)
+
+    def end_run(self, task: str) -> None:
+        """End the task's agent with SIGKILL, whether it stands still or not."""
+        pid = self.client.task(task).agent.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
     def survivors(self) -> list[int]:
         """The pids of agents, checks and holders of this house that live."""
         return [pid for pid in _pids() if _belongs_to(pid, str(self.data))]
@@ -275,6 +288,11 @@ def state_of(pid: int) -> str:
 def stands_still(pid: int) -> bool:
     """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
     return state_of(pid) in {"T", "D"}
+
+
+def frozen_pids(house: House, task: str) -> list[int]:
+    """The pids that the newest freeze on record stopped."""
+    return list(house.journal(task, "RunFrozen")[-1]["event"]["stopped"])
 
 
 def line_count(file: Path) -> int:

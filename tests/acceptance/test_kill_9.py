@@ -1,0 +1,124 @@
+"""kill -9 of the daemon, of a holder and of an agent: the same end, no work lost, none done twice, nothing left."""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.acceptance.house import House, line_count, state_of
+from tests.chaos import nights
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_moment_the_daemon_is_killed_at_no_work_is_lost_and_none_done_twice(tmp_path: Path, seed: int) -> None:
+    for _, toll in nights(tmp_path, random.Random(seed), kills=5, each=5):
+        assert toll.kills > 0
+        assert toll.damage == 0, toll
+
+
+def test_a_killed_daemon_neither_orphans_nor_repeats_the_check_that_runs(tmp_path: Path) -> None:
+    check = f"for i in $(seq 100); do echo $i >> '{tmp_path}/ticks'; sleep 0.1; done"
+    with House(tmp_path) as house:
+        task = house.submit(checks={"unit_test": check})
+        house.wait_for("the check's first tick", lambda: line_count(tmp_path / "ticks"))
+        house.kill()
+        ticks = line_count(tmp_path / "ticks")
+        house.wait_for("a tick without the daemon", lambda: line_count(tmp_path / "ticks") > ticks)
+        house.start()
+        done = house.wait_for_end(task)
+        assert (tmp_path / "ticks").read_text().split() == [str(number) for number in range(1, 101)]
+        assert done.results["unit_test"].exit_code == 0
+        assert len(list((house.folder(task) / "logs").iterdir())) == 1
+        assert house.nothing_is_left()
+
+
+def test_a_check_that_ended_while_no_daemon_ran_keeps_its_exit_code(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        wait = f"touch '{tmp_path}/began'; while [ ! -e '{tmp_path}/go' ]; do sleep 0.05; done; touch '{tmp_path}/over'"
+        task = house.submit(checks={"unit_test": wait})
+        house.wait_for("the check", (tmp_path / "began").exists)
+        house.kill()
+        (tmp_path / "go").touch()
+        house.wait_for("the end of the check", (tmp_path / "over").exists)
+        assert house.nothing_is_left()
+        house.start()
+        assert house.wait_for_end(task).results["unit_test"].reason == "exit code 0"
+
+
+def test_a_killed_holder_costs_the_attempt_and_the_next_goes_on_with_its_session(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"ANALYSIS": [{"grandchild": "sleep 600", "think_ms": 600_000}]}) as house:
+        task = house.submit()
+        began = house.wait_until(task, lambda now: now.stage == "ANALYSIS" and now.agent.pid and house.taken_turns())
+        house.wait_for("the grandchild", lambda: len(house.survivors()) >= 3)
+        os.kill(holder_of(house, task, began.agent.attempt), signal.SIGKILL)
+        done = house.wait_for_end(task)
+        attempts = house.client.agents(task).attempts
+        assert len(attempts) > 1
+        assert (
+            house.state(task)["failure_log"][0]["actual_outcome"]["summary"] == "its holder was killed, and it with it"
+        )
+        second = orjson.loads((house.folder(task) / "agents/2/spec.json").read_bytes())["env"]
+        assert second["ORCHESTRATOR_SESSION_ID"] == began.agent.session_id
+        assert second["ORCHESTRATOR_RESUME"] == "1"
+        assert done.head is not None
+        assert house.nothing_is_left()
+
+
+def test_a_killed_agent_is_started_again_and_goes_on_with_its_session(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"PLANNING": [{"think_ms": 600_000}]}) as house:
+        task = house.submit()
+        at_work = house.wait_until(task, lambda now: now.stage == "PLANNING" and len(house.taken_turns()) == 2)
+        assert at_work.agent.pid is not None
+        os.kill(at_work.agent.pid, signal.SIGKILL)
+        house.wait_for_end(task)
+        (failure,) = house.state(task)["failure_log"]
+        assert "ended by signal 9" in failure["actual_outcome"]["summary"]
+        specs = [
+            orjson.loads(spec.read_bytes())["env"] for spec in sorted(house.folder(task).glob("agents/*/spec.json"))
+        ]
+        assert [spec["ORCHESTRATOR_RESUME"] for spec in specs[:2]] == ["0", "1"]
+        assert specs[0]["ORCHESTRATOR_SESSION_ID"] == specs[1]["ORCHESTRATOR_SESSION_ID"]
+
+
+def test_a_holder_killed_while_no_daemon_ran_is_found_out_and_its_tree_is_swept(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"ANALYSIS": [{"think_ms": 600_000}]}) as house:
+        task = house.submit()
+        began = house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
+        house.kill()
+        os.kill(holder_of(house, task, 1), signal.SIGKILL)
+        assert began.agent.pid is not None
+        house.start()
+        house.wait_for("the end of the orphan", lambda: state_of(began.agent.pid or 0) in "-Z")
+        house.wait_for_end(task)
+        assert house.nothing_is_left()
+
+
+def test_a_daemon_killed_right_after_a_pause_freezes_at_its_next_start(tmp_path: Path) -> None:
+    tick = {"file": str(tmp_path / "ticks"), "seconds": 600}
+    with House(tmp_path, scenario={"ANALYSIS": [{"tick": tick, "no_work": True}]}) as house:
+        task = house.submit()
+        house.wait_for("a tick", lambda: line_count(tmp_path / "ticks"))
+        house.client.ask(task, "pause")
+        house.kill()
+        house.start()
+        assert house.wait_until_frozen(task).run is not None
+        house.client.ask(task, "cancel")
+        assert house.nothing_is_left()
+
+
+def test_a_submission_repeated_after_a_crash_is_not_taken_twice(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        task = house.submit(key="the very same")
+        house.kill()
+        house.start()
+        assert house.submit(key="the very same") == task
+        assert len(list((house.data / "tasks").iterdir())) == 1
+        assert house.wait_for_end(task).run is None
+
+
+def holder_of(house: House, task: str, attempt: int) -> int:
+    """The pid of the holder of an agent."""
+    return int(orjson.loads((house.folder(task) / f"agents/{attempt}/pid").read_bytes())["holder"])
