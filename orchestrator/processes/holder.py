@@ -268,7 +268,7 @@ class Holder:
         reports.ring(self.spec)
 
     def publish(self) -> None:
-        """Write `pid` and status.json; on a full disk the next tick does it."""
+        """Write status.json, and `pid` if that is not done; on a full disk the next tick does it."""
         status: files.StatusRecord = {
             "state": self.state,
             "request": self.request,
@@ -276,7 +276,8 @@ class Holder:
             "survivors": self.survivors,
         }
         try:
-            reports.write_pid(self.pid, self.agent)
+            if not self.is_published:
+                reports.write_pid(self.pid, self.agent)
             files.replace(files.STATUS, files.encode(status))
         except OSError:
             self.is_published = False
