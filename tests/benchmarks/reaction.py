@@ -43,6 +43,7 @@ from orchestrator.dispatch import Adapters, Dispatcher
 from orchestrator.drivers import CommandDriver
 from orchestrator.gates import Gates
 from orchestrator.log import start_logging
+from orchestrator.processes.census import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.running import Launching, Running
@@ -105,14 +106,14 @@ class Reactions:
         self.paused: list[float] = []
         self.frozen: list[float] = []
         self._supervisor, self._wrote = supervisor, 0
+        self._talkers: dict[str, int] = {}
         self._decision = asyncio.Event()
         ear.marked = self._marked
         supervisor.listen(self._decided)
 
     async def provoke(self, task_id: str) -> None:
         """One reaction, from the marker to an agent that goes on."""
-        pid = self._supervisor.tasks[task_id].agent.pid
-        os.kill(pid or os.getpid(), signal.SIGUSR1)
+        os.kill(self._pid_of(task_id), signal.SIGUSR1)
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.FROZEN)
         await self._supervisor.request(task_id, ResumeRequested(at=clock.now()))
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.RUNNING)
@@ -123,6 +124,13 @@ class Reactions:
             while not is_so():
                 self._decision.clear()
                 await self._decision.wait()
+
+    def _pid_of(self, task_id: str) -> int:
+        """The talker's pid: the one process that its holder started itself."""
+        if task_id not in self._talkers:
+            holder, *_ = tree_of(Path(self._supervisor.tasks[task_id].folder, "agents/1"))
+            self._talkers[task_id] = holder.children()[0].pid
+        return self._talkers[task_id]
 
     def _marked(self, task_id: str, wrote: int) -> None:
         self._wrote = wrote
