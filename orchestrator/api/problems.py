@@ -92,6 +92,7 @@ def problem_of(error: OrchestratorError) -> Problem:
 def answer_with_problems(app: FastAPI) -> None:
     """Make every error of the app a problem document."""
     app.add_exception_handler(OrchestratorError, _ours)
+    app.add_exception_handler(OSError, _disk)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
@@ -99,6 +100,14 @@ def answer_with_problems(app: FastAPI) -> None:
 
 async def _ours(_: Request, error: Exception) -> Response:
     return answer(problem_of(_as(OrchestratorError, error)))
+
+
+async def _disk(request: Request, error: Exception) -> Response:
+    refused = _as(OSError, error)
+    said = f"{refused.strerror or refused}: {refused.filename or 'no file is named'}; mend that, then ask again"
+    if request.method == "GET":
+        return answer(Problem(500, "unreadable", "A file of the task cannot be read", said))
+    return answer(Problem(507, "not-committed", "The request could not be written down", said))
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -16,6 +16,9 @@ from orchestrator.core.model import Task
 from orchestrator.store import Summary
 from orchestrator.supervisor import NoSuchTask
 
+NAMED = 20
+"""How many unreadable folders are told of one by one."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
 
@@ -74,7 +77,8 @@ class Register:
                 lines[found.id] = replace(found, repo=sys.intern(found.repo), stage=sys.intern(found.stage))
             else:
                 unreadable.append(str(found))
-        return lines, tuple(unreadable)
+        beyond = len(unreadable) - NAMED
+        return lines, tuple(unreadable[:NAMED] + [f"and {beyond} more"] * (beyond > 0))
 
     def _decided(self, task: Task, _: Event) -> None:
         if task.id not in self._backend.supervisor.tasks:

@@ -326,13 +326,17 @@ async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx
     before = desk.supervisor.tasks[task]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     full = (desk.store.folder(task) / "journal.jsonl").stat().st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
     try:
-        answer = await client.post(f"/api/tasks/{task}/pause")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
+        paused = await client.post(f"/api/tasks/{task}/pause")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+        handed_in = await client.post("/api/tasks", json=ticket(desk))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
-    assert desk.supervisor.tasks[task] == before
+    for answer in (paused, handed_in):
+        assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
+    assert desk.supervisor.tasks == {task: before}
+    assert [folder.name for folder in desk.store.tasks_dir.iterdir()] == [task]
 
 
 async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClient) -> None:
