@@ -1,0 +1,119 @@
+"""kill -9 of the daemon at random moments of whole pipelines with the real claude CLI, and what came of it.
+
+    python -m tests.chaos_claude --runs 10 --seed 7
+
+In every run a ticket goes in, the daemon is killed, stays away for a while, and is started again; then all is counted.
+The agents are left alone: they work on while nobody listens, or find their next turn late.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.model import TaskStatus
+from orchestrator.installation import find_claude
+from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_roles import Roles
+
+LATEST_KILL, LONGEST_ABSENCE = 2.5, 1.0
+"""Seconds: after the submission or the last start, and before the next start."""
+TURNS, STEPS, AGENTS = 6, 3, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one run; `moments` tells where each kill hit: seconds since the ticket, stage, what was owed."""
+
+    moments: tuple[str, ...]
+    end: TaskStatus
+    turns: int
+    moves_twice: int
+    commits: int
+    agents: int
+    checks: int
+    deliveries: int
+    survivors: int
+    seconds: float
+
+    @property
+    def good(self) -> bool:
+        """Whether all of the job was done, once, and nothing of it runs any more."""
+        once = (self.turns, self.commits, self.agents, self.checks, self.deliveries) == (TURNS, STEPS, AGENTS, 1, 1)
+        return once and self.end is TaskStatus.COMPLETED and not self.moves_twice and not self.survivors
+
+
+def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
+    """One pipeline in an entered house, its daemon killed so many times."""
+    name, began, moments = house.submit(), time.monotonic(), list[str]()
+    for _ in range(kills):
+        time.sleep(dice.uniform(0, LATEST_KILL))
+        house.kill()
+        state = json.loads((house.data / "tasks" / name / "state.json").read_bytes())
+        moments.append(f"{time.monotonic() - began:.2f} s {state['current_state']}/{state['owed']}")
+        time.sleep(dice.uniform(0, LONGEST_ABSENCE))
+        house.start()
+    task = house.end_of(name)
+    triggers = [str(line["trigger"]) for line in house.journal(task)]
+    return Outcome(
+        moments=tuple(moments),
+        end=task.status,
+        turns=len(house.prompts()),
+        moves_twice=len(house.played_twice()),
+        commits=len(house.commits(task)),
+        agents=len(house.sessions(task)),
+        checks=triggers.count("CheckFinished"),
+        deliveries=triggers.count("BranchDelivered"),
+        survivors=len(house.survivors()),
+        seconds=time.monotonic() - began,
+    )
+
+
+def outcomes(root: Path, dice: random.Random, runs: int, most: int) -> Iterator[Outcome]:
+    """So many runs, each with one kill to `most`."""
+    claude = find_claude("", os.environ.get("PATH"))
+    for number in range(1, runs + 1):
+        folder = root / str(number)
+        folder.mkdir()
+        with ClaudeHouse(claude, folder, Roles()) as house:
+            yield run(house, dice, dice.randint(1, most))
+
+
+def main() -> int:
+    """Run, print a line for each; 1 if anything was lost, done twice or left behind."""
+    parser = argparse.ArgumentParser(description="kill -9 the daemon at random moments, with the real claude CLI")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--kills", type=int, default=1, help="kills per run at most")
+    given = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="chaos-claude-"))
+    heads = ("run", "end", "turns", "moves twice", "commits", "agents", "checks", "left", "seconds", "killed at")
+    sys.stdout.write(_line(heads))
+    good = True
+    for number, outcome in enumerate(outcomes(root, random.Random(given.seed), given.runs, given.kills), 1):
+        sys.stdout.write(_line(_cells(number, outcome)))
+        sys.stdout.flush()
+        good &= outcome.good
+    sys.stdout.write(f"{'all of it once, nothing left' if good else 'DAMAGE'}; everything is in {root}\n")
+    return int(not good)
+
+
+def _cells(number: int, outcome: Outcome) -> tuple[object, ...]:
+    return (
+        number, outcome.end, outcome.turns, outcome.moves_twice, outcome.commits, outcome.agents, outcome.checks,
+        outcome.survivors, f"{outcome.seconds:.1f}", ", ".join(outcome.moments),
+    )  # fmt: skip
+
+
+def _line(cells: tuple[object, ...]) -> str:
+    return f"{cells[0]!s:>3}  {cells[1]!s:<10}" + "".join(f"{cell!s:>12}" for cell in cells[2:-1]) + f"  {cells[-1]}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
