@@ -1,0 +1,441 @@
+"""The loop over a real store: what is on disk when, who is told what, who may start, and what an ending leaves."""
+
+import asyncio
+import errno
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from orchestrator.bundled import Kind, bundled
+from orchestrator.core import commands as do
+from orchestrator.core import events
+from orchestrator.core.admission import Room
+from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.guards import Evidence, FileFacts
+from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Priority, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.journal import lines
+from orchestrator.store import FolderStore
+from orchestrator.supervisor import NoSuchTask, NotCommitted, Store, Supervisor
+from tests.fakes.world import START
+
+PATIENCE = 20.0
+"""Seconds until a test that waits has failed."""
+
+
+@dataclass
+class NotingHands:
+    """Hands that carry nothing out and note what was asked, and which decision was the last on disk just then."""
+
+    tasks_dir: Path
+    asked: list[tuple[str, do.Command]] = field(default_factory=list)
+    on_disk: list[tuple[int, int]] = field(default_factory=list)
+    abandoned: list[str] = field(default_factory=list)
+    alive: bool = False
+
+    def carry_out(self, task: Task, command: do.Command) -> None:
+        self.asked.append((task.id, command))
+        self.on_disk.append((task.seq, journal(self.tasks_dir / task.id)[-1][0]))
+
+    def run_alive(self, task: Task) -> bool:
+        return self.alive and task.run is not None
+
+    def abandon(self, task: Task) -> None:
+        self.abandoned.append(task.id)
+
+    def names(self, task_id: str) -> list[str]:
+        return [type(command).__name__ for asked, command in self.asked if asked == task_id]
+
+
+class RefusingStore(FolderStore):
+    """A disk that refuses the next `refusals` decisions."""
+
+    refusals = 0
+
+    def commit(self, before: Task | None, after: Task, event: events.Event) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().commit(before, after, event)
+
+
+@dataclass
+class House:
+    """A supervisor over a data folder; the time in it stands still."""
+
+    store: RefusingStore
+    room: Room = field(default_factory=Room)
+    now: datetime = START
+
+    def __post_init__(self) -> None:
+        self.hands = NotingHands(self.store.tasks_dir)
+        store: Store = self.store
+        self.supervisor = Supervisor(store, self.hands, lambda _task: full(), self.room, lambda: self.now)
+
+    def task(self, task_id: str) -> Task:
+        return self.supervisor.tasks[task_id]
+
+    async def submitted(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
+        task = await self.supervisor.submit(events.TaskSubmitted(at=self.now, task=change(a_task(task_id))))
+        await self.settled()
+        return task
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self.supervisor.settled()
+
+    async def told(self, task_id: str, *facts: events.Event) -> None:
+        for fact in facts:
+            self.supervisor.post(task_id, fact)
+        await self.settled()
+
+    async def with_agent(self, task_id: str) -> Task:
+        """A task whose first agent is at its first turn."""
+        await self.submitted(task_id)
+        seen = Evidence(files={"ticket.json": FileFacts(chars=80)})
+        await self.told(
+            task_id,
+            events.WorkspaceReady(at=self.now, worktree="/w", branch="b", head="b" * 40),
+            events.GateLooked(at=self.now, stage="TICKET_INTAKE", visit=1, turn=0, evidence=seen),
+            events.RunStarted(at=self.now, folder="agents/1", pid=7),
+        )
+        assert self.hands.names(task_id)[-2:] == ["SendTurn", "WakeAt"]
+        return self.task(task_id)
+
+
+@asynccontextmanager
+async def at_work(data_dir: Path, room: Room | None = None) -> AsyncIterator[House]:
+    """A house whose loop runs; a loop that died fails the test."""
+    house = House(RefusingStore(data_dir), room or Room())
+    loop = asyncio.create_task(house.supervisor.run())
+    try:
+        yield house
+        assert not loop.done()
+    finally:
+        loop.cancel()
+        with suppress(asyncio.CancelledError):
+            await loop
+        house.store.close()
+
+
+def full() -> Pipeline:
+    path = bundled(Kind.PIPELINES) / "full.toml"
+    return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+
+
+def a_task(task_id: str) -> Task:
+    return Task(
+        id=task_id,
+        title="Add a flag",
+        folder=f"/data/tasks/{task_id}",
+        ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
+        pipeline="full",
+        repo="/repo",
+        base_branch="main",
+        base_commit="b" * 40,
+        created_at=START,
+        updated_at=START,
+        branch="feature/LOCAL",
+    )
+
+
+def journal(folder: Path) -> list[tuple[int, str]]:
+    """Number and trigger of every decision on disk."""
+    return [(int(str(line["seq"])), str(line["trigger"])) for line in lines(folder)]
+
+
+def decisions(house: House, task_id: str) -> list[str]:
+    """What was decided, in order; the numbers leave nothing out and say nothing twice."""
+    found = journal(house.store.folder(task_id))
+    assert [number for number, _ in found] == list(range(1, len(found) + 1))
+    return [trigger for _, trigger in found]
+
+
+# On disk first
+
+
+async def test_a_decision_is_on_disk_before_its_commands_go_out_and_before_anybody_is_answered(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        heard: list[tuple[int, int]] = []
+        house.supervisor.listen(lambda task, _: heard.append((task.seq, len(decisions(house, task.id)))))
+        answered = await house.supervisor.submit(events.TaskSubmitted(at=START, task=a_task("A")))
+        assert decisions(house, "A")[: answered.seq] == ["TaskSubmitted"]
+        await house.settled()
+        asked = house.supervisor.request("A", events.PauseRequested(at=START))
+        paused = await asked
+        assert len(decisions(house, "A")) >= paused.seq == 3
+        assert house.hands.on_disk
+        assert all(decided == written for decided, written in house.hands.on_disk + heard)
+
+
+async def test_a_fact_that_the_disk_refuses_is_tried_until_it_is_taken_once(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.submitted("A")
+        house.store.refusals = 2
+        await house.told("A", events.WorkspaceReady(at=START, worktree="/w", branch="b", head="b" * 40))
+        assert house.store.refusals == 0
+        assert decisions(house, "A") == ["TaskSubmitted", "TaskAdmitted", "WorkspaceReady"]
+        assert house.hands.names("A") == ["PrepareWorkspace", "LookAtGate"]
+
+
+async def test_an_admission_that_the_disk_refuses_is_tried_until_it_is_taken_once(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+
+        def refuse_the_next(_task: Task, event: events.Event) -> None:
+            house.store.refusals = 2 if isinstance(event, events.TaskSubmitted) else 0
+
+        house.supervisor.listen(refuse_the_next)
+        await house.submitted("A")
+        assert house.task("A").status is TaskStatus.IN_PROGRESS
+        assert decisions(house, "A") == ["TaskSubmitted", "TaskAdmitted"]
+
+
+async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothing(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.submitted("A")
+        task = house.task("A")
+        house.store.refusals = 1
+        with pytest.raises(
+            NotCommitted, match=r"nothing was changed, for it could not be written down: .*No space left"
+        ):
+            await house.supervisor.request("A", events.PauseRequested(at=START))
+        assert house.task("A") is task
+        house.store.refusals = 1
+        with pytest.raises(NotCommitted):
+            await house.submitted("B")
+        assert "B" not in house.supervisor.tasks
+        await house.submitted("B")
+        assert (await house.supervisor.request("A", events.PauseRequested(at=START))).paused
+
+
+@pytest.mark.parametrize("trap", [".state.json.partial", "checkpoints"])
+async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice(tmp_path: Path, trap: str) -> None:
+    async with at_work(tmp_path) as house:
+        await house.submitted("A")
+        place = house.store.folder("A") / trap
+        place.mkdir() if trap.startswith(".") else place.touch()
+        await house.told("A", events.CheckpointSaved(at=START, number=1), events.CheckpointSaved(at=START, number=2))
+        assert decisions(house, "A")[2:] == ["CheckpointSaved", "CheckpointSaved"]
+        house.store.release("A")
+        assert house.store.load("A").task == house.task("A")
+
+
+# Requests, late news, telemetry
+
+
+async def test_what_a_task_does_not_allow_reaches_whoever_asked(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.submitted("A")
+        before = house.task("A")
+        with pytest.raises(InvalidTransition, match="cannot resume a task that is in_progress"):
+            await house.supervisor.request("A", events.ResumeRequested(at=START))
+        with pytest.raises(NoSuchTask, match="no task Z is at work"):
+            await house.supervisor.request("Z", events.CancelRequested(at=START))
+        assert house.task("A") is before
+
+
+async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        before = await house.with_agent("A")
+        told, state = decisions(house, "A"), (house.store.folder("A") / "state.json").read_bytes()
+        await house.told(
+            "A",
+            events.AgentExited(at=START, attempt=9),
+            events.TurnFinished(at=START, attempt=0, outcome=events.TurnOutcome.OK, offset=10),
+            events.GateLooked(at=START, stage="PLANNING", visit=1, turn=1, evidence=Evidence()),
+            events.RunStarted(at=START, folder="agents/1", pid=7),
+        )
+        await house.told("no such task", events.AlarmRang(at=START))
+        assert house.task("A") is before
+        assert decisions(house, "A") == told
+        assert (house.store.folder("A") / "state.json").read_bytes() == state
+
+
+async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.with_agent("A")
+        seen: list[int] = []
+
+        def noted(agent: Agent) -> Agent:
+            seen.append(agent.read_offset)
+            return replace(agent, read_offset=agent.read_offset + 1)
+
+        told = decisions(house, "A")
+        house.supervisor.note("A", 1, noted)
+        finished = events.TurnFinished(at=START, attempt=1, outcome=events.TurnOutcome.OK, offset=500)
+        house.supervisor.post("A", finished)
+        house.supervisor.note("A", 1, noted)
+        house.supervisor.note("A", 2, noted)
+        await house.settled()
+        assert seen == [0, 500]
+        assert decisions(house, "A") == [*told, "TurnFinished"]
+        house.supervisor.flush_telemetry()
+        house.store.release("A")
+        assert house.store.load("A").task.agent.read_offset == 501
+
+
+# Who may start
+
+
+async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=1, draining=True)) as house:
+        for number, (name, priority) in enumerate(
+            [("old", Priority.NORMAL), ("new", Priority.NORMAL), ("low", Priority.LOW), ("urgent", Priority.CRITICAL)]
+        ):
+            born = START + timedelta(seconds=number)
+            await house.submitted(name, lambda task, born=born, priority=priority: replace(  # type: ignore[misc]
+                task, created_at=born, priority=priority
+            ))  # fmt: skip
+        assert not house.hands.asked
+        house.supervisor.room = Room(places=1)
+        started: list[str] = []
+        for _ in range(4):
+            house.supervisor.look_at_clock()
+            await house.told("nobody", events.AlarmRang(at=START))
+            (at_work_now,) = [task.id for task in house.supervisor.tasks.values() if task.holds_slot]
+            started.append(at_work_now)
+            await house.supervisor.request(at_work_now, events.CancelRequested(at=START))
+        assert started == ["urgent", "old", "new", "low"]
+
+
+async def test_no_more_tasks_work_than_there_are_places(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        for name in ("A", "B", "C"):
+            await house.submitted(name)
+        assert [task.id for task in house.supervisor.tasks.values() if task.holds_slot] == ["A", "B"]
+        await house.supervisor.request("A", events.PauseRequested(at=START))
+        await house.settled()
+        assert house.task("C").holds_slot
+        await house.supervisor.request("A", events.ResumeRequested(at=START))
+        await house.settled()
+        assert house.task("A").paused, "what goes on passes admission"
+        await house.supervisor.request("C", events.CancelRequested(at=START))
+        await house.settled()
+        assert not house.task("A").paused
+
+
+async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_time(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=9)) as house:
+        later = START + timedelta(hours=1)
+        await house.submitted("first")
+        await house.submitted("second", lambda task: replace(task, after=("first",)))
+        await house.submitted("timed", lambda task: replace(task, start_at=later))
+        assert house.hands.asked[-1] == ("timed", do.WakeAt(at=later))
+        assert {name: task.status for name, task in house.supervisor.tasks.items()} == {
+            "first": TaskStatus.IN_PROGRESS, "second": TaskStatus.PENDING, "timed": TaskStatus.PENDING,
+        }  # fmt: skip
+        house.now = later
+        house.supervisor.look_at_clock()
+        await house.settled()
+        assert house.task("timed").status is TaskStatus.IN_PROGRESS
+        await house.supervisor.request("first", events.CancelRequested(at=START))
+        await house.settled()
+        assert house.task("second").status is TaskStatus.PENDING, "only a completed task lets others go on"
+        house.supervisor.ended["first"] = TaskStatus.COMPLETED
+        await house.told("nobody", events.AlarmRang(at=START))
+        assert house.task("second").status is TaskStatus.IN_PROGRESS
+
+
+async def test_pressure_freezes_what_runs_and_holds_what_waits_until_it_is_over(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        await house.with_agent("A")
+        house.supervisor.feel_pressure("only 1.0 GiB are free")
+        house.supervisor.feel_pressure("only 0.9 GiB are free")
+        await house.settled()
+        assert house.hands.names("A")[-1] == "FreezeRun"
+        assert house.task("A").agent.blocked_by is BlockedBy.PRESSURE
+        assert house.supervisor.room.pressure == "only 1.0 GiB are free"
+        await house.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
+        await house.submitted("B")
+        assert house.task("B").status is TaskStatus.PENDING
+        house.supervisor.feel_pressure(None)
+        await house.settled()
+        assert house.hands.names("A")[-1] == "ThawRun"
+        assert house.task("B").status is TaskStatus.IN_PROGRESS
+        assert decisions(house, "A").count("PauseRequested") == decisions(house, "A").count("ResumeRequested") == 1
+
+
+async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.with_agent("A")
+        await house.supervisor.request("A", events.PauseRequested(at=START))
+        house.supervisor.feel_pressure("no room")
+        house.supervisor.feel_pressure(None)
+        await house.settled()
+        assert (house.task("A").agent.status, house.task("A").agent.blocked_by) == (AgentStatus.PAUSED, BlockedBy.USER)
+
+
+async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        house.supervisor.drain()
+        await house.submitted("A")
+        assert house.task("A").status is TaskStatus.PENDING
+
+
+# Other hands, endings, restarts
+
+
+async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.submitted("A")
+        state = house.store.folder("A") / "state.json"
+        house.supervisor.look_for_foreign_edit("A")
+        await house.settled()
+        assert decisions(house, "A")[-1] == "TaskAdmitted"
+        state.write_bytes(state.read_bytes().replace(b"in_progress", b"completed"))
+        house.supervisor.look_for_foreign_edit("A")
+        house.supervisor.look_for_foreign_edit("A")
+        house.supervisor.look_for_foreign_edit("nobody's")
+        await house.settled()
+        assert decisions(house, "A")[2:] == ["ForeignEditFound"]
+        assert b'"completed"' in (house.store.folder("A") / "state.json.foreign-2").read_bytes()
+        house.store.release("A")
+        assert house.store.load("A").task == house.task("A")
+
+
+async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        await house.with_agent("A")
+        await house.submitted("B")
+        house.supervisor.note("A", 1, lambda agent: replace(agent, tokens_used=1))
+        await house.settled()
+        shutil.rmtree(house.store.folder("A"))
+        house.supervisor.look_for_foreign_edit("A")
+        house.supervisor.flush_telemetry()
+        await house.told("A", events.AgentExited(at=START, attempt=1))
+        assert house.hands.abandoned == ["A"]
+        assert "A" not in house.supervisor.tasks
+        assert house.supervisor.ended == {"A": TaskStatus.FAILED}
+        assert (await house.supervisor.request("B", events.PauseRequested(at=START))).paused, "others go on"
+
+
+async def test_a_task_leaves_memory_when_it_has_ended_and_its_run_too(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        await house.with_agent("A")
+        await house.supervisor.request("A", events.CancelRequested(at=START))
+        assert house.hands.names("A")[-1] == "StopRun"
+        assert house.task("A").status is TaskStatus.CANCELLED
+        await house.told("A", events.AgentExited(at=START, attempt=1))
+        assert not house.supervisor.tasks
+        assert house.supervisor.ended == {"A": TaskStatus.CANCELLED}
+        assert decisions(house, "A")[-2:] == ["CancelRequested", "AgentExited"]
+        assert house.store.load("A").task.run is None
+
+
+async def test_a_restart_asks_again_for_all_that_is_owed(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        before = await house.with_agent("A")
+    async with at_work(tmp_path) as house:
+        loaded = house.store.load("A", keep_open=True)
+        assert loaded.task == before
+        house.hands.alive = True
+        house.supervisor.recover(loaded.task, "state.json.foreign-5", ("/status",))
+        await house.settled()
+        assert house.hands.names("A") == ["FollowRun", "SendTurn", "WakeAt"]
+        assert decisions(house, "A")[before.seq :] == ["ForeignEditFound", "DaemonStarted"]
