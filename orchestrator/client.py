@@ -9,19 +9,9 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from orchestrator.api.views import (
-    AttemptList,
-    ProblemView,
-    StatusView,
-    SubmissionBody,
-    TaskFilter,
-    TaskPage,
-    TaskView,
-    TranscriptPage,
-    View,
-    WhyView,
-    seen,
-)
+from orchestrator.api.daemon_views import StatusView
+from orchestrator.api.record_views import AttemptList, TranscriptPage
+from orchestrator.api.views import ProblemView, SubmissionBody, TaskFilter, TaskPage, TaskView, View, WhyView, seen
 from orchestrator.core.errors import OrchestratorError
 
 V = TypeVar("V", bound=View)

@@ -14,8 +14,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import JsonValue
 
 from orchestrator.api.problems import NoSuchFile
+from orchestrator.api.record_views import ArtifactLine, ArtifactList, JournalEntry, JournalPage
 from orchestrator.api.tasks import TheBackend, TheTask
-from orchestrator.api.views import ArtifactLine, ArtifactList, JournalEntry, JournalPage
 from orchestrator.core.codec import Json
 from orchestrator.core.document import to_document
 from orchestrator.core.escape import shown

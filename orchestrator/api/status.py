@@ -10,8 +10,7 @@ from fastapi import APIRouter
 
 from orchestrator import __version__, clock
 from orchestrator.api.backend import Backend
-from orchestrator.api.tasks import TheBackend, task_line
-from orchestrator.api.views import (
+from orchestrator.api.daemon_views import (
     PipelineList,
     PipelineStageView,
     PipelineView,
@@ -19,8 +18,9 @@ from orchestrator.api.views import (
     RoleView,
     RunningView,
     StatusView,
-    seen,
 )
+from orchestrator.api.tasks import TheBackend, task_line
+from orchestrator.api.views import seen
 from orchestrator.core.admission import queue
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline

@@ -9,8 +9,9 @@ import orjson
 from fastapi import APIRouter, Query
 
 from orchestrator.api.problems import NoSuchFile
+from orchestrator.api.record_views import AttemptLine, AttemptList, TranscriptPage
 from orchestrator.api.tasks import TheBackend, TheTask
-from orchestrator.api.views import AttemptLine, AttemptList, TranscriptPage, seen
+from orchestrator.api.views import seen
 from orchestrator.core.stream import neutral
 from orchestrator.core.stream.claude import Parser
 from orchestrator.processes.folder import has_begun, is_alive

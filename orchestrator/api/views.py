@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.model import (
@@ -24,7 +24,6 @@ from orchestrator.core.model import (
     TicketType,
     Verdict,
 )
-from orchestrator.core.pipeline import Work
 
 
 class View(BaseModel):
@@ -254,156 +253,6 @@ class WhyView(View):
     stage: str
     facts: tuple[Words, ...]
     next: Words
-
-
-class JournalEntry(View):
-    """One decision: what happened, and what it changed in the state as a JSON Patch."""
-
-    seq: int
-    timestamp: datetime
-    type: str
-    from_: str | None = Field(alias="from")
-    to: str
-    trigger: str
-    metadata: dict[str, JsonValue]
-    event: JsonValue
-    change: JsonValue
-
-
-class JournalPage(View):
-    """Decisions in order; ask again with `since` = `next_since`."""
-
-    entries: tuple[JournalEntry, ...]
-    next_since: int
-
-
-class ArtifactLine(View):
-    """A file that a stage or a check left in the task's folder; `size` in bytes."""
-
-    path: str
-    size: int
-    modified_at: datetime
-
-
-class ArtifactList(View):
-    """All of them, by name."""
-
-    artifacts: tuple[ArtifactLine, ...]
-
-
-class AttemptLine(View):
-    """An agent that worked or works at a task."""
-
-    attempt: int
-    alive: bool
-    ended: bool
-    transcript_bytes: int
-
-
-class AttemptList(View):
-    """Every agent of a task, first ones first."""
-
-    attempts: tuple[AttemptLine, ...]
-
-
-class TranscriptEntry(View):
-    """One thing that an agent said or did; `offset` is where its line begins in the output."""
-
-    offset: int
-    kind: str
-    text: Words
-
-
-class TranscriptPage(View):
-    """A stretch of an agent's output; `ended` means that nothing comes after `next_offset`."""
-
-    attempt: int
-    entries: tuple[TranscriptEntry, ...]
-    next_offset: int
-    ended: bool
-
-
-class RunningView(View):
-    """An agent or check that has a process now; CPU in seconds since its start, memory in bytes."""
-
-    task: str
-    title: Words
-    stage: str
-    role: str | None
-    attempt: int
-    process: Process
-    pid: int | None
-    cpu_seconds: float | None
-    rss_bytes: int | None
-    tokens_used: int
-    cost_usd: float
-
-
-class StatusView(View):
-    """How the daemon is: `health` is ok, pressure or draining; sizes in bytes, times in seconds."""
-
-    health: str
-    pid: int
-    version: str
-    started_at: datetime
-    uptime_seconds: float
-    data_dir: str
-    socket: str
-    places: int
-    places_taken: int
-    pressure: str | None
-    free_bytes: int
-    free_space_floor: int
-    decisions: int
-    counts: Mapping[TaskStatus, int]
-    queue: tuple[TaskLine, ...]
-    running: tuple[RunningView, ...]
-
-
-class PipelineStageView(View):
-    """A node of a pipeline."""
-
-    name: str
-    work: Work
-    role: str | None
-    next: str | None
-    on_fail: str | None
-    budget: str | None
-    artifacts: tuple[str, ...]
-
-
-class PipelineView(View):
-    """A pipeline as it is declared now."""
-
-    name: str
-    description: str
-    start: str
-    stages: tuple[PipelineStageView, ...]
-    budgets: Mapping[str, int]
-    source: str
-
-
-class PipelineList(View):
-    """Every pipeline, by name."""
-
-    pipelines: tuple[PipelineView, ...]
-
-
-class RoleView(View):
-    """A role as it is declared now, without its prompt."""
-
-    name: str
-    description: str
-    model: str | None
-    permission_mode: str | None
-    tools: tuple[str, ...]
-    source: str
-
-
-class RoleList(View):
-    """Every role, by name."""
-
-    roles: tuple[RoleView, ...]
 
 
 class ProblemView(View):

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.api.views import TranscriptEntry, TranscriptPage
+from orchestrator.api.record_views import TranscriptEntry, TranscriptPage
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
 from orchestrator.cli.screen import console, note, plain, print_json
 from orchestrator.client import Client, RequestRefused

@@ -3,7 +3,7 @@
 import typer
 from rich.text import Text
 
-from orchestrator.api.views import RunningView, StatusView
+from orchestrator.api.daemon_views import RunningView, StatusView
 from orchestrator.cli.place import Json, place_of
 from orchestrator.cli.screen import ago, console, duration, facts, print_json, size, table
 
