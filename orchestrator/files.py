@@ -60,11 +60,16 @@ def sealed(document: dict[str, Json]) -> bytes:
     return body + _SEAL + hashlib.sha256(body).hexdigest().encode() + _END
 
 
-def unsealed(content: bytes) -> dict[str, Json] | None:
-    """The document that was sealed so, or None if one byte of it is another than was written."""
+def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
+    """The document that was sealed so, or None if one byte of it is another than was written.
+
+    With `before` only what stands above that key: the whole is checked and its beginning decoded, in half the time.
+    """
     body, _, seal = content.rpartition(_SEAL)
     if seal != hashlib.sha256(body).hexdigest().encode() + _END:
         return None
+    if before:
+        body = body.partition(f',\n  "{before}": '.encode())[0]
     return parsed(body + b"}")
 
 

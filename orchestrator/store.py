@@ -169,10 +169,7 @@ class FolderStore:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
         for name in sorted(folder.name for folder in self.tasks_dir.iterdir()):
             try:
-                document, _, foreign = _state_of(self.folder(name))
-                if document is None or foreign:
-                    document = to_document(self.load(name).task)
-                yield _summary(name, document)
+                yield _summary(name, _top_of(self.folder(name)) or to_document(self.load(name).task))
             except StoreError as error:
                 yield error
             except (OSError, KeyError, TypeError, ValueError) as error:
@@ -273,6 +270,13 @@ def _state_of(folder: Path) -> tuple[Object | None, int, bool]:
         return document, 0, True
     _require_known(folder / STATE, document)
     return document, cast(int, document.pop("journal_bytes")), False
+
+
+def _top_of(folder: Path) -> Object | None:
+    """What state.json says above the stages, all that a list shows; None if it is not whole."""
+    document = unsealed(content_of(folder / STATE) or b"", before="states")
+    _require_known(folder / STATE, document or {})
+    return document
 
 
 def _set_aside(folder: Path, seq: int) -> str:
