@@ -54,9 +54,9 @@ def rows() -> list[Row]:
 def _starts(full: Path, empty: Path) -> list[Row]:
     seen: dict[Path, list[Started]] = {full: [], empty: []}
     for _ in range(STARTS):
-        for data in seen:
+        for data, starts in seen.items():
             with _daemon(data) as started:
-                seen[data].append(started)
+                starts.append(started)
     seconds, rss, pss = (
         {data: statistics.median(getattr(one, name) for one in all_of) for data, all_of in seen.items()}
         for name in ("seconds", "rss", "pss")
