@@ -188,6 +188,15 @@ def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: d
     )
 
 
+def begin_anew(task: Task, at: datetime) -> Task:
+    """The task with an attempt in a new session owed at once: the one to resume is gone. That costs no try.
+
+    A CLI that was killed before its first answer has told its session's id and left nothing to resume (measured).
+    """
+    agent = replace(task.agent, session_seen=False)
+    return replace(task, agent=agent, retry_at=at, owed=Owed.STOP if task.run else Owed.RETRY)
+
+
 def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
     """The task with its failed checks on record, back in the stage that mends them while the budget lasts."""
     stage = pipeline.stage(task.stage)

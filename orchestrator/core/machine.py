@@ -37,6 +37,7 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.obligations import obligations, run_folder_of_agent
 from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.stream.neutral import ErrorClass
 
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
@@ -173,6 +174,8 @@ def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -
     if event.error_class and event.error_class in course.FOR_A_PERSON:
         mend = course.FOR_A_PERSON[event.error_class]
         return course.blocked(heard, f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}")
+    if event.error_class == ErrorClass.SESSION and agent.resumed:
+        return course.begin_anew(heard, event.at)
     return course.attempt_failed(pipeline, heard, event.reason, event.error_class or "turn_failed", event.at)
 
 
