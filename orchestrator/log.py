@@ -1,14 +1,34 @@
 """The daemon's log: one event name in the past tense per line, the facts beside it, on stderr."""
 
+import io
 import logging
 import sys
 from collections.abc import Callable, MutableMapping
-from typing import Literal, TextIO
+from contextlib import suppress
+from typing import Literal, TextIO, cast
 
 import structlog
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "console"]
+
+
+class _Lossy(io.TextIOBase):
+    """A stream that loses lines rather than the daemon: a full disk or a closed pipe is no reason to stop."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Let out what can be let out."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def start_logging(
@@ -39,6 +59,6 @@ def start_logging(
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(stream))),
         cache_logger_on_first_use=False,
     )

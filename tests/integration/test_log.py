@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -52,3 +53,11 @@ def test_no_secret_and_no_variable_gets_into_the_log(format_: Format) -> None:
     assert "*** after 6" in text
     assert "HIDDEN" not in text
     assert "nothing_happened" not in text
+
+
+def test_a_log_on_a_full_disk_loses_lines_and_nothing_else() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as device:
+        full = io.TextIOWrapper(device, encoding="utf-8", write_through=True)
+        start_logging("info", "json", stream=full)
+        structlog.get_logger().info("task_decided", task="T-1")
+        full.detach()

@@ -32,20 +32,25 @@ TOP_LEVEL = {
 
 KNOWS: Mapping[str, frozenset[str]] = {
     # Beside the core, each part knows only what stands here; a part that is not listed knows the core alone.
-    "api": frozenset({"supervisor"}),
-    "checks": frozenset({"git"}),
-    "clone": frozenset({"git"}),
     "__main__": frozenset({"cli"}),
-    "cli": frozenset({"bundled", "client", "declared", "definitions", "doctor", "settings"}),
+    "api": frozenset(
+        {"clock", "definitions", "files", "intake", "journal", "processes", "settings", "store", "supervisor"}
+    ),
+    "checks": frozenset({"git"}),
+    "cli": frozenset(
+        {"api", "bundled", "client", "declared", "definitions", "drivers", "git", "installation", "settings"}
+    ),
+    "client": frozenset({"api"}),
+    "clone": frozenset({"git"}),
+    "definitions": frozenset({"declared"}),
     "dispatch": frozenset({"checks", "files", "gates", "running", "timers", "workspace"}),
     "following": frozenset({"processes"}),
     "gates": frozenset({"outbox", "workspace"}),
-    "running": frozenset({"checks", "drivers", "files", "following", "processes"}),
-    "definitions": frozenset({"declared"}),
     "intake": frozenset({"checks", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
+    "running": frozenset({"checks", "drivers", "files", "following", "processes"}),
     "settings": frozenset({"bundled", "declared"}),
     "store": frozenset({"files", "journal"}),
     "workspace": frozenset({"clone", "git", "repository"}),
