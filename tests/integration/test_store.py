@@ -435,7 +435,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip("a full disk can only be made by root, who may mount one")
     yield place
-    subprocess.run(["umount", place], check=True)
+    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def fill(place: Path, leave: int = 0) -> Path:
