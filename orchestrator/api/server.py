@@ -1,5 +1,6 @@
 """The server on the Unix socket: private from its first moment, and never in another daemon's place."""
 
+import asyncio
 import errno
 import os
 import socket
@@ -27,11 +28,32 @@ class SocketRefused(OrchestratorError):
 
 
 class Server(uvicorn.Server):
-    """uvicorn on a socket of ours; signals are the daemon's business."""
+    """uvicorn on a socket of ours; signals are the daemon's business.
+
+    It waits for the word to end. uvicorn itself looks for it ten times a second, which took most of what an idle daemon
+    uses, and writes the time of day into a header then, which nobody reads on a socket of one's own machine.
+    """
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, path: Path) -> None:
+        self._over = asyncio.Event()
         super().__init__(config)
         self._listener, self._path, self._inode = listener, path, path.stat().st_ino
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the word to end was given."""
+        return self._over.is_set()
+
+    @should_exit.setter
+    def should_exit(self, is_over: bool) -> None:
+        if is_over:
+            self._over.set()
+        else:
+            self._over.clear()
+
+    async def main_loop(self) -> None:
+        """Wait for the word to end."""
+        await self._over.wait()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer requests until `should_exit`; the socket is gone afterwards."""
@@ -58,6 +80,7 @@ def make_server(app: FastAPI, path: Path) -> Server:
         lifespan="off",
         proxy_headers=False,
         server_header=False,
+        date_header=False,
         access_log=False,
         log_config=None,
         log_level="warning",
