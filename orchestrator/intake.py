@@ -96,7 +96,7 @@ class Intake:
         )
         try:
             write_atomically(folder / TICKET_FILE, _ticket(task, text, repository))
-            write_atomically(folder / PIPELINE_FILE, Path(pipeline.source).read_bytes())
+            write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
         except OSError:
             shutil.rmtree(folder)
             raise

@@ -162,6 +162,8 @@ class Pipeline:
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
     source: str = field(default="", compare=False)
+    text: str = field(default="", compare=False, repr=False)
+    """Its declaration as it was read, from which a task keeps a copy of its own."""
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; KeyError if the pipeline has none."""

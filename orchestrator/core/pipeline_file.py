@@ -74,6 +74,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
         source=source,
+        text=text,
     )
     table.done()
     note_broken_rules(pipeline, table.report)
