@@ -20,6 +20,7 @@ NAMED = 20
 """How many unreadable folders are told of one by one."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_WHOLE_ID = re.compile(r".+\d{8}_\d{6}(-\d+)?")
 
 
 class Register:
@@ -53,8 +54,10 @@ class Register:
             return name
         if not _NAME.fullmatch(name):
             raise NoSuchTask(f"{name!r:.60} is neither a task's id nor a ticket's key; `orchestrator tasks` lists all")
+        if self._backend.store.folder(name).is_dir():
+            return name
         every = await self.everything()
-        found = [one for one in every if _key(one) == name] or [one for one in every if one.id.startswith(name)]
+        found = [one for one in every if _key(one) == name] or [one for one in every if _means(name, one.id)]
         at_work = [one for one in found if isinstance(one, Task) and _key(one) == name]
         for choice in (found, at_work):
             if len(choice) == 1:
@@ -102,6 +105,11 @@ def summary_of(task: Task) -> Summary:
         created_at=stamp(task.created_at),
         updated_at=stamp(task.updated_at),
     )
+
+
+def _means(name: str, task_id: str) -> bool:
+    """Whether an id or the beginning of one means this task; a whole id never means another, as `-2` of the second."""
+    return task_id == name or (task_id.startswith(name) and not _WHOLE_ID.fullmatch(name))
 
 
 def _key(one: Summary | Task) -> str:
