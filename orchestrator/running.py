@@ -272,7 +272,7 @@ def _result(check: Check, end: Exit, log_path: str, seconds: float) -> CheckResu
 def _reason(end: Exit, words: str) -> str:
     """Why an agent ended, in words for a person."""
     if end.spawn_error:
-        return f"it could not be started: {end.spawn_error}"
+        return f"it could not be started: {end.spawn_error}; mend [agent] in orchestrator.toml (`orchestrator doctor`)"
     if end.lost:
         return "its holder was killed, and it with it"
     how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
