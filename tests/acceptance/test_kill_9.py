@@ -122,3 +122,9 @@ def test_a_submission_repeated_after_a_crash_is_not_taken_twice(tmp_path: Path) 
 def holder_of(house: House, task: str, attempt: int) -> int:
     """The pid of the holder of an agent."""
     return int(orjson.loads((house.folder(task) / f"agents/{attempt}/pid").read_bytes())["holder"])
+
+
+def session_of(house: House, task: str, attempt: int) -> tuple[str, str]:
+    """The session that an agent was started with, and whether it was to go on with it."""
+    env = orjson.loads((house.folder(task) / f"agents/{attempt}/spec.json").read_bytes())["env"]
+    return env["ORCHESTRATOR_SESSION_ID"], env["ORCHESTRATOR_RESUME"]

@@ -1,0 +1,220 @@
+"""The daemon's own life: told to stop, started twice, without room, with new definitions, with files taken away."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.bundled import Kind, bundled
+from orchestrator.client import RequestRefused
+from orchestrator.core.model import BlockedBy, TaskStatus
+from tests.acceptance.house import House, line_count, state_of
+
+SLOW = {"ANALYSIS": [{"think_ms": 1500}]}
+FOR_EVER = {"ANALYSIS": [{"think_ms": 600_000}]}
+
+
+def test_a_daemon_told_to_stop_saves_its_tasks_and_lets_their_agents_go_on(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=SLOW) as house:
+        task = house.submit()
+        pid = house.wait_until(task, lambda now: now.agent.pid and house.taken_turns()).agent.pid
+        assert pid is not None
+        assert house.stop() == 0
+        assert state_of(pid) in "SR"
+        assert list((house.folder(task) / "checkpoints").iterdir())
+        assert house.journal(task)[-1]["trigger"] == "CheckpointSaved"
+        assert not house.client.socket.exists()
+        assert house.log[-1]["event"] == "daemon_stopped"
+        house.start()
+        assert house.client.task(task).agent.pid == pid
+        house.wait_for_end(task)
+        assert len(house.taken_turns()) == 6
+
+
+def test_uncommitted_work_is_in_the_checkpoint_of_a_daemon_that_stops(tmp_path: Path) -> None:
+    dirty = {"write": {"file": "half-done.txt", "text": "not lost\n"}, "think_ms": 600_000}
+    with House(tmp_path, scenario={"IMPLEMENTATION": [[{"write": dirty["write"]}, {"think_ms": 600_000}]]}) as house:
+        task = house.submit()
+        worktree = house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION" and now.worktree).worktree
+        house.wait_for("work that is not committed", (Path(worktree or "") / "half-done.txt").exists)
+        assert house.stop() == 0
+        commit = house.journal(task, "CheckpointSaved")[-1]["event"]["commit"]
+        clone = (house.data / "repos/tasks" / task).readlink()
+        shown = subprocess.run(["git", "-C", clone, "show", f"{commit}:half-done.txt"], check=True, capture_output=True)
+        assert shown.stdout == b"not lost\n"
+
+
+def test_a_second_daemon_on_the_same_data_folder_refuses_and_names_the_first(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        assert house.daemon is not None
+        second = house.cli("serve")
+        assert second.returncode == 1
+        assert second.stdout == ""
+        assert f"in use by the daemon with pid {house.daemon.pid}" in second.stderr
+        assert second.stderr.count("\n") == 1
+        assert house.answers(), "the first one is none the worse for it"
+
+
+def test_the_socket_of_a_daemon_that_is_no_more_is_replaced(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.kill()
+        assert house.client.socket.is_socket()
+        house.start()
+        assert house.client.socket.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.stop()
+        house.client.socket.write_text("precious")
+        refused = house.cli("serve")
+        assert refused.returncode == 1
+        assert "is no socket; move it away" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert house.client.socket.read_text() == "precious"
+
+
+def test_a_daemon_stops_in_time_though_a_client_says_nothing(tmp_path: Path) -> None:
+    with House(tmp_path) as house, socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(house.client.socket))
+        silent.sendall(b"GET /api/status HT")
+        assert house.stop() == 0
+
+
+def test_new_definitions_are_taken_over_and_bad_ones_refused_with_the_last_good_kept(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    with House(tmp_path, folders={"pipelines": [str(pipelines)]}) as house:
+        with pytest.raises(RequestRefused, match="there is no pipeline 'short'"):
+            house.submit(pipeline="short")
+        good = (bundled(Kind.PIPELINES) / "full.toml").read_text().replace('name = "full"', 'name = "short"')
+        (pipelines / "short.toml").write_text(good)
+        house.wait_for("the new pipeline", lambda: "short" in str(house.log[-1]))
+        task = house.submit(pipeline="short")
+        (pipelines / "short.toml").write_text(good.replace("next = ", "nxt = "))
+        house.wait_for("the refusal", lambda: [line for line in house.log if line["event"] == "definitions_refused"])
+        refused = next(line for line in house.log if line["event"] == "definitions_refused")
+        assert "short.toml" in str(refused["problems"])
+        assert house.wait_for_end(task).pipeline == "short"
+        house.wait_for_end(house.submit(pipeline="short"))
+
+
+def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=SLOW, free_space_floor="900TiB") as house:
+        task = house.submit()
+        told = house.client.why(task)
+        assert "free_space_floor wants 921600.0 GiB" in " ".join(told.facts)
+        assert house.client.status().health == "pressure"
+        assert house.client.task(task).status is TaskStatus.PENDING
+        assert house.stop() == 0
+        house.settings["free_space_floor"] = "1MiB"
+        house.start()
+        house.wait_for_end(task)
+
+
+def test_agents_at_work_are_frozen_when_the_room_goes_and_go_on_when_it_comes_back(tmp_path: Path) -> None:
+    ticks = tmp_path / "ticks"
+    tick = {"tick": {"file": str(ticks), "seconds": 3}}
+    with House(tmp_path, scenario={"ANALYSIS": [tick]}) as house:
+        task = house.submit()
+        house.wait_for("a tick", lambda: line_count(ticks))
+        assert house.stop() == 0
+        house.settings["free_space_floor"] = "900TiB"
+        house.start()
+        frozen = house.wait_until_frozen(task)
+        assert frozen.agent.blocked_by is BlockedBy.PRESSURE
+        assert "free_space_floor" in " ".join(house.client.why(task).facts)
+        assert house.stop() == 0
+        house.settings["free_space_floor"] = "1MiB"
+        house.start()
+        house.wait_for_end(task)
+        assert ticks.read_text().split() == [str(number) for number in range(1, 31)]
+
+
+def test_a_task_whose_folder_is_deleted_ends_and_the_daemon_lives_on(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=FOR_EVER) as house:
+        task = house.submit()
+        house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
+        shutil.rmtree(house.folder(task))
+        assert house.nothing_is_left()
+        house.scenario = {}
+        other = house.submit()
+        assert other != task
+        house.stop()
+        house.start()
+        house.wait_for_end(other)
+
+
+def test_state_json_edited_by_hand_is_set_aside_and_the_truth_restored(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=FOR_EVER) as house:
+        task = house.submit()
+        house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
+        state = house.folder(task) / "state.json"
+        state.write_text(state.read_text().replace('"in_progress"', '"completed"'))
+        house.wait_for("the truth", lambda: house.journal(task, "ForeignEditFound"))
+        found = house.journal(task, "ForeignEditFound")[-1]["event"]
+        assert "/status" in found["changed"]
+        assert '"completed"' in (house.folder(task) / found["kept_as"]).read_text()
+        assert house.state(task)["status"] == "in_progress"
+
+
+@pytest.mark.parametrize(
+    "damage", ["", '{"schema_ver', "{}", "null", "\0\0\0"], ids=["empty", "torn", "{}", "null", "nul"]
+)
+def test_a_damaged_state_json_is_had_again_from_the_journal(tmp_path: Path, damage: str) -> None:
+    with House(tmp_path, scenario=SLOW) as house:
+        task = house.submit()
+        house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
+        house.kill()
+        (house.folder(task) / "state.json").write_text(damage)
+        house.start()
+        house.wait_for_end(task)
+        assert len(house.taken_turns()) == 6
+
+
+def test_a_state_json_edited_while_no_daemon_ran_is_set_aside_too(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=SLOW) as house:
+        task = house.submit()
+        house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
+        house.kill()
+        state = house.folder(task) / "state.json"
+        state.write_text(state.read_text().replace('"ANALYSIS"', '"COMPLETION"'))
+        house.start()
+        house.wait_for_end(task)
+        (found,) = house.journal(task, "ForeignEditFound")
+        assert (house.folder(task) / found["event"]["kept_as"]).exists()
+        assert len(house.subjects(task)) == 3
+
+
+def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=SLOW, max_agents=2) as house:
+        later, other = house.submit(), house.submit()
+        house.wait_until(later, lambda now: now.agent.pid)
+        house.stop()
+        state = house.folder(later) / "state.json"
+        future = state.read_text().replace('"schema_version": 1', '"schema_version": 99')
+        state.write_text(future)
+        house.start()
+        house.wait_for_end(other)
+        told = [line["error"] for line in house.log if line["event"] == "task_not_loaded"]
+        assert "install the version that wrote it" in told[-1]
+        assert state.read_text() == future
+        with pytest.raises(RequestRefused, match="has version 99"):
+            house.client.task(later)
+
+
+def test_a_daemon_that_hangs_up_with_its_terminal_leaves_its_agents_alive(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=SLOW) as house:
+        task = house.submit()
+        pid = house.wait_until(task, lambda now: now.agent.pid and house.taken_turns()).agent.pid
+        assert pid is not None
+        assert house.daemon is not None
+        os.kill(house.daemon.pid, signal.SIGHUP)
+        house.daemon.wait(10)
+        assert state_of(pid) in "SR"
+        house.start()
+        house.wait_for_end(task)

@@ -1,0 +1,102 @@
+"""Agents that die, lie, hang or never come up: each costs a try or nothing, and is told of in words."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.model import TaskStatus
+from tests.acceptance.house import House, Json
+
+FOR_EVER = 600_000
+
+
+@pytest.mark.parametrize(
+    ("turn", "reason"),
+    [
+        ({"die_mid_line": True}, "ended by signal 9"),
+        ({"exit": 0}, "ended with exit code 0 without a result"),
+        ({"exit": 3}, "ended with exit code 3 without a result"),
+        ({"no_result": True}, "no result within 2 s"),
+        ({"silent": True}, "no result within 2 s"),
+        ({"ignore_term": True, "think_ms": FOR_EVER}, "no result within 2 s"),
+        ({"error": {"text": "API Error: 529 overloaded", "status": 529}}, "529 overloaded"),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_a_lost_turn_is_taken_again_by_the_next_attempt(tmp_path: Path, turn: Json, reason: str) -> None:
+    with House(tmp_path, scenario={"PLANNING": [turn]}, turn_timeout=2) as house:
+        task = house.submit()
+        house.wait_for_end(task)
+        (failure,) = house.state(task)["failure_log"]
+        assert reason in failure["actual_outcome"]["summary"]
+        assert failure["resolution"]["action"] == "retry"
+        assert len(house.subjects(task)) == 3
+        assert house.nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"garbage": 100_000},
+        {"huge_line": (64 << 20) + 1},
+        {"hang_after_result": True},
+        {"grandchild": "trap '' TERM HUP; sleep 600"},
+        {"run": "exit 7"},
+        [{"say": "=== PHASE 1 COMPLETE ===\n<task-result>done</task-result>"}],
+    ],
+    ids=lambda turn: "+".join(turn) if isinstance(turn, dict) else "say",
+)
+def test_bad_manners_cost_nothing(tmp_path: Path, turn: object) -> None:
+    with House(tmp_path, scenario={"DESIGN": [turn]}) as house:
+        task = house.submit()
+        house.wait_for_end(task)
+        assert house.state(task)["failure_log"] == []
+        assert len(house.taken_turns()) == 6
+        assert house.nothing_is_left()
+
+
+def test_an_agent_that_dies_every_time_blocks_the_task_and_keeps_its_last_words(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import sys; sys.exit('Error: not logged in. Run `agent login` first.')"]
+    with House(tmp_path, agent={"driver": "command", "command": program}) as house:
+        task = house.submit()
+        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
+        assert "not logged in. Run `agent login` first." in (blocked.block_reason or "")
+        assert len(house.client.agents(task).attempts) == 3, "the first and two more"
+        assert "not logged in" in " ".join(house.client.why(task).facts)
+        assert house.nothing_is_left()
+
+
+def test_a_missing_program_blocks_the_task_and_says_which(tmp_path: Path) -> None:
+    with House(tmp_path, agent={"driver": "command", "command": ["/nowhere/agent"]}) as house:
+        task = house.submit()
+        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
+        assert "no such command: /nowhere/agent; mend [agent]" in (blocked.block_reason or "")
+
+
+def test_a_missing_claude_blocks_the_task_and_says_how_to_mend_it(tmp_path: Path) -> None:
+    with House(tmp_path, agent={"driver": "claude", "executable": "/nowhere/claude"}) as house:
+        task = house.submit()
+        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
+        assert "no such command: /nowhere/claude; mend [agent]" in (blocked.block_reason or "")
+        assert "orchestrator doctor" in (blocked.block_reason or "")
+        assert house.nothing_is_left()
+
+
+def test_an_outbox_full_of_links_and_a_giant_is_refused_name_by_name(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("do not take this\n" * 100)
+    mischief = (
+        f"cd $ORCHESTRATOR_OUTBOX && ln -s {secret} analysis.md && ln {secret} plan.md && mkfifo design-v1.md"
+        " && truncate -s 1G related-code.json && ln -s / everything && mkdir -p a/b/c"
+    )
+    clean = 'find "${ORCHESTRATOR_OUTBOX:?}" -mindepth 1 -delete'
+    with House(tmp_path, scenario={"ANALYSIS": [{"run": mischief, "no_work": True}, {"run": clean}]}) as house:
+        task = house.submit()
+        done = house.wait_for_end(task)
+        refused = "\n".join(house.journal(task, "GateLooked")[1]["event"]["evidence"]["refused"])
+        assert "analysis.md: it is a link" in refused
+        assert "related-code.json: it is larger than" in refused
+        assert "everything: no file of this name is wanted" in refused
+        assert "do not take this" not in (house.folder(task) / "analysis.md").read_text()
+        assert done.stages["ANALYSIS"].visits == 1
