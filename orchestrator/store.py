@@ -261,8 +261,10 @@ def _locked(data_dir: Path) -> int:
 def _state_of(folder: Path) -> tuple[Object | None, int, bool]:
     """What state.json says, how many bytes of the journal it covers, and whether another hand wrote it."""
     content = content_of(folder / STATE)
-    if not content:
-        return None, 0, content is None
+    if content is None:
+        return None, 0, True
+    if not content.strip(b"\0"):
+        return None, 0, False  # never written, or its blocks never reached the disk
     document = unsealed(content)
     if document is None:
         document = parsed(content)
