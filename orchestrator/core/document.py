@@ -8,6 +8,7 @@ the stages.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import cast
 
 from orchestrator.core.codec import Json, from_json, stamp, to_json
@@ -135,7 +136,9 @@ def _agent(agent: Agent) -> Object:
     }
 
 
+@lru_cache(maxsize=512)
 def _failure(entry: Failure) -> Object:
+    """An entry as it is shown; made once, for entries never change and most decisions leave all of them alone."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
