@@ -20,7 +20,7 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator import clock
+from orchestrator import clock, service
 from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
 from orchestrator.bundled import Kind, bundled
@@ -129,9 +129,12 @@ async def _live(settings: Settings, store: FolderStore, redactor: Redactor) -> i
     _take_up(daemon)
     _set_alarms(daemon, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(settings.data_dir), tasks=len(daemon.supervisor.tasks))
+    manager = environment().get("NOTIFY_SOCKET")
+    service.tell(manager, service.READY)
     parts = [_named("supervisor", daemon.supervisor.run()), _named("watch", watch.run()), _named("api", server.serve())]
     try:
         await _until(stopping, [*parts, daemon.dispatcher.failed])
+        service.tell(manager, service.STOPPING)
         await _wind_down(daemon)
     finally:
         server.should_exit = True
