@@ -66,7 +66,7 @@ def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
         end=task.status,
         turns=len(house.prompts()),
         moves_twice=len(house.played_twice()),
-        commits=len(house.commits(task)),
+        commits=len(house.steps(task)),
         agents=len(house.sessions(task)),
         checks=triggers.count("CheckFinished"),
         deliveries=triggers.count("BranchDelivered"),

@@ -19,26 +19,32 @@ import psutil
 from orchestrator.api.views import SubmissionBody, TaskView
 from orchestrator.cli.demo import REPOSITORY, TICKET
 from orchestrator.client import Client
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.model import TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
+from tests.fakes.scripted_agent import FIRST_STEPS
 
 PATIENCE = 60.0  # seconds
 LOOK_EVERY = 0.02
+WATCHED = 0.8
+"""Seconds in which a command that runs ticks several times."""
+GRACES = {"interrupt": 1.0, "eof": 1.0, "term": 2.0, "kill": 2.0}
+
+STEPS = [text for text, *_ in FIRST_STEPS]
+"""What the delivered branch consists of."""
 
 
 class ClaudeHouse:
     """Everything below one folder, from `__enter__` to `__exit__`; no process of it outlives that."""
 
-    def __init__(
-        self, claude: Path, root: Path, playwright: Playwright, agent_env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, claude: Path, root: Path, playwright: Playwright, **settings: object) -> None:
         self.root, self.repository, self.data = root, root / "textkit", root / "data"
         self.api = MessagesApi(playwright)
         self.client = Client(self.data / "orchestrator.sock")
-        self._claude, self._agent_env = claude, agent_env or {}
+        self._claude = claude
+        self._settings = {"retry_delay": 0.1, "free_space_floor": 0, **settings}
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -116,14 +122,23 @@ class ClaudeHouse:
         run = f"{task.folder}/{task.run.folder}" if task.run else task.folder
         return [process for process in psutil.process_iter() if _marker(process) == run]
 
-    def commits(self, task: TaskView) -> list[str]:
-        """The subjects on the delivered branch, oldest first."""
-        return git(self.repository, "log", "--reverse", "--format=%s", f"main..{task.branch}").splitlines()
+    def steps(self, task: TaskView) -> list[str]:
+        """The steps whose commits are on the delivered branch, oldest first."""
+        subjects = git(self.repository, "log", "--reverse", "--format=%s", f"main..{task.branch}").splitlines()
+        return [subject.partition(": ")[2] for subject in subjects]
 
     def journal(self, task: TaskView) -> Iterator[dict[str, object]]:
         """The task's decisions."""
         for line in (Path(task.folder) / "journal.jsonl").read_bytes().splitlines():
             yield orjson.loads(line)
+
+    def assert_done_once(self, task: TaskView) -> None:
+        """The whole job was done, nothing of it twice, and nothing of it runs any more."""
+        assert (task.status, task.block_reason) == (TaskStatus.COMPLETED, None)
+        assert self.steps(task) == STEPS
+        assert [result.verdict for result in task.results.values()] == [Verdict.PASS]
+        assert self.played_twice() == []
+        assert self.survivors() == []
 
     def prompts(self) -> list[str]:
         """Every turn that reached the model, as often as it did."""
@@ -154,16 +169,16 @@ class ClaudeHouse:
             return door.connect_ex(str(self.client.socket)) == 0
 
     def _write_settings(self) -> None:
-        env = {**self.api.env, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), **self._agent_env}
-        lines = [
-            f"data_dir = {json.dumps(str(self.data))}",
-            "retry_delay = 0.1",
-            "free_space_floor = 0",
-            "[agent]",
-            f"executable = {json.dumps(str(self._claude))}",
-            "[agent.env]",
-            *(f"{name} = {json.dumps(value)}" for name, value in env.items()),
-        ]
+        env = {**self.api.env, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), "CLAUDE_CODE_MAX_RETRIES": "2"}
+        top = {"data_dir": str(self.data), **self._settings}
+        tables: Mapping[str, Mapping[str, object]] = {
+            "agent": {"executable": str(self._claude)},
+            "agent.env": env,
+            "graces": GRACES,
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in top.items()]
+        for table, values in tables.items():
+            lines += [f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
         (self.root / "orchestrator.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -183,20 +198,28 @@ class Ticker:
         """Let the command come to its end."""
         self._go.touch()
 
-    def ticks_within(self, seconds: float) -> int:
-        """How often it ticks while it is watched for so long."""
+    def begins(self, house: ClaudeHouse) -> None:
+        """Wait until it ticks."""
+        house.until(lambda: self.count, "the agent's command ticks")
+
+    def assert_goes_on(self, house: ClaudeHouse) -> None:
+        """It ticks more than it has."""
         before = self.count
-        time.sleep(seconds)
-        return self.count - before
+        house.until(lambda: self.count > before + 1, "the command ticks on")
+
+    def assert_is_silent(self) -> None:
+        """It does not tick while it is watched."""
+        before = self.count
+        time.sleep(WATCHED)
+        assert self.count == before
 
 
-def state_of(process: psutil.Process) -> str:
-    """The kernel's letter for a process, `-` when there is none."""
+def stands_still(process: psutil.Process) -> bool:
+    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
     try:
-        row = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return "-"
-    return row[row.rindex(")") + 2]
+        return process.status() in {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _belongs_to(process: psutil.Process, data: Path) -> bool:

@@ -78,6 +78,11 @@ class Roles:
         raise ValueError(f"a turn that is no stage's: {turn.stage!r}")
 
 
+def running_first(command: str, turn: str) -> Roles:
+    """Roles that run a command first in that turn."""
+    return Roles(before={turn: bash(command)})
+
+
 def analyse(turn: Turn) -> Part:
     """The planner's first turn."""
     files = yield Use("Glob", {"pattern": "**/*.py"})
