@@ -14,7 +14,7 @@ from orchestrator.core.model import Agent
 from orchestrator.core.stream import neutral
 from orchestrator.core.stream.claude import Parser
 from orchestrator.core.stream.framing import Framer
-from orchestrator.processes.output import read_lines_from
+from orchestrator.processes.output import Output
 
 READ_AT_ONCE = 1 << 20
 """Bytes per reading."""
@@ -35,7 +35,7 @@ class Follower:
 
     def __init__(self, folder: Path, agent: Agent, parser: Parser, ears: Ears) -> None:
         self.complaint = ""
-        self._folder, self._parser, self._ears = folder, parser, ears
+        self._output, self._parser, self._ears = Output(folder), parser, ears
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer = Framer(start=agent.read_offset)
         self._tool_uses = agent.tool_uses
@@ -49,7 +49,7 @@ class Follower:
     def read(self) -> None:
         """Take in everything there is."""
         while True:
-            chunk, following = read_lines_from(self._folder, self._read_to, READ_AT_ONCE)
+            chunk, following = self._output.lines_from(self._read_to, READ_AT_ONCE)
             if not chunk:
                 return
             self._read_to = following

@@ -8,38 +8,64 @@ from orchestrator.processes.files import STDERR, STDOUT
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated
 
-__all__ = ["STDERR", "STDOUT", "read_lines_from"]
+__all__ = ["STDERR", "STDOUT", "Output", "read_lines_from"]
+
+
+class Output:
+    """One stream of a run, for who reads on and on: it knows the present file again and seldom has to look for it."""
+
+    def __init__(self, folder: Path, stream: tuple[str, str] = STDOUT) -> None:
+        """Opens nothing yet, and keeps nothing open."""
+        self._folder, self._stream = folder, stream
+        self._present = str(folder / "".join(stream))
+        self._inode: int | None = None
+        self._start = 0
+
+    def lines_from(self, offset: int, limit: int = 1 << 20) -> tuple[bytes, int]:
+        """Whole lines from a logical offset on and the offset after them; b"" when there is no whole line yet.
+
+        At most `limit` bytes. Only a line longer than that comes in pieces, as no reader can be asked to hold it.
+        """
+        chunk = self._read(offset, limit)
+        line_end = chunk.rfind(b"\n") + 1
+        if line_end == 0 and len(chunk) < limit:
+            return b"", offset
+        whole = chunk[:line_end] if line_end else chunk
+        return whole, offset + len(whole)
+
+    def _read(self, offset: int, limit: int) -> bytes:
+        if self._inode is not None and offset >= self._start:
+            chunk, inode = _pread(self._present, offset - self._start, limit)
+            if inode == self._inode:
+                return chunk
+        for _ in range(TRIES):
+            before = _segments(self._folder, self._stream)
+            start, path = _file_at(self._folder, offset, self._stream, before)
+            chunk, inode = _pread(path, offset - start, limit)
+            if inode is not None and _segments(self._folder, self._stream) == before:
+                if path == self._present:
+                    self._inode, self._start = inode, start
+                return chunk
+        return b""
 
 
 def read_lines_from(
     folder: Path, offset: int, limit: int = 1 << 20, stream: tuple[str, str] = STDOUT
 ) -> tuple[bytes, int]:
-    """Whole lines from a logical offset on and the offset after them; b"" when there is no whole line yet.
-
-    At most `limit` bytes. Only a line longer than that comes in pieces, as no reader can be asked to hold it.
-    """
-    chunk = _read(folder, offset, limit, stream)
-    line_end = chunk.rfind(b"\n") + 1
-    if line_end == 0 and len(chunk) < limit:
-        return b"", offset
-    whole = chunk[:line_end] if line_end else chunk
-    return whole, offset + len(whole)
+    """The same for who reads once."""
+    return Output(folder, stream).lines_from(offset, limit)
 
 
-def _read(folder: Path, offset: int, limit: int, stream: tuple[str, str]) -> bytes:
-    for _ in range(TRIES):
-        before = _segments(folder, stream)
-        start, path = _file_at(folder, offset, stream, before)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        try:
-            if _segments(folder, stream) == before:
-                return os.pread(descriptor, limit, offset - start)
-        finally:
-            os.close(descriptor)
-    return b""
+def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
+    """Bytes of a file and which file that was, or None if there is none just now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"", None
+    try:
+        return os.pread(descriptor, limit, position), os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
 
 
 def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
@@ -49,12 +75,12 @@ def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _file_at(folder: Path, offset: int, stream: tuple[str, str], starts: list[int]) -> tuple[int, Path]:
+def _file_at(folder: Path, offset: int, stream: tuple[str, str], starts: list[int]) -> tuple[int, str]:
     """Which file holds an offset and where that file starts; the current one starts where the last rotated one ends."""
     stem, suffix = stream
     for start, after in zip_longest(starts, starts[1:]):
         path = folder / f"{stem}.{start}{suffix}"
         end = start + path.stat().st_size if after is None else after
         if offset < end:
-            return start, path
-    return end if starts else 0, folder / f"{stem}{suffix}"
+            return start, str(path)
+    return end if starts else 0, str(folder / f"{stem}{suffix}")

@@ -1,0 +1,32 @@
+"""A reader that goes on reading one run's output."""
+
+from pathlib import Path
+
+from orchestrator.processes.output import Output
+
+
+def test_a_reader_goes_on_in_the_next_file_when_the_one_it_knows_was_rotated(tmp_path: Path) -> None:
+    present = tmp_path / "stdout.jsonl"
+    present.write_bytes(b"one\n")
+    output = Output(tmp_path)
+    assert output.lines_from(0) == (b"one\n", 4)
+
+    with present.open("ab") as file:
+        file.write(b"two\n")
+    present.rename(tmp_path / "stdout.0.jsonl")
+    present.write_bytes(b"three\n")
+
+    assert output.lines_from(4) == (b"two\n", 8)
+    assert output.lines_from(8) == (b"three\n", 14)
+    assert output.lines_from(14) == (b"", 14)
+    assert output.lines_from(0) == (b"one\ntwo\n", 8)
+
+
+def test_a_reader_finds_nothing_until_there_is_a_whole_line(tmp_path: Path) -> None:
+    output = Output(tmp_path)
+    assert output.lines_from(0) == (b"", 0)
+    (tmp_path / "stdout.jsonl").write_bytes(b"half")
+    assert output.lines_from(0) == (b"", 0)
+    with (tmp_path / "stdout.jsonl").open("ab") as file:
+        file.write(b" a line\n")
+    assert output.lines_from(0) == (b"half a line\n", 12)
