@@ -186,7 +186,7 @@ class Runs:
     def _changed(self, folder: Path) -> None:
         self._watched[folder].bell.set()
         if self._callback:
-            asyncio.get_running_loop().call_soon(self._callback, folder)
+            self._callback(folder)
 
     async def _look_each_second(self) -> None:
         while True:
@@ -196,7 +196,7 @@ class Runs:
                 seen = appearance_of(folder), is_alive(folder)
                 if seen != watched.seen:
                     watched.seen = seen
-                    self._changed(folder)
+                    asyncio.get_running_loop().call_soon(self._changed, folder)
                 elif not seen[1]:
                     self._forget(folder, watched)
             await asyncio.sleep(SWEEP_EVERY)
