@@ -252,9 +252,12 @@ class Running:
         self._post(task.id, event)
 
     def _tell_of_check(self, task: Task, folder: Path, check: Check, end: Exit | None) -> None:
-        """A check that was stopped, or lost with its holder, has no result; it is run again if it is still wanted."""
+        """A check that was stopped, or ended with its holder or the machine, has no result.
+
+        It is run again if it is still wanted.
+        """
         run = str(folder.relative_to(task.folder))
-        unjudged = end is None or end.lost or end.stopped_by is StoppedBy.REQUEST
+        unjudged = end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}
         result = None if unjudged or end is None else _result(check, end, f"{run}/stdout.jsonl", _seconds(folder))
         self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
 
@@ -275,6 +278,8 @@ def _reason(end: Exit, words: str) -> str:
         return f"it could not be started: {end.spawn_error}; mend [agent] in orchestrator.toml (`orchestrator doctor`)"
     if end.lost:
         return "its holder was killed, and it with it"
+    if end.stopped_by is StoppedBy.SHUTDOWN:
+        return "it was told to end together with its holder, as when the machine goes down"
     how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
     return f"the agent {how} without a result" + (f": {words}" if words else "")
 

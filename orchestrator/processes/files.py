@@ -76,7 +76,7 @@ END_OF_INPUT = b'{"eof":true}\n'
 LOCK_FD, CONTROL_FD = 3, 4  # where the daemon puts the two descriptors that a holder inherits
 
 RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
-BY_REQUEST, BY_TIMEOUT, BY_ORPHAN = "request", "timeout", "orphan"
+BY_REQUEST, BY_TIMEOUT, BY_ORPHAN, BY_SHUTDOWN = "request", "timeout", "orphan", "shutdown"
 
 
 class _Decoding:

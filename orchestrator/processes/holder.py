@@ -15,6 +15,8 @@ Theory of operation
   * A run goes RUNNING ⇄ FROZEN → STOPPING. It ends when the agent was reaped: what is left of the tree is swept, the
     pipes are drained, then `exit` is written.
   * A stop is a ladder: end of input, TERM, KILL. Each rung has its time, the loop climbs when that is past.
+  * A machine that goes down sends TERM to everybody at once. The holder stays for the end of its agent, and notes that
+    this was no end of the agent's own: a check that died of it has judged nothing.
   * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which stands still
     in a suspend. `alive` counts as touched when its time changes, whatever it says.
 """
@@ -75,6 +77,7 @@ class Holder:
     def serve(self) -> None:
         """Everything from the spawn to the end of the tree."""
         wakeup = wake_on_children()
+        _signal.signal(_signal.SIGTERM, lambda _number, _frame: self.note_shutdown())
         reports.write_pid(self.pid, self.agent)
         self.spawn()
         self.publish()
@@ -185,6 +188,11 @@ class Holder:
             self.rungs = [(term, _signal.SIGTERM), (term + graces["term"], _signal.SIGKILL)]
             self.input.close()
         self.answer(request)
+
+    def note_shutdown(self) -> None:
+        """Remember that we were told to end before our agent ended."""
+        if self.wait_status is None and self.stopped_by is None:
+            self.stopped_by = files.BY_SHUTDOWN
 
     def climb(self) -> None:
         """The next rung of a stop, when its time has come; the first one when the run's own time is used up."""

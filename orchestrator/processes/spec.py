@@ -63,6 +63,7 @@ class StoppedBy(StrEnum):
     REQUEST = files.BY_REQUEST
     TIMEOUT = files.BY_TIMEOUT
     ORPHAN = files.BY_ORPHAN  # its folder was taken away
+    SHUTDOWN = files.BY_SHUTDOWN  # everybody was told to end, its holder too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
