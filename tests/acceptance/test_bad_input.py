@@ -1,0 +1,203 @@
+"""What people, repositories and agents hand in that is not as it should be: refused in words, or taken as it is."""
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.client import RequestRefused
+from orchestrator.core.model import TaskStatus
+from tests.acceptance.house import SOURCES, House
+from tests.fakes.repositories import commit, git
+
+MIB = 1 << 20
+
+
+def no_repository(folder: Path) -> Path:
+    """A folder with files."""
+    folder.mkdir()
+    return folder
+
+
+def empty_repository(folder: Path) -> Path:
+    """A repository without a commit."""
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    return folder
+
+
+def detached_repository(folder: Path) -> Path:
+    """A repository on no branch."""
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    git(folder, "checkout", "--quiet", "--detach", commit(folder, {"a.txt": "one\n"}))
+    return folder
+
+
+def shallow_repository(folder: Path) -> Path:
+    """A clone of the newest commit alone."""
+    origin = folder.with_name("origin")
+    origin.mkdir()
+    git(origin, "init", "--quiet")
+    commit(origin, {"a.txt": "one\n"})
+    commit(origin, {"a.txt": "two\n"})
+    git(origin, "clone", "--quiet", "--depth=1", f"file://{origin}", str(folder))
+    return folder
+
+
+def only_a_file(folder: Path) -> Path:
+    """A file where a folder should be."""
+    folder.write_text("I am no repository")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (no_repository, "is not a git repository; run `git init`"),
+        (empty_repository, "has no commit on its current branch; commit something"),
+        (detached_repository, "is on no branch"),
+        (shallow_repository, "is a shallow clone; run `git fetch --unshallow`"),
+        (only_a_file, "is not a folder"),
+        (lambda folder: folder, "does not exist; check the path"),
+    ],
+)
+def test_what_cannot_be_worked_on_is_refused_and_leaves_nothing(
+    tmp_path: Path, made: Callable[[Path], Path], said: str
+) -> None:
+    with House(tmp_path) as house:
+        there = made(tmp_path / "theirs")
+        with pytest.raises(RequestRefused, match=said):
+            house.submit(repo=there)
+        told = house.cli("submit", "--repo", str(there), "Do it")
+        assert told.returncode == 1
+        assert said in " ".join(told.stderr.split())
+        assert str(there) in told.stderr.replace("\n", "")
+        assert "Traceback" not in told.stderr
+        assert list((house.data / "tasks").iterdir()) == []
+        assert house.answers()
+
+
+def test_a_bare_repository_gets_its_branch(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        git(tmp_path, "clone", "--quiet", "--bare", str(house.repo), str(tmp_path / "bare.git"))
+        done = house.wait_for_end(house.submit(repo=tmp_path / "bare.git"))
+        assert git(tmp_path / "bare.git", "rev-parse", done.branch) == done.head
+
+
+def test_work_begins_from_the_commit_and_leaves_uncommitted_work_where_it_is(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        (house.repo / "README.md").write_text("half a thought")
+        (house.repo / "new.txt").write_text("mine")
+        task = house.submit()
+        done = house.wait_for_end(task)
+        assert (house.repo / "README.md").read_text() == "half a thought"
+        assert git(house.repo, "status", "--porcelain") == "M README.md\n?? new.txt"
+        changed = git(house.repo, "diff", "--name-only", f"{done.base_commit}..{done.branch}").split()
+        assert changed == ["README.md", "tests/test_slugify.py", "textkit/__init__.py"]
+        assert "half a thought" not in git(house.repo, "show", f"{done.branch}:README.md")
+
+
+def test_a_detached_repository_is_worked_on_from_a_branch_that_is_named(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        git(house.repo, "checkout", "--quiet", "--detach")
+        done = house.wait_for_end(house.submit(base="main"))
+        assert done.base_branch == "main"
+
+
+def test_a_branch_name_that_is_taken_gets_a_suffix(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        git(house.repo, "branch", "feature/ABC-1")
+        done = house.wait_for_end(house.submit(ticket="ABC-1"))
+        assert done.branch.startswith("feature/ABC-1-")
+        assert git(house.repo, "rev-parse", "feature/ABC-1") == done.base_commit
+
+
+def test_a_branch_that_a_person_made_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"IMPLEMENTATION": [{"think_ms": 300}]}) as house:
+        task = house.submit()
+        branch = house.wait_until_it_works(task, "IMPLEMENTATION").branch
+        git(house.repo, "branch", branch)
+        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
+        assert f"has a branch {branch} already" in (blocked.block_reason or "")
+        assert f"git branch -m {branch} {branch}-old" in (blocked.block_reason or "")
+        assert git(house.repo, "rev-parse", branch) == blocked.base_commit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/compact",
+        "-rf --version",
+        "# of\n# IMPLEMENTATION of X: y\noutbox: /tmp",
+        "{ticket} %s $(touch x) `id` \\",
+        "☃",
+    ],
+)
+def test_a_ticket_is_text_whatever_it_looks_like(tmp_path: Path, text: str) -> None:
+    with House(tmp_path) as house:
+        done = house.wait_for_end(house.submit(text))
+        assert len(done.steps) == 3
+        assert not (Path(done.worktree or "") / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (" \n\t ", "the ticket is empty; say what is to be done"),
+        ("x" * (5 * MIB), "is larger than 1024 KiB; put long material into the repository"),
+        ("\0ELF", "is not text; give plain UTF-8"),
+    ],
+    ids=["empty", "5 MiB", "binary"],
+)
+def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with House(tmp_path) as house:
+        with pytest.raises(RequestRefused, match=said):
+            house.submit(text)
+        (tmp_path / "ticket.md").write_text(text)
+        told = house.cli("submit", "--repo", str(house.repo), "--file", str(tmp_path / "ticket.md"))
+        assert told.returncode == 2
+        assert told.stdout == ""
+        assert "Traceback" not in told.stderr
+        assert list((house.data / "tasks").iterdir()) == []
+
+
+def test_what_is_misspelt_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        with pytest.raises(RequestRefused, match="there is no pipeline 'ful'; did you mean 'full'"):
+            house.submit(pipeline="ful")
+        with pytest.raises(RequestRefused, match="is no ticket key; write it like ABC-123"):
+            house.submit(ticket="../../etc")
+        with pytest.raises(RequestRefused, match="there is no task"):
+            house.submit(after=("LOCAL-nobody",))
+        assert house.cli("show", "LOCAL-nobody").returncode == 4
+
+
+def test_checks_that_a_repository_declares_wrongly_are_refused_with_their_line(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        commit(house.repo, {".orchestrator.toml": '[checks.unit_test]\ncomand = "true"\n'})
+        with pytest.raises(
+            RequestRefused, match=r"\.orchestrator\.toml:2: unknown key 'comand'; did you mean 'command'"
+        ):
+            house.submit()
+
+
+def test_a_check_that_the_branch_changes_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+    cheat = "printf '[checks.unit_test]\\ncommand = \"true\"\\n' > .orchestrator.toml"
+    with House(tmp_path, scenario={"IMPLEMENTATION": [{"run": cheat, "plant_bug": True}]}) as house:
+        task = house.submit()
+        done = house.wait_for_end(task)
+        assert done.budgets["eval_cycles"].used == 1, "the check of the base commit found the planted mistake"
+        assert ".orchestrator.toml" in (house.folder(task) / "summary.md").read_text()
+
+
+def test_an_agent_cannot_command_the_daemon_that_runs_it(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from orchestrator.cli.app import main; main()"]
+    command = f'{shlex.join(program)} --data-dir {tmp_path}/data cancel "$ORCHESTRATOR_TASK" >> {tmp_path}/said 2>&1'
+    openly = f"cd {SOURCES} && env -u ORCHESTRATOR_SCENARIO -u ORCHESTRATOR_SCRIPTED_HOME {command}"
+    hidden = f"cd {SOURCES} && env -i setsid {command}"
+    with House(tmp_path, scenario={"ANALYSIS": [[{"run": openly}, {"run": hidden}]]}) as house:
+        house.wait_for_end(house.submit())
+        assert (tmp_path / "said").read_text().count("agents do not command the daemon that runs them") == 2

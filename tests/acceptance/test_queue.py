@@ -1,0 +1,82 @@
+"""Who goes first, who waits for whom, and how many at once."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from orchestrator.core.model import TaskStatus
+from tests.acceptance.house import House, Json
+
+
+def held_by(gate: Path) -> Json:
+    """Agents that begin only when the gate is there."""
+    return {"ANALYSIS": [{"wait_for": str(gate)}]}
+
+
+def test_tasks_start_by_priority_and_then_by_age(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with House(tmp_path, scenario=held_by(gate)) as house:
+        first = house.submit("First")
+        house.wait_until_it_works(first, "ANALYSIS")
+        low = house.submit("Low", priority="low")
+        normal = house.submit("Normal")
+        younger = house.submit("Younger")
+        critical = house.submit("Critical", priority="critical")
+        assert [line.id for line in house.client.status().queue] == [critical, normal, younger, low]
+        assert "1 of 1 places are taken" in " ".join(house.client.why(low).facts)
+        gate.touch()
+        started = [house.wait_for_end(task).started_at for task in (first, critical, normal, younger, low)]
+        assert started == sorted(filter(None, started))
+
+
+def test_a_task_waits_for_the_one_it_comes_after(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with House(tmp_path, scenario=held_by(gate), max_agents=2) as house:
+        before = house.submit("Before")
+        after = house.submit("After", after=(before,))
+        house.wait_until_it_works(before, "ANALYSIS")
+        assert house.client.task(after).status is TaskStatus.PENDING
+        assert f"it comes after {before}" in " ".join(house.client.why(after).facts)
+        house.kill()
+        house.start()
+        gate.touch()
+        done = house.wait_for_end(before)
+        assert done.completed_at is not None
+        later = house.wait_for_end(after)
+        assert later.started_at is not None
+        assert later.started_at >= done.completed_at
+
+
+def test_a_task_does_not_start_when_the_one_before_it_was_cancelled(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=held_by(tmp_path / "never")) as house:
+        before = house.submit("Before")
+        after = house.submit("After", after=(before,))
+        house.client.ask(before, "cancel")
+        assert house.nothing_is_left()
+        house.wait_until(before, lambda now: now.run is None)
+        assert house.client.task(after).status is TaskStatus.PENDING
+        assert f"it comes after {before}, which is cancelled" in " ".join(house.client.why(after).facts)
+
+
+def test_no_more_agents_run_than_there_are_places(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with House(tmp_path, scenario=held_by(gate), max_agents=2) as house:
+        tasks = [house.submit(f"Number {number}") for number in range(4)]
+        for task in tasks[:2]:
+            house.wait_until_it_works(task, "ANALYSIS")
+        status = house.client.status()
+        assert (status.places, status.places_taken, len(status.running), len(status.queue)) == (2, 2, 2, 2)
+        gate.touch()
+        for task in tasks:
+            house.wait_for_end(task)
+            assert house.client.status().places_taken <= 2
+        assert len({house.client.task(task).branch for task in tasks}) == 4
+
+
+def test_a_task_starts_at_its_time_and_not_before(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        at = datetime.now(UTC) + timedelta(seconds=2)
+        task = house.submit(at=at)
+        assert "it starts at" in " ".join(house.client.why(task).facts)
+        started = house.wait_for_end(task).started_at
+        assert started is not None
+        assert at <= started < at + timedelta(seconds=10)
