@@ -158,7 +158,7 @@ async def test_a_holder_that_cannot_do_its_work_ends_the_agent_and_says_why(stag
     await stage.start(shell("sleep 100"))
     ended = await stage.exit_of(folder)
     assert "the holder itself failed: IsADirectoryError" in (ended.spawn_error or "")
-    assert "Traceback" in (folder / "stderr.log").read_text()
+    await until(lambda: "Traceback" in (folder / "stderr.log").read_text(), "the traceback, which follows the exit")
     await until(lambda: kill_marked(folder) == (), "the end of the agent")
 
 
