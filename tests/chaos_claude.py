@@ -3,7 +3,8 @@
     python -m tests.chaos_claude --runs 10 --seed 7
 
 In every run a ticket goes in, the daemon is killed, stays away for a while, and is started again; then all is counted.
-The agents are left alone: they work on while nobody listens, or find their next turn late.
+Moments are spread over a task's decisions and not over its seconds, so that a busy machine does not move them to the
+beginning. The agents are left alone: they work on while nobody listens, or find their next turn late.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from orchestrator.core.model import TaskStatus
@@ -22,14 +24,16 @@ from orchestrator.installation import find_claude
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 
-LATEST_KILL, LONGEST_ABSENCE = 2.5, 1.0
-"""Seconds: after the submission or the last start, and before the next start."""
+DECISIONS = 24
+"""Of a pipeline that nothing disturbs, before its last two: the check and the delivery."""
+LATEST_KILL, LONGEST_ABSENCE = 0.2, 1.0
+"""Seconds: after the decision, and before the next start."""
 TURNS, STEPS, AGENTS = 6, 3, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one run; `moments` tells where each kill hit: seconds since the ticket, stage, what was owed."""
+    """What came of one run; `moments` tells when each kill hit, in which state, after what had happened."""
 
     moments: tuple[str, ...]
     end: TaskStatus
@@ -52,11 +56,12 @@ class Outcome:
 def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
     """One pipeline in an entered house, its daemon killed so many times."""
     name, began, moments = house.submit(), time.monotonic(), list[str]()
-    for _ in range(kills):
+    for decision in sorted(dice.sample(range(1, DECISIONS), kills)):
+        house.until(partial(_has_made, house, name, decision), f"decision {decision} is made")
         time.sleep(dice.uniform(0, LATEST_KILL))
         house.kill()
-        state = json.loads((house.data / "tasks" / name / "state.json").read_bytes())
-        moments.append(f"{time.monotonic() - began:.2f} s {state['current_state']}/{state['owed']}")
+        last = _decisions(house, name)[-1]
+        moments.append(f"{time.monotonic() - began:.2f} s {last['to']} after {last['trigger']}")
         time.sleep(dice.uniform(0, LONGEST_ABSENCE))
         house.start()
     task = house.end_of(name)
@@ -102,6 +107,16 @@ def main() -> int:
         good &= outcome.good
     sys.stdout.write(f"{'all of it once, nothing left' if good else 'DAMAGE'}; everything is in {root}\n")
     return int(not good)
+
+
+def _has_made(house: ClaudeHouse, task: str, decision: int) -> bool:
+    return len(_decisions(house, task)) >= decision
+
+
+def _decisions(house: ClaudeHouse, task: str) -> list[dict[str, object]]:
+    """What the task's journal holds, without a line that is being written."""
+    *lines, _ = (house.data / "tasks" / task / "journal.jsonl").read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines]
 
 
 def _cells(number: int, outcome: Outcome) -> tuple[object, ...]:
