@@ -1,8 +1,9 @@
 """Tasks on disk: the journal is the commit, state.json is what it adds up to (architecture.md, law 2).
 
 One decision is one line of `journal.jsonl`: sequence number, the event whole, and what changed in the state as a JSON
-Patch. The line is on disk before anything else happens. Then state.json is replaced by rename; it is not waited for,
-and it may fail, because it can be had again: it says how many bytes of the journal it covers and is sealed, so
+Patch. The line is on disk before anything else happens. Then, once for a burst of decisions, state.json is replaced by
+rename; it is not waited for, and it may fail, because it can be had again: it says how many bytes of the journal it
+covers and is sealed, so
 
 * lines beyond it (a crash between the two) are applied at load, and a torn last line is cut off;
 * a damaged or missing one is the fold of the journal from the newest checkpoint whose seal is whole;
@@ -88,11 +89,15 @@ class Loaded:
 
 @dataclass(slots=True)
 class _Live:
-    """A task that is at work: its journal, the document that the next change starts from, its state.json as written."""
+    """A task that is at work: its journal, the document that the next change starts from, its state.json as written.
+
+    `stale` says that state.json is behind the journal.
+    """
 
     journal: Journal
     document: Object
     written: bytes = b""
+    stale: bool = False
 
 
 class FolderStore:
@@ -102,6 +107,7 @@ class FolderStore:
         self.data_dir = data_dir
         self.tasks_dir = data_dir / "tasks"
         self._live: dict[str, _Live] = {}
+        self._stale: set[str] = set()
         try:
             make_private(data_dir)
             make_private(self.tasks_dir)
@@ -114,6 +120,7 @@ class FolderStore:
 
     def close(self) -> None:
         """Give the data folder free."""
+        self.settle()
         for live in self._live.values():
             live.journal.close()
         self._live.clear()
@@ -134,8 +141,16 @@ class FolderStore:
         else:
             live = self._live[after.id]
             live.journal.append(line_of(before, after, event, difference(live.document, document)))
-        live.document = document
-        self._renew_state(after.id, live, document)
+        live.document, live.stale = document, True
+        self._stale.add(after.id)
+
+    def settle(self) -> None:
+        """Replace every state.json that is behind its journal: once for a burst of decisions, before anyone is told."""
+        for task_id in self._stale:
+            live = self._live[task_id]
+            if live.stale:
+                self._renew_state(task_id, live, live.document)
+        self._stale.clear()
 
     def note_telemetry(self, task: Task) -> None:
         """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
@@ -145,6 +160,7 @@ class FolderStore:
 
     def release(self, task_id: str) -> None:
         """Close the journal of a task that is not at work any more."""
+        self.settle()
         live = self._live.pop(task_id, None)
         if live is not None:
             live.journal.close()
@@ -237,7 +253,7 @@ class FolderStore:
     def _write_state(self, task_id: str, live: _Live, document: Object) -> None:
         content = sealed({**document, "journal_bytes": live.journal.end})
         write_atomically(self.folder(task_id) / STATE, content, durable=False)
-        live.written = content
+        live.written, live.stale = content, False
 
 
 def _locked(data_dir: Path) -> int:

@@ -4,6 +4,9 @@ Everything that wants to change a task puts an event into the inbox: adapters th
 through the API. One event is taken at a time. It is decided in the core, committed by the store, and only then do
 commands go out and does whoever asked get an answer. Nothing here knows how a command is carried out.
 
+Commands and answers only begin to run when the loop waits again. So a burst of events costs one journal line each and
+one state.json in all, replaced before anybody is told.
+
 If a decision cannot be committed (the disk is full), an adapter's event is kept and tried again each second, for facts
 may not be lost; a person's request is refused with the reason.
 """
@@ -49,9 +52,10 @@ class NotCommitted(OrchestratorError):
 
 
 class Store(Protocol):
-    """Where decisions are kept; `commit` returns when a decision cannot be lost any more."""
+    """Where decisions are kept; `commit` returns when a decision cannot be lost, `settle` when all files tell of it."""
 
     def commit(self, before: Task | None, after: Task, event: Event) -> None: ...
+    def settle(self) -> None: ...
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None: ...
@@ -91,6 +95,8 @@ class Supervisor:
         while True:
             await self._insist(await self._inbox.get())
             await self._insist(self.admit)
+            if self._inbox.empty():
+                self._store.settle()
             self._inbox.task_done()
 
     async def settled(self) -> None:

@@ -76,6 +76,7 @@ def decided(store: FolderStore, before: Task, **changes: object) -> Task:
     at = before.updated_at + timedelta(seconds=1)
     after = replace(before, seq=before.seq + 1, updated_at=at, **changes)  # type: ignore[arg-type]  # any field
     store.commit(before, after, events.AlarmRang(at=at))
+    store.settle()
     return after
 
 
@@ -83,6 +84,7 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     """A task after each of six decisions, telemetry in between."""
     task = a_task(store, task_id)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
+    store.settle()
     tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=Owed.WORKSPACE)]
     tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
     store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, tokens_used=7)))
@@ -120,6 +122,7 @@ def numbers(store: FolderStore) -> list[object]:
 def test_a_power_cut_at_any_byte_leaves_the_state_after_the_last_whole_line(store: FolderStore, left: str) -> None:
     task = a_task(store)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task))
+    store.settle()
     states = [state_of(store).read_bytes()]
     tasks = [task]
     for number in range(4):
@@ -627,3 +630,16 @@ def test_the_listing_goes_past_every_hostile_folder(store: FolderStore) -> None:
     for name in ("link", "fifo", "copy", "../tasks/" + good.id, ".."):
         with pytest.raises(StoreError):
             store.load(name)
+
+
+def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it_settles(store: FolderStore) -> None:
+    task = history(store)[-1]
+    before = state_of(store).read_bytes()
+    for turn in range(3):
+        after = replace(task, seq=task.seq + 1, feedback=(f"turn {turn}",))
+        store.commit(task, after, events.AlarmRang(at=START))
+        task = after
+    assert state_of(store).read_bytes() == before
+    assert store.load(task.id).task.feedback == ("turn 2",)
+    store.settle()
+    assert json.loads(state_of(store).read_bytes())["seq"] == task.seq
