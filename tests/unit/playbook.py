@@ -221,7 +221,7 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
     def event(task: Task, at: datetime) -> events.Event:
         result = CheckResult(verdict=verdict, reason=reason, exit_code=verdict is Verdict.FAIL) if verdict else None
         check = task.next_check
-        folder = task.run.folder if task.run else "logs/0-none"
+        folder = task.run.folder if task.run and task.run.folder.startswith("logs/") else "logs/0-none"
         return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
 
     return event
