@@ -1,10 +1,11 @@
 """All benchmarks, or those that are named, in one table: `python -m tests.benchmarks [NAME…]`.
 
 Each is a module here with `rows()`. A goal is held against the last figure of what was measured, leaving
-out what stands in parentheses; a missed one makes the exit code 1.
+out what stands in parentheses; a missed one makes the exit code 1. What else the machine did is told by its load.
 """
 
 import importlib
+import os
 import re
 import sys
 
@@ -33,6 +34,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
+    load = os.getloadavg()[0]
     table = Table("what", "measured", "goal", "ok?")
     missed = 0
     for name in names or NAMES:
@@ -41,6 +43,7 @@ def main(names: list[str]) -> int:
             missed += ok is False
             table.add_row(what, measured, goal, {True: "yes", False: "NO", None: ""}[ok])
         table.add_section()
+    table.caption = f"{os.cpu_count()} processors; load {load:.1f} before, {os.getloadavg()[0]:.1f} after"
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     return 1 if missed else 0
 
