@@ -106,6 +106,8 @@ class FailureLog:
 
     def _with_pattern_of(self, entry: Failure) -> tuple[Pattern, ...]:
         key = pattern_of(entry.summary)
+        if not key:
+            return self.patterns
         if any(known.pattern == key for known in self.patterns):
             return tuple(
                 replace(known, failure_ids=(*known.failure_ids, entry.id)) if known.pattern == key else known

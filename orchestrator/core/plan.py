@@ -8,7 +8,7 @@ from datetime import datetime
 from orchestrator.core.model import Step, StepStatus
 
 STEP_PREFIX = "## Step"
-_HEADING = re.compile(r"##\s+Step\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)")
+_HEADING = re.compile(r"##\s+Step(?![a-z])\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)")
 _LONGEST = 300
 
 
