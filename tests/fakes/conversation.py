@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import orjson
 
-from orchestrator.core.model import StageRecord, Task
+from orchestrator.core.model import StageRecord, StageStatus, Task
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.prompt import outbox_of, turn_text
 from orchestrator.core.stream.claude import Parser
@@ -140,9 +140,10 @@ class Stage:
         """What the agent may write to."""
         return Path(outbox_of(self.task))
 
-    def turn(self, name: str, **changes: object) -> str:
-        """The text that the daemon would send for this stage."""
-        record = {name: StageRecord(visits=1)}
+    def turn(self, name: str, failed: str | None = None, **changes: object) -> str:
+        """The text that the daemon would send for this stage, also after the stage `failed`."""
+        record = {failed: StageRecord(visits=1, status=StageStatus.FAILED)} if failed else {}
+        record[name] = StageRecord(visits=1)
         return turn_text(self.pipeline, replace(self.task, stage=name, stages=record, **changes))  # type: ignore[arg-type]  # fields of Task by name
 
     def step(self, number: int, **changes: object) -> str:

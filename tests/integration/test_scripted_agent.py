@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from orchestrator.core import guards
-from orchestrator.core.failures import FailureLog
 from orchestrator.core.model import Agent, CheckResult, Step, Task, Ticket, Verdict
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.plan import steps_of
@@ -141,7 +140,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
         assert "hello--world-" in analysis["root_cause_hypothesis"]
         assert analysis["confidence"] == "high"
         assert analysis["suggested_fix"]
-        agent.turn(stage.turn("PLANNING", failures=FailureLog(total=1)))
+        agent.turn(stage.turn("PLANNING", failed="EVALUATION"))
         assert (stage.outbox / "plan-fix-1.md").exists()
         assert len(planned(stage)) == 2
         carry_out(stage, agent)
