@@ -149,7 +149,7 @@ class Stage:
     def step(self, number: int, **changes: object) -> str:
         """The text that the daemon would send for a step of the plan."""
         agent = replace(self.task.agent, current_step=number)
-        return self.turn("IMPLEMENTATION", **{"agent": agent, **changes})
+        return self.turn("IMPLEMENTATION", None, **{"agent": agent, **changes})
 
     @contextmanager
     def agent(self, *, session: str = "s-1", resume: bool = False) -> Iterator[Conversation]:
