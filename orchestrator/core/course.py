@@ -26,7 +26,7 @@ from orchestrator.core.model import (
     Verdict,
 )
 from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
-from orchestrator.core.pipeline import ChecksAcceptable, Pipeline, Work
+from orchestrator.core.pipeline import Pipeline, Work
 from orchestrator.core.stream.neutral import ErrorClass
 
 LONGEST_RETRY_DELAY = 300.0
@@ -203,7 +203,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
     tried = spent(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
     cycle = task.stages[task.stage].visits
-    accepted = {verdict for guard in stage.guards if isinstance(guard, ChecksAcceptable) for verdict in guard.accept}
+    accepted = guards.accepted(stage.guards)
     for check in task.checks:
         result = task.results.get(check.name)
         if result is None or result.verdict in accepted:

@@ -47,6 +47,11 @@ def missing(guards: Sequence[words.Guard], task: Task, evidence: Evidence) -> tu
     return tuple(lack for guard in guards for lack in _missing(guard, task, evidence))
 
 
+def accepted(guards: Sequence[words.Guard]) -> frozenset[str]:
+    """The verdicts of checks that these guards let through."""
+    return frozenset(one for guard in guards if isinstance(guard, words.ChecksAcceptable) for one in guard.accept)
+
+
 def missing_of_step(evidence: Evidence) -> tuple[str, ...]:
     """What a step still lacks to count as done: a commit of its own, and a clean worktree after it."""
     return (() if evidence.commits else ("no new commit was made for this step",)) + _uncommitted(evidence)

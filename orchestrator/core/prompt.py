@@ -6,7 +6,8 @@ the task's state, so that a turn asked for again after a crash says the same.
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task, Verdict
+from orchestrator.core import guards
+from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task
 from orchestrator.core.pipeline import Pipeline, Stage, Work
 
 
@@ -18,7 +19,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
         case Work.STEPS:
             parts.append(_step(task))
         case Work.CHECKS:
-            parts.append(_failed_checks(task.results))
+            parts.append(_failed_checks(task.results, guards.accepted(stage.guards)))
         case Work.INTAKE | Work.AGENT | Work.DELIVER:
             parts.append(_failures(task))
     if stage.artifacts and stage.work is not Work.STEPS:
@@ -82,11 +83,11 @@ def commit_subject(task: Task, step: Step) -> str:
     return text if len(text) <= 70 else text[:69].rstrip() + "…"
 
 
-def _failed_checks(results: Mapping[str, CheckResult]) -> str:
+def _failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) -> str:
     failed = [
         f"{name}: {result.reason}; output: {result.log}"
         for name, result in results.items()
-        if result.verdict is Verdict.FAIL
+        if result.verdict not in accepted
     ]
     return _listed("Checks that failed (output paths are relative to workspace_dir):", failed)
 
@@ -102,7 +103,7 @@ def _failures(task: Task) -> str:
 
 
 def _listed(title: str, items: Sequence[str]) -> str:
-    return "\n".join((title, *(f"- {item}" for item in items))) if items else ""
+    return "\n".join((title, *(f"- {' '.join(item.split())}" for item in items))) if items else ""
 
 
 def _line(text: str) -> str:
