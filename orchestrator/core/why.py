@@ -56,7 +56,8 @@ def _no_place(task: Task, scene: Scene) -> tuple[str, ...]:
     before = [other.id for other in queue(scene.tasks)]
     ahead = before.index(task.id) if task.id in before else 0
     taken = f"{len(holders)} of {scene.room.places} places are taken" + (f" by {', '.join(holders)}" if holders else "")
-    return (taken, f"{ahead} tasks are ahead of it") if ahead else (taken,)
+    waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
+    return (taken, waiting) if ahead else (taken,)
 
 
 def _attempts(task: Task) -> tuple[str, ...]:
