@@ -160,7 +160,7 @@ class Running:
         """Begin the end of a run; that it ended is told when it has."""
         folder = _folder(task, command.folder)
         self.follow(task, command.folder)
-        if not has_begun(folder):
+        if not has_begun(folder) and not self._runs.is_alive(folder):
             self._end(folder, "it was never started", None)
             return
         running = task.run is not None and task.run.process is Process.RUNNING
