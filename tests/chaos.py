@@ -80,8 +80,10 @@ def storm(house: House, dice: random.Random, kills: int) -> Toll:
     """One pipeline in an entered house, its daemon killed so many times or until the task has ended."""
     toll, began = Toll(), time.monotonic()
     task = house.submit()
-    while toll.kills < kills and TaskStatus(house.state(task)["status"]) not in ENDED:
+    while toll.kills < kills:
         _let_live(house, dice)
+        if TaskStatus(house.state(task)["status"]) in ENDED:
+            break
         if dice.random() < PAUSED:
             _ask(house, task, "pause")
         house.kill()

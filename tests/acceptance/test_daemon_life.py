@@ -162,9 +162,7 @@ def test_state_json_edited_by_hand_is_set_aside_and_the_truth_restored(tmp_path:
         assert house.state(task)["status"] == "in_progress"
 
 
-@pytest.mark.parametrize(
-    "damage", ["", '{"schema_ver', "{}", "null", "\0\0\0"], ids=["empty", "torn", "{}", "null", "nul"]
-)
+@pytest.mark.parametrize("damage", ["", '{"schema_ver', "null"], ids=["empty", "torn", "null"])
 def test_a_damaged_state_json_is_had_again_from_the_journal(tmp_path: Path, damage: str) -> None:
     with House(tmp_path, scenario=SLOW) as house:
         task = house.submit()
