@@ -99,6 +99,14 @@ def begin_agent(task: Task, role: str) -> Task:
     return replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
 
 
+def totals_settled(agent: Agent) -> Agent:
+    """The agent with what its session has used put by: a killed CLI saved no totals, its successor counts from zero.
+
+    One that ends by itself or by SIGTERM saves them, and the resumed session counts on (both measured).
+    """
+    return replace(agent, tokens_before=agent.tokens_used, cost_before=agent.cost_usd)
+
+
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task with its agent's next turn owed, which in a stage of steps is the first open step's."""
     step = plan.first_open(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None

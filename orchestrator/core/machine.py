@@ -189,6 +189,8 @@ def _agent_exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> 
         turn_deadline=None,
         read_offset=max(event.offset, task.agent.read_offset),
     )
+    if event.code is None:
+        agent = course.totals_settled(agent)
     task = replace(task, run=None, agent=agent)
     if task.status is not TaskStatus.IN_PROGRESS:
         return task

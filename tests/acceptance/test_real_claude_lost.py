@@ -17,6 +17,7 @@ from tests.fakes.playwright import Fail, Playwright, Reply, Scene
 
 pytestmark = pytest.mark.claude
 
+TOKENS_OF_A_CALL = 150
 OVERLOADED = Fail(529, "overloaded_error", "Overloaded")
 REFUSED = Fail(401, "authentication_error", "invalid x-api-key")
 
@@ -50,6 +51,8 @@ def test_an_agent_killed_in_mid_tool_is_resumed_in_its_session(claude: Path, tmp
         house.assert_done_once(task)
         assert_resumed(house, task)
         assert [entry.type for entry in task.failures.entries] == ["agent_lost"]
+        told_of = len(house.api.scenes) - 1  # the call before the kill was in no result
+        assert task.agent.tokens_used == told_of * TOKENS_OF_A_CALL
 
 
 def test_a_refused_key_is_a_matter_for_a_person(claude: Path, tmp_path: Path) -> None:
