@@ -1,0 +1,128 @@
+"""Why a task is where it is, in words."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.core.admission import Room, Scene
+from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task, TaskStatus
+from orchestrator.core.why import explain
+from tests.fakes.world import START
+from tests.unit.playbook import Playbook, a_task, at, at_work, evaluating, with_budget
+
+FOLDER = a_task().folder
+
+
+def pending(name: str = "mine") -> Task:
+    return Playbook.submitted(replace(a_task(), id=name)).task
+
+
+def paused(blocked_by: BlockedBy | None, process: Process = Process.FROZEN) -> Task:
+    task = at_work()
+    run = replace(task.run, process=process) if task.run else None
+    return replace(task, run=run, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=blocked_by))
+
+
+def said(task: Task, *others: Task, room: Room | None = None) -> tuple[tuple[str, ...], str]:
+    why = explain(task, Scene(tasks=(task, *others), ended={}, room=room or Room(), now=START))
+    return why.facts, why.next
+
+
+BY_ITSELF = "it starts by itself when there is a place"
+
+
+def test_a_waiting_task_names_who_has_the_places_and_who_is_ahead() -> None:
+    holder = replace(at_work(), id="holder")
+    assert said(pending(), holder) == (("1 of 1 places are taken by holder",), BY_ITSELF)
+    facts, _ = said(pending(), holder, pending("a"))
+    assert facts == ("1 of 1 places are taken by holder", "1 task is ahead of it")
+    facts, _ = said(pending(), pending("a"), pending("b"))
+    assert facts == ("0 of 1 places are taken", "2 tasks are ahead of it")
+
+
+@pytest.mark.parametrize(
+    ("room", "fact"),
+    [
+        (Room(draining=True), "the daemon takes no tasks because it is stopping"),
+        (Room(pressure="only 1 GiB is free"), "only 1 GiB is free"),
+    ],
+)
+def test_a_waiting_task_names_the_want_of_room(room: Room, fact: str) -> None:
+    assert said(pending(), room=room) == ((fact,), BY_ITSELF)
+
+
+def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
+    task = replace(pending(), start_at=START + timedelta(hours=1))
+    assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
+
+
+STILL = "its processes stand still"
+
+
+@pytest.mark.parametrize(
+    ("task", "facts", "following"),
+    [
+        (paused(BlockedBy.USER), ("a person paused it", STILL), f"orchestrator resume {a_task().id}"),
+        (
+            paused(BlockedBy.PRESSURE, Process.RUNNING),
+            ("the machine was short of room", "nothing of it runs"),
+            "it goes on by itself when there is room again",
+        ),
+        (paused(None), ("0 of 1 places are taken", STILL), "it goes on by itself when there is a place"),
+        (
+            paused(BlockedBy.RATE_LIMIT),
+            ("it waits for a rate_limit", STILL),
+            "it goes on by itself when that has come",
+        ),
+    ],
+)
+def test_a_paused_task_says_who_holds_it_and_what_would_let_it_go(
+    task: Task, facts: tuple[str, ...], following: str
+) -> None:
+    assert said(task) == (facts, following)
+
+
+def test_a_task_short_of_room_names_the_present_want() -> None:
+    assert said(paused(BlockedBy.PRESSURE), room=Room(pressure="1 GiB is free"))[0] == ("1 GiB is free", STILL)
+
+
+@pytest.mark.parametrize(
+    ("task", "following"),
+    [
+        (lambda: at("TICKET_INTAKE", Owed.WORKSPACE), "its worktree is being made from /repo"),
+        (lambda: at("TICKET_INTAKE", Owed.GATE), "what the stage left behind is being looked at"),
+        (lambda: at("ANALYSIS", Owed.AGENT), "the planner is being started"),
+        (at_work, "the planner works at turn 1 of attempt 1"),
+        (lambda: at("IMPLEMENTATION", Owed.STOP), "the planner is being ended"),
+        (lambda: replace(at_work(), owed=Owed.RETRY, retry_at=START), "the next attempt begins at 22:00:00 UTC"),
+        (evaluating, "the checks run on commit c2"),
+        (
+            lambda: at("COMPLETION", Owed.DELIVERY),
+            "the branch feature/LOCAL-20261121_220000 is being brought to /repo",
+        ),
+    ],
+)
+def test_a_task_at_work_says_what_comes_next(task: Callable[[], Task], following: str) -> None:
+    task_ = task()
+    assert said(task_) == ((f"it is in {task_.stage}",), following)
+
+
+def test_a_task_at_work_says_what_did_not_go_well() -> None:
+    task = replace(with_budget(at_work(), "agent_retries", 1), feedback=("a not found", "b not found"))
+    assert said(task)[0] == (
+        "it is in ANALYSIS",
+        "its agent was told what is missing: a not found; b not found",
+        "1 of 2 new attempts are used",
+    )
+
+
+def test_a_blocked_task_says_why_and_what_a_person_can_do() -> None:
+    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
+    assert said(task) == (("no disk", "it stopped in ANALYSIS"), f"look at {FOLDER}, then cancel it or submit it anew")
+    assert said(replace(task, block_reason=None))[0][0] == "no reason is on record"
+
+
+def test_a_task_that_has_ended_says_so() -> None:
+    assert said(at("COMPLETION", Owed.NOTHING)) == (("it is completed",), "nothing: it has ended")
