@@ -37,6 +37,7 @@ from orchestrator.definitions import Declared, Definitions
 from orchestrator.dispatch import Adapters, Dispatcher
 from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
 from orchestrator.gates import Gates
+from orchestrator.git import end_all
 from orchestrator.installation import find_claude
 from orchestrator.intake import PIPELINE_FILE, Intake, Submission
 from orchestrator.journal import StoreError
@@ -144,6 +145,7 @@ async def _live(settings: Settings, store: FolderStore, redactor: Redactor) -> i
         await daemon.dispatcher.close()
         await daemon.runs.close()
         daemon.timers.close()
+        end_all()
     log.info("daemon_stopped")
     return 0
 

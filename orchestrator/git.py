@@ -28,7 +28,9 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,7 +163,7 @@ class Git:
             raise GitError("git", 127, "git is not installed, or not in PATH; install it (2.34 or newer)") from error
         except ValueError as error:
             raise GitError("git", 128, f"{shown(str(self.folder))} cannot be a path: {error}") from error
-        with process:
+        with process, _counted(process):
             try:
                 out, err = process.communicate(stdin, timeout)
             except subprocess.TimeoutExpired as error:
@@ -169,6 +171,35 @@ class Git:
                 process.communicate()
                 raise GitError(shown("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
         return process.returncode, out, err
+
+
+_under_way: set["subprocess.Popen[bytes]"] = set()
+_ending = threading.Event()
+
+
+def end_all() -> None:
+    """End every git of this program, and let none live from now on; repositories stand it as they stand a crash."""
+    _ending.set()
+    for process in tuple(_under_way):
+        _end(process)
+
+
+@contextmanager
+def _counted(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
+    """For as long as it runs the process is among those that `end_all` ends."""
+    _under_way.add(process)
+    try:
+        if _ending.is_set():
+            _end(process)
+        yield
+    finally:
+        _under_way.discard(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _environment(config: Mapping[str, str]) -> dict[str, str]:

@@ -85,6 +85,25 @@ def test_a_daemon_stops_in_time_though_a_client_says_nothing(tmp_path: Path) -> 
         assert house.stop() == 0
 
 
+def test_a_daemon_told_to_stop_does_not_wait_for_a_git_that_takes_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "bin/git"
+    git.parent.mkdir()
+    slow = f'case " $* " in *" fetch "*) if [ -e {tmp_path}/slow ]; then touch {tmp_path}/waits; sleep 600; fi;; esac'
+    git.write_text(f'#!/bin/sh\n{slow}\nPATH=${{PATH#*:}} exec git "$@"\n')
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    (tmp_path / "slow").touch()
+    with House(tmp_path) as house:
+        task = house.submit()
+        house.wait_for("the slow fetch", (tmp_path / "waits").exists)
+        assert house.stop() == 0
+        (tmp_path / "slow").unlink()
+        house.start()
+        assert house.wait_for_end(task).failures.total == 0
+
+
 def test_new_definitions_are_taken_over_and_bad_ones_refused_with_the_last_good_kept(tmp_path: Path) -> None:
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
