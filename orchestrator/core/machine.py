@@ -138,7 +138,7 @@ def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceRead
 def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
     if task.run is None or task.run.folder != folder or task.run.process is not Process.STARTING:
         return task
-    task = _run_is(task, folder, Process.RUNNING)
+    task = replace(task, run=replace(task.run, process=Process.RUNNING))
     if task.owed is not Owed.AGENT:
         return task
     task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
@@ -290,7 +290,8 @@ def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed)
 
 
 def _run_is(task: Task, folder: str, process: Process) -> Task:
-    if task.run is None or task.run.folder != folder or task.run.process is process:
+    """What is not known to have begun neither stands nor goes on; that it began is told first, or told again."""
+    if task.run is None or task.run.folder != folder or task.run.process in (process, Process.STARTING):
         return task
     return replace(task, run=replace(task.run, process=process))
 

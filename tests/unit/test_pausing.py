@@ -247,6 +247,13 @@ def test_a_branch_delivered_while_paused_completes_the_task_and_ends_the_pause()
     )
 
 
+@pytest.mark.parametrize("happening", [frozen, freeze_failed, thawed])
+def test_news_of_a_run_that_is_not_known_to_have_begun_waits_for_its_beginning(happening: Happening) -> None:
+    task = at("ANALYSIS", Owed.AGENT)
+    assert (Playbook(task) >> happening).task is task
+    assert Playbook(task) >> happening >> started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s"
+
+
 def test_what_would_not_freeze_in_time_is_stopped_at_the_next_pause() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> resume()
     play = play >> admitted << "turn 1 of 1" << "wake in 3600 s" >> freeze_failed
