@@ -179,6 +179,12 @@ def test_the_revision_of_a_design_counts_from_its_first_visit() -> None:
     assert at_key(to_document(twice), "states", "DESIGN", "revision") == 1
 
 
+def test_facts_stay_in_pipelines_without_the_seeds_stages() -> None:
+    task = much_lived()
+    task = replace(task, stage="BUILD", stages={"BUILD": task.stages["EVALUATION"]})
+    assert from_document(to_document(task)) == task
+
+
 def test_limits_are_shown_as_the_seeds_configuration() -> None:
     config = at_key(to_document(at_work()), "config")
     assert (at_key(config, "max_eval_cycles"), at_key(config, "max_design_revisions")) == (3, 3)

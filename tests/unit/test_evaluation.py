@@ -177,3 +177,10 @@ def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> N
     play = Playbook(with_budget(evaluating(PASS), "eval_cycles", 2), strict) >> judged(WARN, "two warnings")
     assert play.task.block_reason == "EVALUATION failed once, most lately: lint: WARN (two warnings)"
     assert [(entry.step, entry.summary) for entry in play.task.failures.entries] == [("lint", "two warnings")]
+
+
+def test_an_evaluation_that_cannot_go_back_needs_a_person_at_once() -> None:
+    final = replace(full().stage("EVALUATION"), on_fail=None, budget=None, role=None)
+    strict = replace(full(), stages={**full().stages, "EVALUATION": final})
+    play = Playbook(evaluating(PASS), strict) >> judged(FAIL)
+    assert play.task.block_reason == "EVALUATION failed once, most lately: lint: FAIL (exit code)"
