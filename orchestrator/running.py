@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-import orjson
 import structlog
 
 from orchestrator.checks import environment, judge
@@ -23,9 +22,8 @@ from orchestrator.core.stream.neutral import Asked
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
 from orchestrator.following import Ears, Follower
-from orchestrator.processes import files
 from orchestrator.processes.census import kill_marked
-from orchestrator.processes.folder import has_begun
+from orchestrator.processes.folder import has_begun, pid_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 
@@ -193,7 +191,7 @@ class Running:
     async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
         await self._runs.start(folder, spec)
         run = str(folder.relative_to(task.folder))
-        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=_pid(folder)))
+        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
 
     def _follower(self, task: Task, folder: Path) -> Follower:
         def asked(request: Asked) -> None:
@@ -282,13 +280,6 @@ def _reason(end: Exit, words: str) -> str:
         return "it was told to end together with its holder, as when the machine goes down"
     how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
     return f"the agent {how} without a result" + (f": {words}" if words else "")
-
-
-def _pid(folder: Path) -> int | None:
-    """The pid of a run's first process, as its holder wrote it down."""
-    path = folder / files.PID
-    agent = orjson.loads(path.read_bytes())["agent"] if path.exists() else None
-    return agent if isinstance(agent, int) else None
 
 
 def _last_words(folder: Path) -> str:

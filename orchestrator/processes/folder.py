@@ -47,9 +47,23 @@ def status_of(folder: Path) -> Status | None:
         return None
 
 
+def pid_of(folder: Path) -> int | None:
+    """The run's first process below its holder; None before it was spawned."""
+    try:
+        record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
+        return record["agent"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def has_begun(folder: Path) -> bool:
     """True once a holder said who it is; what became of the run since is another question."""
     return (folder / files.PID).exists() or (folder / files.EXIT).exists()
+
+
+def is_spawned(folder: Path) -> bool:
+    """True once the run's first process is there, or it is known that there will be none."""
+    return pid_of(folder) is not None or (folder / files.EXIT).exists()
 
 
 def take_lock(folder: Path) -> int | None:

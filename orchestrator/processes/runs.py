@@ -21,7 +21,7 @@ import orchestrator
 from orchestrator.processes import files
 from orchestrator.processes.census import usage_of
 from orchestrator.processes.doorbell import Doorbell, make_fifo
-from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, status_of, take_lock
+from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, is_spawned, status_of, take_lock
 from orchestrator.processes.spec import (
     Exit,
     Frozen,
@@ -103,7 +103,7 @@ class Runs:
         finally:
             os.close(lock)
         self._children.add(holder)
-        await self._until(folder, watched, "start", lambda: has_begun(folder) or self._died(folder, holder))
+        await self._until(folder, watched, "start", lambda: is_spawned(folder) or self._died(folder, holder))
 
     def is_alive(self, folder: Path) -> bool:
         """True while a holder serves this run."""

@@ -108,3 +108,13 @@ async def test_the_sweep_of_a_lost_run_spares_other_runs(stage: Stage) -> None:
     assert stage.runs.is_alive(spared)
     before = len(stage.output(spared))
     await until(lambda: len(stage.output(spared)) > before, "ticks of the other run")
+
+
+async def test_a_run_that_ends_when_everybody_is_told_to_end_did_not_end_by_itself(stage: Stage) -> None:
+    folder = await stage.start(shell(f"trap 'exit 1' TERM; {TICKER}"))
+    await stage.says(folder, b"2\n")
+    told = [psutil.Process(stage.holder(folder)), *psutil.Process(stage.holder(folder)).children()]
+    for process in told:
+        process.terminate()
+    ended = await stage.exit_of(folder)
+    assert (ended.code, ended.stopped_by, ended.lost) == (1, "shutdown", False)

@@ -1,0 +1,23 @@
+"""What the service manager hears."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from orchestrator import service
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_the_service_manager_is_told_on_the_socket_that_it_named(tmp_path: Path, abstract: bool) -> None:
+    name = f"{'@' if abstract else ''}{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name[1:] if abstract else name)
+        manager.settimeout(5)
+        service.tell(name, service.READY)
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_a_service_manager_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+    service.tell(str(tmp_path / "notify"), service.STOPPING)
+    service.tell(None, service.READY)
