@@ -40,7 +40,7 @@ async def transcript(
     task: TheTask,
     backend: TheBackend,
     attempt: int,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     raw: bool = False,
 ) -> TranscriptPage:
     """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""

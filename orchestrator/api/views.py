@@ -5,11 +5,11 @@ no view can be made without one: `seen` is the one way to make them.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.model import (
@@ -227,22 +227,45 @@ class TaskFilter(View):
     cursor: str | None = None
 
 
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is beyond every calendar in UTC") from None
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("is relative, and to what is not known here; give the whole path")
+    _without_surrogates(str(path))
+    return path
+
+
+def _without_surrogates(text: str) -> str:
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("is not text; give plain UTF-8")
+    return text
+
+
+Utf8 = Annotated[str, AfterValidator(_without_surrogates)]
+
+
 class SubmissionBody(View):
-    """A ticket as it is handed in; `repo` is an absolute path, `checks` maps names to commands."""
+    """A ticket as it is handed in; `repo` is an absolute path, `at` has its zone, `checks` maps names to commands."""
 
     model_config = ConfigDict(extra="forbid")
 
     text: str
-    repo: Path
-    title: str = ""
+    repo: Annotated[Path, AfterValidator(_absolute)]
+    title: Utf8 = ""
     pipeline: str = "full"
     type: TicketType = TicketType.FEATURE
     ticket: str | None = None
     base: str | None = None
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
-    at: datetime | None = None
-    checks: Mapping[str, str] = Field(default_factory=dict)
+    at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
 
 
 class WhyView(View):

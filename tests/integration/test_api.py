@@ -1,6 +1,7 @@
 """The API over a real Unix socket, with a real store, supervisor and intake behind it."""
 
 import asyncio
+import json
 import os
 import resource
 import socket
@@ -155,6 +156,11 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
         ({"type": "wish"}, 400),
         ({"colour": "blue"}, 400),
         ({"after": ["nobody"]}, 404),
+        ({"at": "2030-01-01T00:00:00"}, 400),
+        ({"at": "0001-01-01T00:00:00+14:00"}, 400),
+        ({"title": "\ud800"}, 400),
+        ({"checks": {"unit_test": "\ud800"}}, 400),
+        ({"repo": "repo"}, 400),
         ({"text": SECRET[:4] + " -----BEGIN PRIVATE KEY-----"}, 422),
         ({"text": "x" * (9 * 1024 * 1024)}, 413),
     ],
@@ -162,7 +168,8 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
 async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
     client: httpx.AsyncClient, desk: Desk, wrong: Mapping[str, object], status: int
 ) -> None:
-    answer = await client.post("/api/tasks", json={**ticket(desk), **wrong})
+    body = json.dumps({**ticket(desk), **wrong})
+    answer = await client.post("/api/tasks", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["detail"]
     assert list(desk.store.tasks_dir.iterdir()) == []
