@@ -20,7 +20,7 @@ def explain(task: Task, scene: Scene) -> Why:
         case TaskStatus.PENDING:
             own = hindrances(task, scene)
             if own:
-                return Why(facts=own, next="it starts by itself when that is over")
+                return Why(facts=own, next=_in_vain(task, scene) or "it starts by itself when that is over")
             return Why(facts=_no_place(task, scene), next="it starts by itself when there is a place")
         case TaskStatus.IN_PROGRESS:
             if task.paused:
@@ -31,6 +31,12 @@ def explain(task: Task, scene: Scene) -> Why:
             return Why(facts=facts, next=f"look at {task.folder}, then cancel it or submit it anew")
         case _:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
+
+
+def _in_vain(task: Task, scene: Scene) -> str | None:
+    """What a person may do for a task that comes after one that ended without being completed."""
+    lost = [one for one in task.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED]
+    return f"nothing: {' and '.join(lost)} will not be completed; cancel it, or submit it anew" if lost else None
 
 
 def _paused(task: Task, scene: Scene) -> Why:

@@ -58,6 +58,15 @@ def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
     assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
 
 
+@pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILED])
+def test_a_task_that_waits_in_vain_is_not_told_to_start_by_itself(status: TaskStatus) -> None:
+    task = replace(pending(), after=("other", "done"))
+    ended = {"other": status, "done": TaskStatus.COMPLETED}
+    why = explain(task, Scene(tasks=(task,), ended=ended, room=Room(), now=START))
+    assert why.facts == (f"it comes after other, which is {status}",)
+    assert why.next == "nothing: other will not be completed; cancel it, or submit it anew"
+
+
 STILL = "its processes stand still"
 
 
