@@ -27,6 +27,9 @@ COLOURS = {
     TaskStatus.ARCHIVED: "dim",
 }
 
+ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND"}
+"""The columns that give way on a narrow terminal; an id or a status in half is of no use."""
+
 _KEPT = {"\n", "\t"}
 
 
@@ -66,10 +69,10 @@ def line(text: str) -> Text:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """A table without lines; the columns are as wide as they must be."""
+    """A table without lines; the columns are as wide as they must be, elastic ones as wide as they can."""
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for heading in headings:
-        made.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=None)
+        made.add_column(heading, no_wrap=heading not in ELASTIC, overflow="ellipsis")
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else line(cell) for cell in row))
     return made
