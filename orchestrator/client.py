@@ -143,6 +143,10 @@ def _is_there(socket: Path) -> bool:
 
 
 def _path(name: str) -> str:
+    if name in {"", ".", ".."} or "/" in name:  # these would be other places, not other tasks
+        detail = f"{name!r:.60} is neither a task's id nor a ticket's key; `orchestrator tasks` lists all"
+        kind = "urn:orchestrator:problem:no-such-task"
+        raise RequestRefused(ProblemView(type=kind, title="There is no such task", status=404, detail=detail))
     return f"/api/tasks/{quote(name, safe='')}"
 
 

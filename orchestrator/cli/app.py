@@ -77,6 +77,9 @@ def run(arguments: Sequence[str]) -> int:
     except OrchestratorError as error:
         complain(*_lines(error))
         return _exit_code(error)
+    except OSError as error:
+        complain(f"{error.filename or 'the output'}: {error.strerror or error}")
+        return FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -27,4 +27,7 @@ def _ask(context: typer.Context, name: str, action: str, json: bool) -> None:
     if json:
         print_json(task)
         return
-    console().print(task.id, status_text(task.status, paused=task.paused))
+    if task.paused and task.agent.blocked_by is None:
+        console().print(task.id, "goes on as soon as there is a place")
+    else:
+        console().print(task.id, status_text(task.status, paused=task.paused))

@@ -2,12 +2,14 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
 from orchestrator.api.views import SubmissionBody, TaskView
@@ -33,15 +35,20 @@ def _moment(text: str) -> datetime:
             at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
             return at if at > now else (at + timedelta(days=1))
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no time; write 22:30 or 2026-05-28T22:30") from None
 
 
-def _check(text: str) -> tuple[str, str]:
-    name, equals, command = text.partition("=")
-    if not (name.strip() and equals and command.strip()):
-        raise Misused(f"{text!r} is no check; write NAME=COMMAND, for example tests='pytest -q'")
-    return name.strip(), command.strip()
+def _checks(texts: Sequence[str]) -> dict[str, str]:
+    checks: dict[str, str] = {}
+    for text in texts:
+        name, equals, command = (part.strip() for part in text.partition("="))
+        if not (name and equals and command):
+            raise Misused(f"{text!r} is no check; write NAME=COMMAND, for example tests='pytest -q'")
+        if name in checks:
+            raise Misused(f"the check {name!r} is given twice; give each a name of its own")
+        checks[name] = command
+    return checks
 
 
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -69,19 +76,23 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     With --wait the exit code says how the task ended: 0 completed, 1 anything else.
     """
-    body = SubmissionBody(
-        text=_ticket(text, file),
-        repo=repo.expanduser().absolute(),
-        title=title,
-        pipeline=pipeline,
-        type=type_,
-        ticket=ticket,
-        base=base,
-        priority=priority,
-        after=tuple(after or ()),
-        at=at,
-        checks=dict(map(_check, check or ())),
-    )
+    content, checks = _ticket(text, file), _checks(check or ())
+    try:
+        body = SubmissionBody(
+            text=content,
+            repo=repo.expanduser().absolute(),
+            title=title,
+            pipeline=pipeline,
+            type=type_,
+            ticket=ticket,
+            base=base,
+            priority=priority,
+            after=tuple(after or ()),
+            at=at,
+            checks=checks,
+        )
+    except ValidationError as error:
+        raise Misused("; ".join(f"{wrong['loc'][0]}: {wrong['msg']}" for wrong in error.errors())) from None
     with place_of(context).client() as client:
         task = client.submit(body, uuid4().hex)
         if not json:
@@ -135,6 +146,8 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
             screen.print(status_text(task.status, paused=task.paused) + Text(now))
             before = now + task.status
         if task.status.final or task.status in STANDS_STILL:
+            if not quiet and task.block_reason:
+                note(f"{task.block_reason}; `orchestrator show {task.id}` has the rest")
             return task
         time.sleep(LOOK_EVERY)
         task = client.task(task.id)

@@ -85,7 +85,9 @@ def only_error(done: Done, code: int) -> str:
         (["submit", "--file", "/nowhere"], "/nowhere cannot be read"),
         (["submit", " "], "empty"),
         (["submit", "x", "--check", "pytest"], "NAME=COMMAND"),
+        (["submit", "x", "--check", "a=true", "--check", "a=false"], "twice"),
         (["submit", "x", "--at", "soon"], "22:30"),
+        (["submit", "x", "--title", "\udcff"], "UTF-8"),
         (["submit", "x", "--file", "a.txt"], "once"),
         (["check", "/nowhere"], "does not exist"),
     ],
@@ -109,6 +111,8 @@ async def test_without_a_daemon_commands_end_with_3_and_say_how_to_start_it(orch
 @pytest.mark.parametrize("command", ["show", "why", "logs", "pause", "resume", "cancel"])
 async def test_a_task_that_is_not_there_ends_with_4(orchestrator: Shell, desk: Desk, command: str) -> None:
     assert "no task NOPE-1" in only_error(await orchestrator(command, "NOPE-1"), 4)
+    for odd in ("", "..", "a/b"):
+        only_error(await orchestrator(command, odd), 4)
     assert desk.supervisor.tasks == {}
 
 
