@@ -73,6 +73,12 @@ class Summary:
     repo: str
     created_at: str
     updated_at: str
+    running: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task wants nothing any more; one that was cancelled still wants the end of its run."""
+        return self.status.final and not self.running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,4 +355,5 @@ def _summary(name: str, document: Object) -> Summary:
         repo=str(document["repo"]),
         created_at=str(document["created_at"]),
         updated_at=str(document["updated_at"]),
+        running=document.get("run") is not None,
     )

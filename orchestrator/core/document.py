@@ -48,6 +48,7 @@ def to_document(task: Task) -> Object:
         "progress": task.progress,
         "current_phase": None,
         "total_phases": None,
+        "run": to_json(task.run),
         "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
         "checks": {check.name: check.command for check in task.checks},
         "check_options": {
@@ -55,7 +56,6 @@ def to_document(task: Task) -> Object:
             for check in task.checks
         },
         "agent": _agent(task.agent),
-        "run": to_json(task.run),
         "waiting": [],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [_failure(entry) for entry in task.failures.entries],
