@@ -15,7 +15,7 @@ store.py        what is decided is on disk before it is done; journal.py, one li
 dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
 processes/      the holder that agents hang on, so that they outlive the daemon
 workspace.py    clone, worktree, checkpoint, delivery; git.py runs git so that no repository can run us
-daemon.py       builds all of it and wires it
+wiring.py       builds all of it and wires it; daemon.py, the life of the process around it
 api/, client.py, cli/   how people and programs reach it
 
     event ──► decide ──► commit ──► dispatch ──► the world ──► event

@@ -1,7 +1,7 @@
-"""The daemon: the one place that builds everything and wires it, and the life of the process around it.
+"""The life of the daemon's process, around what wiring.py has built.
 
     start      take the data folder, take up every live task, ask again for whatever is owed
-    serve      take requests and events until a signal comes
+    serve      take requests and events until a signal comes; take over settings and definitions when they change
     stop       on TERM or INT: admit nothing, save checkpoints and telemetry, let go
 
 Agents and checks run on under their holders through all of it. Only a bug or a task of the daemon's own that dies ends
@@ -12,45 +12,26 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from orchestrator import clock, service
+from orchestrator import service
 from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.events import TaskSubmitted
-from orchestrator.core.model import Task, TaskStatus
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pipeline_file import parse_pipeline
-from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.core.model import TaskStatus
 from orchestrator.core.table import DefinitionError
-from orchestrator.declared import read_declared
-from orchestrator.definitions import Declared, Definitions
-from orchestrator.dispatch import Adapters, Dispatcher
-from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
-from orchestrator.gates import Gates
 from orchestrator.git import end_all
-from orchestrator.installation import find_claude
-from orchestrator.intake import PIPELINE_FILE, Intake, Submission
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
-from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Limits, Usage
-from orchestrator.running import Launching, Running
-from orchestrator.settings import Settings, environment
+from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
-from orchestrator.supervisor import Supervisor
-from orchestrator.timers import Timers
 from orchestrator.watch import Watch
-from orchestrator.workspace import Workspace
+from orchestrator.wiring import Daemon, bundled_redactor, wired
 
 log = structlog.get_logger()
 
@@ -61,75 +42,44 @@ STOP_WITHIN = 20.0
 """Seconds; the last one is how long checkpoints may take at the end."""
 
 
-@dataclass(slots=True)
-class Daemon:
-    """Everything that was built, as the API sees it."""
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the settings come from: how to read them, and the file beside the usual ones, if there is one."""
 
-    settings: Settings
-    store: FolderStore
-    supervisor: Supervisor
-    dispatcher: Dispatcher
-    running: Running
-    runs: Runs
-    timers: Timers
-    intake: Intake
-    declared: Declared
-    started_at: datetime
-    redactor: Redactor
+    load: Callable[[], Settings]
+    config: Path | None
 
-    async def accept(self, submission: Submission, by: str) -> Task:
-        """Take a submission in. Raises what Intake.take raises, and NotCommitted; then nothing is left of it."""
-        task = await asyncio.to_thread(self.intake.take, submission, clock.now())
-        try:
-            return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
-        except OrchestratorError:
-            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
-            raise
-
-    def usage(self, task: Task) -> Usage | None:
-        """What the task's run takes of the machine."""
-        return self.running.usage(task)
-
-    def redact(self, text: str) -> str:
-        """A text as it may leave: secrets masked, one that may not leave at all replaced by the reason."""
-        return _redacted(self.redactor, text)
-
-    @property
-    def definitions(self) -> Definitions:
-        """Pipelines and roles as they are declared now."""
-        return self.declared.now
-
-    def reload_definitions(self) -> None:
-        """Take over pipelines and roles as they are declared now; bad ones are refused, and the last good ones stay."""
-        problems = self.declared.reload()
-        if problems:
-            log.warning("definitions_refused", problems=[str(problem) for problem in problems])
-        else:
-            log.info("definitions_loaded", pipelines=list(self.definitions.pipelines))
+    def folders(self) -> list[Path]:
+        """Where a change may mean other settings."""
+        return [*config_folders(), *([self.config.absolute().parent] if self.config else [])]
 
 
-def serve(settings: Settings) -> int:
-    """Run the daemon until it is told to stop; the exit code. Raises OrchestratorError if it cannot start."""
-    redactor = _redactor()
-    start_logging(settings.log.level, settings.log.format, lambda text: _redacted(redactor, text))
+def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
+    """Run the daemon until it is told to stop; the exit code. Raises OrchestratorError if it cannot start.
+
+    `load` reads the settings, at start and whenever one of their files changes, `config` among them.
+    """
+    settings, redactor = load(), bundled_redactor()
+    start_logging(settings.log.level, settings.log.format, redactor.masked)
     os.umask(0o077)
     store = FolderStore(settings.data_dir)
     try:
-        return asyncio.run(_live(settings, store, redactor))
+        return asyncio.run(_live(lambda: wired(settings, store, redactor), Sources(load, config)))
     finally:
         store.close()
 
 
-async def _live(settings: Settings, store: FolderStore, redactor: Redactor) -> int:
-    daemon = _built(settings, store, redactor)
-    server = make_server(create_app(daemon), settings.socket)
+async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
+    daemon = wire()
+    server = make_server(create_app(daemon), daemon.settings.socket)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    watch = Watch(lambda paths: _seen(daemon, paths))
+    watch = Watch(lambda paths: _seen(daemon, sources, paths))
     _take_up(daemon)
-    _set_alarms(daemon, watch)
-    log.info("daemon_started", pid=os.getpid(), data_dir=str(settings.data_dir), tasks=len(daemon.supervisor.tasks))
+    _set_alarms(daemon)
+    _look_after(daemon, sources, watch)
+    log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     manager = environment().get("NOTIFY_SOCKET")
     service.tell(manager, service.READY)
     parts = [_named("supervisor", daemon.supervisor.run()), _named("watch", watch.run()), _named("api", server.serve())]
@@ -150,61 +100,6 @@ async def _live(settings: Settings, store: FolderStore, redactor: Redactor) -> i
     return 0
 
 
-def _built(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
-    declared = Declared(settings.definition_folders())
-    pipelines = _Pipelines()
-    timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
-    launching = Launching(
-        driver=_driver(settings), role=declared.role, base_env=environment(), limits=_limits(settings)
-    )
-    running = Running(runs, launching, clock.now)
-    dispatcher = Dispatcher(
-        Adapters(
-            running=running,
-            workspace=workspace,
-            gates=Gates(workspace),
-            timers=timers,
-            pipeline_of=pipelines.of,
-            clock=clock.now,
-            redact=lambda text: _redacted(redactor, text),
-        )
-    )
-    supervisor = Supervisor(store, dispatcher, pipelines.of, Room(places=settings.max_agents), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note)
-    return Daemon(
-        settings=settings,
-        store=store,
-        supervisor=supervisor,
-        dispatcher=dispatcher,
-        running=running,
-        runs=runs,
-        timers=timers,
-        intake=Intake(
-            tasks_dir=store.tasks_dir,
-            settings=settings,
-            pipelines=lambda: declared.now.pipelines,
-            redactor=redactor,
-        ),
-        declared=declared,
-        started_at=clock.now(),
-        redactor=redactor,
-    )
-
-
-class _Pipelines:
-    """The pipeline of each task as it was declared when the task was submitted."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Pipeline] = {}
-
-    def of(self, task: Task) -> Pipeline:
-        """Raises DefinitionError if the task's copy is gone or damaged."""
-        if task.id not in self._known:
-            path = Path(task.folder) / PIPELINE_FILE
-            self._known[task.id] = parse_pipeline(read_declared(path), str(path))
-        return self._known[task.id]
-
-
 def _take_up(daemon: Daemon) -> None:
     """Every task that has not ended; one that cannot be read is left alone and said so."""
     for found in daemon.store.summaries():
@@ -220,7 +115,7 @@ def _take_up(daemon: Daemon) -> None:
             log.warning("task_not_loaded", error=str(error))
 
 
-def _set_alarms(daemon: Daemon, watch: Watch) -> None:
+def _set_alarms(daemon: Daemon) -> None:
     timers, supervisor = daemon.timers, daemon.supervisor
     timers.start()
     timers.ring_every("room", LOOK_AT_ROOM, lambda: _look_at_room(daemon))
@@ -229,20 +124,49 @@ def _set_alarms(daemon: Daemon, watch: Watch) -> None:
     timers.ring_every("checkpoints", daemon.settings.checkpoint_every, lambda: _checkpoint_all(daemon))
     _look_at_room(daemon)
 
-    def watched() -> list[Path]:
-        folders = daemon.settings.definition_folders()
-        return [*folders.pipelines, *folders.roles, *(Path(task.folder) for task in supervisor.tasks.values())]
 
-    watch.look_at(watched())
-    supervisor.listen(lambda _task, _event: watch.look_at(watched()))
+def _look_after(daemon: Daemon, sources: Sources, watch: Watch) -> None:
+    """Watch the settings, the definitions and the folders of the tasks that are at work."""
+
+    def look() -> None:
+        declared = daemon.settings.definition_folders()
+        tasks = (Path(task.folder) for task in daemon.supervisor.tasks.values())
+        watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
+
+    look()
+    daemon.supervisor.listen(lambda _task, _event: look())
 
 
-def _seen(daemon: Daemon, paths: set[Path]) -> None:
-    """Somebody changed files: definitions, or what lies in a live task's folder."""
-    if any(path.suffix in {".toml", ".md"} and path.parent.parent != daemon.store.tasks_dir for path in paths):
-        daemon.reload_definitions()
+def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
+    """Somebody changed files: settings, definitions, or what lies in a live task's folder."""
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
         daemon.supervisor.look_for_foreign_edit(folder.name)
+    declared = {path for path in paths if path.parent.parent != daemon.store.tasks_dir}
+    if any(path.name == "orchestrator.toml" or path == sources.config for path in declared):
+        _reload_settings(daemon, sources)
+    if any(path.suffix in {".toml", ".md"} for path in declared):
+        _reload_definitions(daemon)
+
+
+def _reload_settings(daemon: Daemon, sources: Sources) -> None:
+    """Take over the settings as they are now; bad ones are refused, and the last good ones stay."""
+    try:
+        settings = sources.load()
+    except SettingsError as error:
+        log.warning("settings_refused", problems=[str(problem) for problem in error.problems])
+        return
+    if settings != daemon.settings:
+        daemon.apply(settings)
+        log.info("settings_applied")
+
+
+def _reload_definitions(daemon: Daemon) -> None:
+    """Take over pipelines and roles as they are declared now; bad ones are refused, and the last good ones stay."""
+    problems = daemon.declared.reload(daemon.settings.definition_folders())
+    if problems:
+        log.warning("definitions_refused", problems=[str(problem) for problem in problems])
+    else:
+        log.info("definitions_loaded", pipelines=list(daemon.definitions.pipelines))
 
 
 def _checkpoint_all(daemon: Daemon) -> None:
@@ -291,42 +215,3 @@ def _look_at_room(daemon: Daemon) -> None:
         f"and the setting free_space_floor wants {floor / 2**30:.1f} GiB"
     )
     daemon.supervisor.feel_pressure(reason if free < wanted else None)
-
-
-def _driver(settings: Settings) -> Driver:
-    agent = settings.agent
-    if agent.driver == "command":
-        return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)
-    try:
-        executable = find_claude(agent.executable, environment().get("PATH"))
-    except OrchestratorError as error:
-        log.warning("claude_not_found", reason=str(error))
-        executable = Path(agent.executable or "claude")
-    return ClaudeDriver(
-        executable=executable,
-        model=agent.model or None,
-        permission_mode=agent.permission_mode,
-        setting_sources=agent.setting_sources,
-        pass_env=agent.pass_env,
-        env=agent.env,
-    )
-
-
-def _limits(settings: Settings) -> Limits:
-    graces = settings.graces
-    return Limits(
-        orphan_after=settings.orphan_after,
-        eof_grace=graces.interrupt + graces.eof,
-        term_grace=graces.term,
-        kill_grace=graces.kill,
-    )
-
-
-def _redactor() -> Redactor:
-    path = bundled(Kind.CONFIG) / "redaction.toml"
-    return Redactor(parse_rules(read_declared(path), str(path)))
-
-
-def _redacted(redactor: Redactor, text: str) -> str:
-    scan = redactor.scan(text)
-    return f"[WITHHELD: {', '.join(scan.blocked)}]" if scan.blocked else scan.text

@@ -52,10 +52,10 @@ class Declared:
             raise UnknownRole(f"no role {name} is declared any more; add {name}.md to one of {self._folders.roles}")
         return self.now.roles[name]
 
-    def reload(self) -> tuple[Problem, ...]:
-        """Take over what is declared now; what is wrong with it, and then the last good definitions stay."""
+    def reload(self, folders: Folders) -> tuple[Problem, ...]:
+        """Take over what these folders declare; what is wrong with it, and then the last good definitions stay."""
         try:
-            self.now = load_definitions(self._folders)
+            self.now, self._folders = load_definitions(folders), folders
         except DefinitionError as error:
             return tuple(error.problems)
         return ()

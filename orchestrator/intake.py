@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -19,8 +19,10 @@ from orchestrator.core.codec import stamp
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Priority, SensitiveCheck, Task, Ticket, TicketType
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.redact import Redactor, Result, Scan
 from orchestrator.core.table import nearest
+from orchestrator.declared import read_declared
 from orchestrator.files import make_private, write_atomically
 from orchestrator.repository import Repository, inspect_repository, open_repository
 from orchestrator.settings import Settings
@@ -90,7 +92,7 @@ class Intake:
             checks=checks,
             priority=submission.priority,
             after=submission.after,
-            start_at=submission.at,
+            start_at=_as_kept(submission.at) if submission.at else None,
             turn_timeout=self.settings.turn_timeout,
             retry_delay=self.settings.retry_delay,
         )
@@ -132,6 +134,20 @@ class Intake:
         raise Refused("a thousand tickets came in this second; submit this one again")
 
 
+class PipelineCopies:
+    """The pipeline of each task as it was declared when the task was submitted."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Pipeline] = {}
+
+    def of(self, task: Task) -> Pipeline:
+        """Raises DefinitionError if the task's copy is gone or damaged."""
+        if task.id not in self._known:
+            path = Path(task.folder) / PIPELINE_FILE
+            self._known[task.id] = parse_pipeline(read_declared(path), str(path))
+        return self._known[task.id]
+
+
 def _readable(text: str) -> str:
     """The ticket's text, if it is one. A NUL byte betrays a binary file."""
     if not text.strip():
@@ -147,6 +163,11 @@ def _title(submission: Submission) -> str:
     lines = (line.lstrip("# ").strip() for line in (submission.title or submission.text).splitlines())
     words = " ".join(next((line for line in lines if line), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
+
+
+def _as_kept(at: datetime) -> datetime:
+    """A time as precise as our clock is: an alarm for a later part of the same millisecond would ring too early."""
+    return at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str:

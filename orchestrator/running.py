@@ -66,6 +66,10 @@ class Running:
         self._post: Post
         self._note: Note
 
+    def launch_with(self, launching: Launching) -> None:
+        """Start runs in another way from now on; those that run go on as they were started."""
+        self._launching = launching
+
     def tell(self, post: Post, note: Note) -> None:
         """Begin to listen, and tell of what is heard."""
         self._post, self._note = post, note

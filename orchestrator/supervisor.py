@@ -164,6 +164,11 @@ class Supervisor:
                 event = ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE)
             self.post(task_id, event)
 
+    def set_places(self, places: int) -> None:
+        """Let so many tasks be at work from now on; those above the number go on."""
+        self.room = replace(self.room, places=places)
+        self._inbox.put_nowait(lambda: None)
+
     def drain(self) -> None:
         """Admit nothing any more."""
         self.room = replace(self.room, draining=True)

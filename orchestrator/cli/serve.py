@@ -11,4 +11,5 @@ def serve(context: typer.Context) -> int:
 
     Agents run on under their holders when it ends, and the next `serve` takes them up again.
     """
-    return live(place_of(context).settings())
+    place = place_of(context)
+    return live(place.settings, place.config)

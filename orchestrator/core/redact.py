@@ -96,6 +96,11 @@ class Redactor:
             warnings=tuple(f"warn:{rule.id}" for rule, spans in found if spans and rule.action is Action.WARN),
         )
 
+    def masked(self, text: str) -> str:
+        """A text as it may leave: secrets masked, and one that may not leave at all replaced by the reason."""
+        scan = self.scan(text)
+        return f"[WITHHELD: {', '.join(scan.blocked)}]" if scan.blocked else scan.text
+
 
 def parse_rules(text: str, source: str) -> tuple[Rule, ...]:
     """The rules that a TOML text declares; raises DefinitionError with every problem found."""

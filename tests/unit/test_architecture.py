@@ -46,7 +46,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "dispatch": frozenset({"checks", "files", "gates", "running", "timers", "workspace"}),
     "following": frozenset({"processes"}),
     "gates": frozenset({"outbox", "workspace"}),
-    "intake": frozenset({"checks", "files", "repository", "settings"}),
+    "intake": frozenset({"checks", "declared", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
@@ -56,8 +56,8 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "workspace": frozenset({"clone", "git", "repository"}),
 }
 
-WIRES = frozenset({"orchestrator.daemon"})
-"""The one module that builds everything, and so may know everything."""
+WIRES = frozenset({"orchestrator.wiring", "orchestrator.daemon"})
+"""The one module that builds everything, and so may know everything, and the life of the process around it."""
 
 MAY_START_THE_DAEMON = frozenset({"orchestrator.cli.serve"})
 

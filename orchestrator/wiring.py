@@ -1,0 +1,164 @@
+"""Building everything and wiring it: the one place where parts meet that do not know each other."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+
+from orchestrator import clock
+from orchestrator.bundled import Kind, bundled
+from orchestrator.core.admission import Room
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.events import TaskSubmitted
+from orchestrator.core.model import Task
+from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.declared import read_declared
+from orchestrator.definitions import Declared, Definitions
+from orchestrator.dispatch import Adapters, Dispatcher
+from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
+from orchestrator.gates import Gates
+from orchestrator.installation import find_claude
+from orchestrator.intake import Intake, PipelineCopies, Submission
+from orchestrator.processes.runs import Runs
+from orchestrator.processes.spec import Limits, Usage
+from orchestrator.running import Launching, Running
+from orchestrator.settings import Settings, environment
+from orchestrator.store import FolderStore
+from orchestrator.supervisor import Supervisor
+from orchestrator.timers import Timers
+from orchestrator.workspace import Workspace
+
+log = structlog.get_logger()
+
+FIXED_AT_START = ("data_dir", "socket", "log", "checkpoint_every")
+
+
+@dataclass(slots=True)
+class Daemon:
+    """All parts of a daemon, wired; what the API needs of it is here too."""
+
+    settings: Settings
+    store: FolderStore
+    supervisor: Supervisor
+    dispatcher: Dispatcher
+    running: Running
+    runs: Runs
+    timers: Timers
+    intake: Intake
+    declared: Declared
+    started_at: datetime
+    redactor: Redactor
+
+    async def accept(self, submission: Submission, by: str) -> Task:
+        """Take a submission in. Raises what Intake.take raises, and NotCommitted; then nothing is left of it."""
+        task = await asyncio.to_thread(self.intake.take, submission, clock.now())
+        try:
+            return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
+        except OrchestratorError:
+            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
+            raise
+
+    def usage(self, task: Task) -> Usage | None:
+        """What the task's run takes of the machine."""
+        return self.running.usage(task)
+
+    def redact(self, text: str) -> str:
+        """A text as it may leave."""
+        return self.redactor.masked(text)
+
+    @property
+    def definitions(self) -> Definitions:
+        """Pipelines and roles as they are declared now."""
+        return self.declared.now
+
+    def apply(self, settings: Settings) -> None:
+        """Go on under other settings; what is fixed at start stays until the next one, and the log says so."""
+        waiting = [name for name in FIXED_AT_START if getattr(settings, name) != getattr(self.settings, name)]
+        if waiting:
+            log.warning("settings_wait_for_restart", settings=waiting)
+        self.settings = settings
+        self.intake = replace(self.intake, settings=settings)
+        self.running.launch_with(_launching(settings, self.declared))
+        self.supervisor.set_places(settings.max_agents)
+
+
+def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
+    """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
+    declared = Declared(settings.definition_folders())
+    copies = PipelineCopies()
+    timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
+    running = Running(runs, _launching(settings, declared), clock.now)
+    dispatcher = Dispatcher(
+        Adapters(
+            running=running,
+            workspace=workspace,
+            gates=Gates(workspace),
+            timers=timers,
+            pipeline_of=copies.of,
+            clock=clock.now,
+            redact=redactor.masked,
+        )
+    )
+    supervisor = Supervisor(store, dispatcher, copies.of, Room(places=settings.max_agents), clock.now)
+    dispatcher.tell(supervisor.post, supervisor.note)
+    intake = Intake(
+        tasks_dir=store.tasks_dir,
+        settings=settings,
+        pipelines=lambda: declared.now.pipelines,
+        redactor=redactor,
+    )
+    return Daemon(
+        settings=settings,
+        store=store,
+        supervisor=supervisor,
+        dispatcher=dispatcher,
+        running=running,
+        runs=runs,
+        timers=timers,
+        intake=intake,
+        declared=declared,
+        started_at=clock.now(),
+        redactor=redactor,
+    )
+
+
+def bundled_redactor() -> Redactor:
+    """The rules that ship with the program."""
+    path = bundled(Kind.CONFIG) / "redaction.toml"
+    return Redactor(parse_rules(read_declared(path), str(path)))
+
+
+def _launching(settings: Settings, declared: Declared) -> Launching:
+    base_env = environment()
+    graces = settings.graces
+    limits = Limits(
+        orphan_after=settings.orphan_after,
+        eof_grace=graces.interrupt + graces.eof,
+        term_grace=graces.term,
+        kill_grace=graces.kill,
+    )
+    return Launching(driver=_driver(settings, base_env), role=declared.role, base_env=base_env, limits=limits)
+
+
+def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
+    """What plays the roles; a claude that is not found is a fault of every launch, not of the daemon."""
+    agent = settings.agent
+    if agent.driver == "command":
+        return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)
+    try:
+        executable = find_claude(agent.executable, base_env.get("PATH"))
+    except OrchestratorError as error:
+        log.warning("claude_not_found", reason=str(error))
+        executable = Path(agent.executable or "claude")
+    return ClaudeDriver(
+        executable=executable,
+        model=agent.model or None,
+        permission_mode=agent.permission_mode,
+        setting_sources=agent.setting_sources,
+        pass_env=agent.pass_env,
+        env=agent.env,
+    )
