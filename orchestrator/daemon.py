@@ -103,7 +103,7 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
 def _take_up(daemon: Daemon) -> None:
     """Every task that has not ended; one that cannot be read is left alone and said so."""
     for found in daemon.store.summaries():
-        if isinstance(found, Summary) and found.status.final:
+        if isinstance(found, Summary) and found.ended:
             daemon.supervisor.ended[found.id] = found.status
             continue
         try:

@@ -48,13 +48,14 @@ def test_a_task_cancelled_at_any_moment_ends_and_nothing_of_it_is_left(tmp_path:
         assert house.client.status().places_taken == 0
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.05, 0.15])
+@pytest.mark.parametrize("stubborn", [False, True])
 def test_a_task_cancelled_just_before_the_daemon_is_killed_ends_at_the_next_start(
-    tmp_path: Path, moment: float
+    tmp_path: Path, stubborn: bool
 ) -> None:
-    with House(tmp_path, scenario=THINKING) as house:
+    manners = [{"ignore_term": True}] if stubborn else []
+    with House(tmp_path, scenario={"ANALYSIS": [[*manners, {"think_ms": 600_000}]]}) as house:
         task = house.submit()
-        time.sleep(moment)
+        house.wait_for("the agent's first turn", house.taken_turns)
         house.client.ask(task, "cancel")
         house.kill()
         house.start()
