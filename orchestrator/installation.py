@@ -57,7 +57,7 @@ def find_claude(configured: str, path: str | None) -> Path:
             return bundled
     raise ClaudeMissing(
         "the claude CLI was not found: not in agent.executable, not on PATH, not in the claude-agent-sdk package; "
-        "install it with: pip install 'orchestrator[claude]'"
+        "install it with: pip install claude-agent-sdk"
     )
 
 
