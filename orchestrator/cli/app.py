@@ -8,6 +8,7 @@ in this state, 130 interrupted.
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -60,6 +61,9 @@ COMMANDS = {
 
 def main() -> None:
     """Run the command that the arguments name, and end with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale that knows no ✓ is no reason to fail
     sys.exit(run(sys.argv[1:]))
 
 
