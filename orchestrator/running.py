@@ -22,6 +22,7 @@ from orchestrator.core.stream.neutral import Asked
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
 from orchestrator.following import Ears, Follower
+from orchestrator.outbox import take
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.folder import has_begun, pid_of
 from orchestrator.processes.runs import Runs
@@ -84,8 +85,14 @@ class Running:
         return self._runs.usage(_folder(task, task.run.folder)) if task.run is not None else None
 
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
-        """Start an agent of a role; nothing if that attempt began before."""
+        """Start an agent of a role; nothing if that attempt began before.
+
+        One that goes on with a session finds in its outbox what that session had left in the one before.
+        """
         folder = Path(task.folder) / f"agents/{command.attempt}"
+        outbox = make_private(folder / "out")
+        if command.resume and not has_begun(folder):
+            take(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
         role = self._launching.role(command.role)
         order = Launch(
             task=task.id,
@@ -94,7 +101,7 @@ class Running:
             session_id=command.session_id,
             resume=command.resume,
             cwd=Path(task.worktree or task.folder),
-            outbox=make_private(folder / "out"),
+            outbox=outbox,
             base_env=self._launching.base_env,
             model=role.model,
             allowed_tools=role.tools,

@@ -113,8 +113,8 @@ def _facts(task: Task, stage: str) -> Object:
             return {"sensitive_check": to_json(task.ticket.sensitive_check)}
         case "IMPLEMENTATION":
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
-            steps = to_json(task.steps)
-            progress: Json = {"total_steps": len(task.steps), "steps": steps} if task.steps else None
+            steps: list[Json] = [cast(Object, to_json(step)) | {"last_checkpoint": None} for step in task.steps]
+            progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
             return {"branch": task.branch, "plan_progress": progress, "commits": commits}
         case "EVALUATION":
             results: Object = dict.fromkeys(RESULT_NAMES)
@@ -145,7 +145,13 @@ def _failure(entry: Failure) -> Object:
         "state": entry.state,
         "agent": entry.agent,
         "step": entry.step,
-        "attempted_action": {"description": entry.attempted, "command": entry.command},
+        "attempted_action": {
+            "description": entry.attempted,
+            "command": entry.command,
+            "related_plan_step": f"plan.md#step-{entry.step}" if entry.step and entry.step.isdecimal() else None,
+            "related_design": None,
+            "modified_files": [],
+        },
         "expected_outcome": entry.expected,
         "actual_outcome": {
             "type": entry.type,

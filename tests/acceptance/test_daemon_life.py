@@ -122,6 +122,23 @@ def test_new_definitions_are_taken_over_and_bad_ones_refused_with_the_last_good_
         house.wait_for_end(house.submit(pipeline="short"))
 
 
+def test_changed_settings_are_taken_over_while_tasks_wait_and_bad_ones_refused(tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    with House(tmp_path, scenario={"ANALYSIS": [{"wait_for": str(go_on)}]}, max_agents=1) as house:
+        first, second = house.submit(), house.submit()
+        house.wait_for("one at work", lambda: house.client.task(first).agent.turn == 1)
+        assert house.client.task(second).status is TaskStatus.PENDING
+        settings = tmp_path / "orchestrator.toml"
+        settings.write_text(settings.read_text().replace("max_agents = 1", "max_agents = many"))
+        house.wait_for("the refusal", lambda: [line for line in house.log if line["event"] == "settings_refused"])
+        assert house.client.task(second).status is TaskStatus.PENDING
+        settings.write_text(settings.read_text().replace("max_agents = many", "max_agents = 2"))
+        house.wait_for("both at work", lambda: house.client.task(second).agent.turn == 1)
+        go_on.touch()
+        for task in (first, second):
+            assert house.wait_for_end(task).status is TaskStatus.COMPLETED
+
+
 def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: Path) -> None:
     with House(tmp_path, scenario=SLOW, free_space_floor="900TiB") as house:
         task = house.submit()

@@ -50,7 +50,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "journal": frozenset({"files"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
-    "running": frozenset({"checks", "drivers", "files", "following", "processes"}),
+    "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),
     "store": frozenset({"files", "journal"}),
     "workspace": frozenset({"clone", "git", "repository"}),

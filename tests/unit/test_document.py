@@ -53,14 +53,18 @@ SEED: Tree = {
 
 SEED_FAILURE: Tree = {
     **dict.fromkeys(("id", "occurred_at", "state", "agent", "step", "expected_outcome")),
-    "attempted_action": dict.fromkeys(("description", "command")),
+    "attempted_action": dict.fromkeys(
+        ("description", "command", "related_plan_step", "related_design", "modified_files")
+    ),
     "actual_outcome": dict.fromkeys(("type", "summary", "details", "exit_code", "log_file")),
     "agent_analysis": dict.fromkeys(("root_cause_hypothesis", "confidence", "suggested_fix")),
     "resolution": dict.fromkeys(("action", "transitioned_to", "retry_count")),
 }
-"""The keys of an entry of its failure log, but for what nobody here can know: what a failed action was related to."""
+"""The keys of an entry of its failure log."""
 
-SEED_STEP: Tree = dict.fromkeys(("step_id", "description", "status", "commits", "started_at", "completed_at"))
+SEED_STEP: Tree = dict.fromkeys(
+    ("step_id", "description", "status", "commits", "started_at", "completed_at", "last_checkpoint")
+)
 
 
 def lacking(wanted: Tree, found: Json, path: str = "") -> list[str]:
