@@ -147,6 +147,8 @@ def main() -> int:
             sys.stdout.write(f"damage in {folder}: {_row(toll)}\n")
         else:
             shutil.rmtree(folder)
+    if not whole.damage:
+        root.rmdir()
     sys.stdout.write(_table(whole, count))
     return int(bool(whole.damage))
 
