@@ -21,6 +21,7 @@ from orchestrator.git import Git
 FILE = ".orchestrator.toml"
 DEFAULT_TIMEOUT = 600.0
 MAX_FILE = 256 * 1024
+LONGEST_COMMAND = 30_000  # characters; the kernel takes an argument of 128 KiB
 _BROKEN = re.compile("[\ud800-\udfff]")  # bytes that were no UTF-8
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,40}$")
 _PYTEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
@@ -171,6 +172,8 @@ def _wrong_with(name: str, command: str) -> str:
         return f"{shown(name)!r} must be a letter, then up to 40 letters, digits, dashes or underscores"
     if not command.strip() or "\0" in command:
         return "its command must be text that a shell can run"
+    if len(command) > LONGEST_COMMAND:
+        return f"its command is longer than {LONGEST_COMMAND} characters; put it into a script of the repository"
     return ""
 
 

@@ -102,6 +102,8 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
 
 def _take_up(daemon: Daemon) -> None:
     """Every task that has not ended; one that cannot be read is left alone and said so."""
+    for name in daemon.store.remove_unborn():
+        log.info("unborn_task_removed", task=name)
     for found in daemon.store.summaries():
         if isinstance(found, Summary) and found.ended:
             daemon.supervisor.ended[found.id] = found.status

@@ -99,7 +99,7 @@ class Intake:
         try:
             write_atomically(folder / TICKET_FILE, _ticket(task, text, repository))
             write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
-        except OSError:
+        except BaseException:
             shutil.rmtree(folder)
             raise
         return task

@@ -25,6 +25,9 @@ from orchestrator.files import content_of, parsed, unsealed
 NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
 
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
+
 
 class StoreError(OrchestratorError):
     """Something on disk could not be read or written."""
@@ -41,65 +44,77 @@ class TaskFolderGone(StoreError):
 class Journal:
     """A task's journal while decisions are written to it; `end` is where its last whole line ends, in bytes.
 
-    Opened at its end, whatever stands beyond is cut off; opened at zero it is a new one. Raises StoreError if there is
-    one already, and OSError.
+    Begun at its end, whatever stands beyond is cut off; begun at zero it is a new one. Raises StoreError if there is
+    one already, and OSError. The file is open only while a line is written: a daemon may have thousands of tasks.
     """
 
     def __init__(self, folder: Path, end: int = 0) -> None:
         self.folder, self.end, self._path = folder, end, folder / NAME
-        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            self._descriptor = os.open(self._path, flags if end else flags | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(self._path, _FLAGS if end else _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise StoreError(f"{self._path} exists already; a task begins only once") from None
-        self._file = os.fstat(self._descriptor)
-        if self._file.st_size > end:
-            os.ftruncate(self._descriptor, end)
-
-    def close(self) -> None:
-        """Let the file go."""
-        os.close(self._descriptor)
+        try:
+            self._file = os.fstat(descriptor)
+            if self._file.st_size > end:
+                os.ftruncate(descriptor, end)
+        finally:
+            os.close(descriptor)
 
     def delete(self) -> None:
         """Undo the beginning of a journal whose first line could not be written."""
-        self.close()
         self._path.unlink(missing_ok=True)
 
     def append(self, line: Object) -> None:
         """Put one line on disk. Raises OSError and StoreError, then nothing of it is left there, and TaskFolderGone."""
-        self._stand_at_end()
         try:
             content = orjson.dumps(line) + b"\n"
         except orjson.JSONEncodeError as error:
             raise StoreError(f"a decision cannot be written to {self._path}: {error}") from error
+        descriptor = self._opened()
         try:
-            self._write(content)
-            os.fdatasync(self._descriptor)
-        except OSError:
-            os.ftruncate(self._descriptor, self.end)
-            raise
+            self._stand_at_end(descriptor)
+            self._write(descriptor, content)
+        finally:
+            os.close(descriptor)
         self.end += len(content)
 
-    def _stand_at_end(self) -> None:
-        """Look that the file is where and as long as it was left; half a line that could not be cut off is cut now."""
+    def _opened(self) -> int:
         try:
-            found = self._path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            found = None
-        if found is None or not os.path.samestat(found, self._file):
-            raise TaskFolderGone(
-                f"{self._path} was deleted or moved while its task was at work; the task's processes are ended"
-            )
+            return os.open(self._path, _FLAGS)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise self._gone() from error
+            raise
+
+    def _gone(self) -> TaskFolderGone:
+        return TaskFolderGone(
+            f"{self._path} was deleted or moved while its task was at work; the task's processes are ended"
+        )
+
+    def _stand_at_end(self, descriptor: int) -> None:
+        """Look that the file is the one and as long as it was left; half a line beyond that is cut off now."""
+        found = os.fstat(descriptor)
+        if not os.path.samestat(found, self._file):
+            raise self._gone()
         if found.st_size < self.end:
             raise DamagedJournal(
                 f"{self._path} was cut to {found.st_size} of {self.end} bytes while its task was at work; "
                 "restore it from a backup and start the daemon again"
             )
         if found.st_size > self.end:
-            os.ftruncate(self._descriptor, self.end)
+            os.ftruncate(descriptor, self.end)
 
-    def _write(self, content: bytes) -> None:
-        if os.write(self._descriptor, content) < len(content):
+    def _write(self, descriptor: int, content: bytes) -> None:
+        try:
+            self._write_whole(descriptor, content)
+            os.fdatasync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, self.end)
+            raise
+
+    def _write_whole(self, descriptor: int, content: bytes) -> None:
+        if os.write(descriptor, content) < len(content):
             raise OSError(errno.ENOSPC, "a decision could not be written whole", str(self._path))
 
 

@@ -16,6 +16,7 @@ any telemetry, and the first after a load, record the agent entire.
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -45,6 +46,8 @@ from orchestrator.journal import (
 log = structlog.get_logger()
 
 KEPT_CHECKPOINTS = 10
+TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
+"""What is in a task's folder before its journal begins (intake.py)."""
 STATE = "state.json"
 
 
@@ -127,10 +130,15 @@ class FolderStore:
     def close(self) -> None:
         """Give the data folder free."""
         self.settle()
-        for live in self._live.values():
-            live.journal.close()
         self._live.clear()
         os.close(self._lock)
+
+    def remove_unborn(self) -> list[str]:
+        """Remove the folders of tickets that were taken in and never accepted, for the daemon died in between."""
+        unborn = [folder for folder in self.tasks_dir.iterdir() if _is_unborn(folder)]
+        for folder in unborn:
+            shutil.rmtree(folder)
+        return [folder.name for folder in unborn]
 
     def folder(self, task_id: str) -> Path:
         """Where a task's files lie."""
@@ -165,11 +173,9 @@ class FolderStore:
         self._write_state(task.id, live, to_document(task))
 
     def release(self, task_id: str) -> None:
-        """Close the journal of a task that is not at work any more."""
+        """Let go of a task that is not at work any more."""
         self.settle()
-        live = self._live.pop(task_id, None)
-        if live is not None:
-            live.journal.close()
+        self._live.pop(task_id, None)
 
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None:
         """Keep a snapshot of the state to fold from, and the newest ten of them; one that fails is only logged."""
@@ -260,6 +266,13 @@ class FolderStore:
         content = sealed({**document, "journal_bytes": live.journal.end})
         write_atomically(self.folder(task_id) / STATE, content, durable=False)
         live.written, live.stale = content, False
+
+
+def _is_unborn(folder: Path) -> bool:
+    """Whether a task's folder holds nothing but what intake puts there before the first decision."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return all(path.name.lstrip(".").removesuffix(".partial") in TAKEN_IN for path in folder.iterdir())
 
 
 def _locked(data_dir: Path) -> int:

@@ -221,7 +221,7 @@ class Supervisor:
                 answer.set_result(take())
             except OSError as error:
                 answer.set_exception(NotCommitted(f"nothing was changed, for it could not be written down: {error}"))
-            except OrchestratorError as error:
+            except Exception as error:  # noqa: BLE001 - whoever asked gets the answer, be it a bug; nobody else does
                 answer.set_exception(error)
 
         self._inbox.put_nowait(answered)
@@ -234,8 +234,17 @@ class Supervisor:
         return task
 
     def _hear(self, task_id: str, event: Event) -> None:
-        if task_id in self.tasks:
-            self._decide(self.tasks[task_id], event)
+        """Take a fact in. A bug that one task meets puts that task aside until the next start, and no other."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            return
+        try:
+            self._decide(task, event)
+        except (OSError, OrchestratorError):
+            raise
+        except Exception as error:
+            log.exception("task_put_aside", task=task_id, event_name=type(event).__name__)
+            self._lose(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
         after, commands = machine.decide(self._pipeline_of(before), before, event)
@@ -272,10 +281,10 @@ class Supervisor:
             self.tasks[task_id] = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
 
-    def _lose(self, task: Task, error: OrchestratorError) -> None:
-        """Let a task go whose folder is no more: nothing can be decided for it, and nothing of it may run on."""
+    def _lose(self, task: Task, error: Exception) -> None:
+        """Let a task go for which nothing can be decided; nothing of it may run on unseen."""
         log.error("task_lost", task=task.id, error=str(error))
-        del self.tasks[task.id]
+        self.tasks.pop(task.id, None)
         self.ended[task.id] = TaskStatus.FAILED
         self._store.release(task.id)
         self._hands.abandon(task)

@@ -58,7 +58,7 @@ class Daemon:
         task = await asyncio.to_thread(self.intake.take, submission, clock.now())
         try:
             return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
-        except OrchestratorError:
+        except Exception:
             await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
             raise
 

@@ -15,6 +15,7 @@ from signal import SIGKILL
 from typing import cast
 
 import orjson
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -643,3 +644,26 @@ def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it
     assert store.load(task.id).task.feedback == ("turn 2",)
     store.settle()
     assert json.loads(state_of(store).read_bytes())["seq"] == task.seq
+
+
+def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(store: FolderStore) -> None:
+    history(store)
+    unborn, odd = store.folder("LOCAL-1"), store.folder("LOCAL-2")
+    for folder in (unborn, odd, store.folder("LOCAL-3")):
+        folder.mkdir()
+        (folder / "ticket.json").write_text("{}")
+    (unborn / ".pipeline.toml.partial").touch()
+    (odd / "notes.md").touch()
+    assert sorted(store.remove_unborn()) == ["LOCAL-1", "LOCAL-3"]
+    assert not unborn.exists()
+    assert odd.exists()
+    assert opened_again(store).task.id == NAME_OF_TASK
+
+
+def test_a_store_holds_no_file_open_for_a_task_at_rest(store: FolderStore) -> None:
+    before = psutil.Process().num_fds()
+    for number in range(20):
+        task = a_task(store, f"LOCAL-{number}")
+        store.commit(None, task, events.TaskSubmitted(at=START, task=task))
+        store.settle()
+    assert psutil.Process().num_fds() == before

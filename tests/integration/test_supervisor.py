@@ -72,11 +72,17 @@ class House:
     store: RefusingStore
     room: Room = field(default_factory=Room)
     now: datetime = START
+    undecidable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.hands = NotingHands(self.store.tasks_dir)
         store: Store = self.store
-        self.supervisor = Supervisor(store, self.hands, lambda _task: full(), self.room, lambda: self.now)
+        self.supervisor = Supervisor(store, self.hands, self.pipeline, self.room, lambda: self.now)
+
+    def pipeline(self, task: Task) -> Pipeline:
+        if task.id in self.undecidable:
+            raise RuntimeError("a bug that only this task meets")
+        return full()
 
     def task(self, task_id: str) -> Task:
         return self.supervisor.tasks[task_id]
@@ -439,3 +445,25 @@ async def test_a_restart_asks_again_for_all_that_is_owed(tmp_path: Path) -> None
         await house.settled()
         assert house.hands.names("A") == ["FollowRun", "SendTurn", "WakeAt"]
         assert decisions(house, "A")[before.seq :] == ["ForeignEditFound", "DaemonStarted"]
+
+
+async def test_a_bug_that_one_task_meets_puts_that_task_aside_and_no_other(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        await house.with_agent("T-1")
+        await house.with_agent("T-2")
+        house.undecidable.add("T-1")
+        await house.told("T-1", events.AlarmRang(at=house.now))
+        assert "T-1" not in house.supervisor.tasks
+        assert house.hands.abandoned == ["T-1"]
+        await house.supervisor.request("T-2", events.PauseRequested(at=house.now))
+        assert house.task("T-2").paused
+
+
+async def test_a_bug_in_a_request_is_told_to_whoever_asked_and_changes_nothing(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        before = await house.with_agent("T-1")
+        house.undecidable.add("T-1")
+        with pytest.raises(RuntimeError, match="a bug"):
+            await house.supervisor.request("T-1", events.PauseRequested(at=house.now))
+        house.undecidable.clear()
+        assert house.task("T-1") == before
