@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,16 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.api.record_views import TranscriptEntry, TranscriptPage
+from orchestrator.cli.following import moves_no_more, patiently
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
 from orchestrator.cli.screen import console, note, plain, print_json
 from orchestrator.client import Client, RequestRefused
-from orchestrator.core.model import TaskStatus
 
 LOOK_EVERY = 0.5
 """Seconds between two looks of `-f`."""
-
-STANDS_STILL = frozenset({*(status for status in TaskStatus if status.final), TaskStatus.BLOCKED})
-"""Where no agent follows."""
 
 STYLES = {
     "text": "",
@@ -79,8 +77,8 @@ def _followed(client: Client, task: str, agent: int | None, raw: bool) -> Iterat
     """What agents say as they say it: of the one that was named to its end, else of each until the task ends."""
     attempt, offset = agent or max(1, client.task(task).agent.attempt), 0
     while True:
-        seen = client.task(task)
-        page = _page(client, task, attempt, offset, raw)
+        seen = patiently(partial(client.task, task))
+        page = patiently(partial(_page, client, task, attempt, offset, raw))
         if page is not None and page.next_offset != offset:
             yield page
             offset = page.next_offset
@@ -88,7 +86,7 @@ def _followed(client: Client, task: str, agent: int | None, raw: bool) -> Iterat
         is_over = page is not None and page.ended
         if is_over and agent is None and seen.agent.attempt > attempt:
             attempt, offset = attempt + 1, 0
-        elif (is_over and agent is not None) or (seen.status in STANDS_STILL and (is_over or page is None)):
+        elif (is_over and agent is not None) or (moves_no_more(seen.status) and (is_over or page is None)):
             return
         else:
             time.sleep(LOOK_EVERY)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.cli.following import moves_no_more, patiently
 from orchestrator.cli.place import Json, Misused, place_of
 from orchestrator.cli.screen import console, note, print_json, status_text
 from orchestrator.client import Client
@@ -21,9 +23,6 @@ from orchestrator.core.redact import LARGEST_TEXT
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
-
-STANDS_STILL = frozenset({TaskStatus.BLOCKED})
-"""Not the end of a task, but nothing moves it any more without a person."""
 
 
 def _moment(text: str) -> datetime:
@@ -145,9 +144,9 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
         if not quiet and now + task.status != before:
             screen.print(status_text(task.status, paused=task.paused) + Text(now))
             before = now + task.status
-        if task.status.final or task.status in STANDS_STILL:
+        if moves_no_more(task.status):
             if not quiet and task.block_reason:
                 note(f"{task.block_reason}; `orchestrator show {task.id}` has the rest")
             return task
         time.sleep(LOOK_EVERY)
-        task = client.task(task.id)
+        task = patiently(partial(client.task, task.id))

@@ -280,3 +280,28 @@ async def test_a_reader_who_leaves_early_is_no_mistake(orchestrator: Shell, desk
     _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert err == b""
     assert desk.supervisor.tasks
+
+
+@pytest.mark.parametrize(("command", "code"), [("submit text --wait", 1), ("logs ABC-1 -f", 0)])
+async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, command: str, code: int) -> None:
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        task = (await orchestrator("submit", "first", "--ticket", "ABC-1")).out.strip()
+        folder = desk.store.folder(task) / "agents/1"
+        folder.mkdir(parents=True)
+        (folder / "stdout.jsonl").write_text('{"type": "system", "subtype": "init"}\n')
+        (folder / "exit").write_text("{}")
+        follower = await orchestrator.start(*command.split())
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        await asyncio.wait_for(follower.stdout.readline(), PATIENCE)
+        ids = list(desk.supervisor.tasks)
+    desk.store.close()
+    await asyncio.wait_for(follower.stderr.readuntil(b"the daemon is away"), PATIENCE)
+    restarted = desk_at(orchestrator.data)
+    for one in ids:
+        restarted.supervisor.recover(restarted.store.load(one, keep_open=True).task)
+    async with at_work(restarted):
+        assert (await orchestrator("cancel", ids[-1])).code == 0
+        assert await asyncio.wait_for(follower.wait(), PATIENCE) == code
+    restarted.store.close()
