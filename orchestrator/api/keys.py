@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -27,17 +28,13 @@ class Keys:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._using: dict[str, asyncio.Lock] = {}
+        self._using: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
         """The id that `take` gave when the key was first used. Raises KeyTaken, and what `take` raises."""
-        lock = self._using.setdefault(key, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._once(key, request, take)
-        finally:
-            if not lock.locked():
-                self._using.pop(key, None)
+        lock = self._using.setdefault(key, asyncio.Lock())  # there for as long as anybody holds it or waits for it
+        async with lock:
+            return await self._once(key, request, take)
 
     async def _once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
         path = self._folder / hashlib.sha256(key.encode()).hexdigest()

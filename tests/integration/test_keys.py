@@ -1,0 +1,36 @@
+"""Idempotency keys under requests that come at the same time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from orchestrator.api.keys import Keys
+from orchestrator.intake import Refused
+
+PATIENCE = 10.0
+
+
+async def test_after_a_refusal_those_who_waited_and_those_who_come_make_one_task(tmp_path: Path) -> None:
+    keys, taken = Keys(tmp_path / "keys"), list[str]()
+    is_taking, may_refuse = asyncio.Event(), asyncio.Event()
+
+    async def refuse() -> str:
+        is_taking.set()
+        await may_refuse.wait()
+        raise Refused("not now")
+
+    async def take() -> str:
+        taken.append("task")
+        return f"task {len(taken)}"
+
+    async def refused_then_again() -> str:
+        with pytest.raises(Refused):
+            await keys.once("key", b"ticket", refuse)
+        return await keys.once("key", b"ticket", take)
+
+    newcomer = asyncio.create_task(refused_then_again())
+    await asyncio.wait_for(is_taking.wait(), PATIENCE)
+    waiter = asyncio.create_task(keys.once("key", b"ticket", take))
+    asyncio.get_running_loop().call_soon(may_refuse.set)
+    assert await asyncio.wait_for(asyncio.gather(newcomer, waiter), PATIENCE) == ["task 1", "task 1"]
