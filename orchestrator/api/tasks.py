@@ -93,8 +93,8 @@ async def task(task: TheTask, backend: TheBackend) -> TaskView:
 async def why(task: TheTask, backend: TheBackend) -> WhyView:
     """What keeps the task where it is, and what would move it."""
     found = backend.supervisor.why(task)
-    told = {"task": task.id, "status": task.status, "stage": task.stage, "facts": found.facts, "next": found.next}
-    return seen(WhyView, told, backend.redact)
+    where = {"task": task.id, "status": task.status, "paused": task.paused, "stage": task.stage}
+    return seen(WhyView, {**where, "facts": found.facts, "next": found.next}, backend.redact)
 
 
 @router.post("/{name}/pause")

@@ -273,6 +273,7 @@ class WhyView(View):
 
     task: str
     status: TaskStatus
+    paused: bool = False
     stage: str
     facts: tuple[Words, ...]
     next: Words

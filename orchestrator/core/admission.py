@@ -36,7 +36,7 @@ def admitted(scene: Scene) -> list[str]:
     free = scene.room.places - sum(task.holds_slot for task in scene.tasks)
     if scene.room.pressure or scene.room.draining or free <= 0:
         return []
-    return [task.id for task in queue(scene.tasks) if not hindrances(task, scene)][:free]
+    return [task.id for task in queue(scene.tasks) if _may_begin(task, scene)][:free]
 
 
 def queue(tasks: Iterable[Task]) -> list[Task]:
@@ -49,12 +49,22 @@ def queue(tasks: Iterable[Task]) -> list[Task]:
 
 def hindrances(task: Task, scene: Scene) -> tuple[str, ...]:
     """What keeps a task from starting even if there were a place: its time, and the tasks it comes after."""
-    if task.status is not TaskStatus.PENDING:
+    if _may_begin(task, scene):
         return ()
-    early = task.start_at is not None and scene.now < task.start_at
+    status = {**{other.id: other.status for other in scene.tasks}, **scene.ended}
     waiting = tuple(
-        f"it comes after {other}, which is {scene.ended.get(other, 'not finished')}"
-        for other in task.after
-        if scene.ended.get(other) is not TaskStatus.COMPLETED
+        f"it comes after {other}, which is {status.get(other, 'not finished')}" for other in _awaited(task, scene)
     )
-    return (f"it starts at {task.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if early else waiting
+    return (f"it starts at {task.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if _is_early(task, scene) else waiting
+
+
+def _may_begin(task: Task, scene: Scene) -> bool:
+    return task.status is not TaskStatus.PENDING or not (_is_early(task, scene) or _awaited(task, scene))
+
+
+def _is_early(task: Task, scene: Scene) -> bool:
+    return task.start_at is not None and scene.now < task.start_at
+
+
+def _awaited(task: Task, scene: Scene) -> list[str]:
+    return [other for other in task.after if scene.ended.get(other) is not TaskStatus.COMPLETED]

@@ -1,6 +1,7 @@
 """Why a task is where it is, as a chain of facts, and what would move it."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from orchestrator.core.admission import Scene, hindrances, queue
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
@@ -27,16 +28,26 @@ def explain(task: Task, scene: Scene) -> Why:
                 return _paused(task, scene)
             return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_OWED[task.owed].format(task=task))
         case TaskStatus.BLOCKED:
-            facts = (task.block_reason or "no reason is on record", f"it stopped in {task.stage}")
-            return Why(facts=facts, next=f"look at {task.folder}, then cancel it or submit it anew")
-        case _:
+            reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
+            return Why(facts=(reason,), next=f"look at {task.folder}, then cancel it or submit it anew")
+        case TaskStatus.DRAFT:
+            return Why(facts=("it is a draft",), next="it waits for a place once it is no draft any more")
+        case TaskStatus.REVIEW:
+            return Why(facts=("its work is under review",), next="it goes on when the review is over")
+        case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
+        case _:
+            assert_never(task.status)
 
 
 def _in_vain(task: Task, scene: Scene) -> str | None:
-    """What a person may do for a task that comes after one that ended without being completed."""
+    """What a person may do for a task that comes after one that ended without being completed, or is blocked."""
     lost = [one for one in task.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED]
-    return f"nothing: {' and '.join(lost)} will not be completed; cancel it, or submit it anew" if lost else None
+    if lost:
+        return f"nothing: {' and '.join(lost)} will not be completed; cancel it, or submit it anew"
+    stuck = (one.id for one in scene.tasks if one.id in task.after and one.status is TaskStatus.BLOCKED)
+    blocker = next(stuck, None)
+    return f"nothing until a person has looked at that one: orchestrator why {blocker}" if blocker else None
 
 
 def _paused(task: Task, scene: Scene) -> Why:

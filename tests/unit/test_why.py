@@ -129,8 +129,28 @@ def test_a_task_at_work_says_what_did_not_go_well() -> None:
 
 def test_a_blocked_task_says_why_and_what_a_person_can_do() -> None:
     task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
-    assert said(task) == (("no disk", "it stopped in ANALYSIS"), f"look at {FOLDER}, then cancel it or submit it anew")
-    assert said(replace(task, block_reason=None))[0][0] == "no reason is on record"
+    assert said(task) == (("no disk",), f"look at {FOLDER}, then cancel it or submit it anew")
+    assert said(replace(task, block_reason=None))[0] == ("no reason is on record",)
+
+
+def test_a_blocked_task_does_not_name_its_stage_again() -> None:
+    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="ANALYSIS: no disk")
+    assert said(task)[0] == ("no disk",)
+
+
+def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
+    blocked = replace(at_work(), id="other", status=TaskStatus.BLOCKED)
+    assert said(replace(pending(), after=("other",)), blocked) == (
+        ("it comes after other, which is blocked",),
+        "nothing until a person has looked at that one: orchestrator why other",
+    )
+
+
+@pytest.mark.parametrize("status", [TaskStatus.DRAFT, TaskStatus.REVIEW])
+def test_a_task_that_is_a_draft_or_under_review_has_not_ended(status: TaskStatus) -> None:
+    facts, following = said(replace(at_work(), status=status))
+    assert str(status) in facts[0]
+    assert "ended" not in following
 
 
 def test_a_task_that_has_ended_says_so() -> None:
