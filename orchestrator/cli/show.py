@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.api.views import TaskView
+from orchestrator.cli.following import moves_no_more
 from orchestrator.cli.place import Json, TaskName, place_of
 from orchestrator.cli.screen import console, facts, line, local, plain, print_json, status_text, table
 from orchestrator.core.model import StageStatus, StepStatus, Verdict
@@ -19,6 +20,7 @@ MARKS = {
     "in_progress": Text("▸", style="cyan"),
     "completed": Text("✓", style="green"),
     "failed": Text("✗", style="red"),
+    "stopped": Text("■", style="red"),
 }
 VERDICTS = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.FAIL: "red", Verdict.SKIPPED: "dim"}
 
@@ -73,7 +75,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     """The sections that have something to show."""
     stages = [
         (
-            _mark(record.status),
+            _mark(task, record.status),
             name,
             local(record.started_at) or "",
             local(record.completed_at) or "",
@@ -84,7 +86,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     yield "Stages", table(("", "STAGE", "BEGAN", "ENDED", "", "LEFT BEHIND"), stages)
     steps = [
-        (_mark(step.status), str(step.step_id), " ".join(sha[:12] for sha in step.commits), step.description)
+        (_mark(task, step.status), str(step.step_id), " ".join(sha[:12] for sha in step.commits), step.description)
         for step in task.steps
     ]
     if steps:
@@ -110,8 +112,10 @@ def _print_failures(screen: Console, task: TaskView) -> None:
             screen.print(Text(f"  {task.folder}/{entry.log_file}", style="dim"))
 
 
-def _mark(status: StageStatus | StepStatus) -> Text:
-    return MARKS[status.value]
+def _mark(task: TaskView, status: StageStatus | StepStatus) -> Text:
+    """The mark of a stage or step; nothing of a task that moves no more is under way."""
+    has_stopped = moves_no_more(task.status) and status.value == "in_progress"
+    return MARKS["stopped" if has_stopped else status.value]
 
 
 def _verdict(task: TaskView, check: str) -> Text:
