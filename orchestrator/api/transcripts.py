@@ -46,7 +46,8 @@ async def transcript(
     """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
     folder = backend.store.folder(task.id) / AGENTS / str(attempt)
     if attempt < 1 or not folder.is_dir():
-        raise NoSuchFile(f"{task.id} has no agent {attempt}; GET …/agents lists those that it has")
+        known = ", ".join(map(str, await asyncio.to_thread(_numbers, backend.store.folder(task.id))))
+        raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
     page = await asyncio.to_thread(_page, folder, offset, raw)
     return seen(TranscriptPage, page, backend.redact)
 
@@ -75,7 +76,8 @@ def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - o
             window = event.window or "the account"
             return ("limit", f"{window}: {event.status}") if event.status is not neutral.LimitStatus.ALLOWED else None
         case neutral.TurnFinished():
-            return "turn", f"{event.outcome}, {event.reason}, {event.num_turns} model calls, ${event.cost_usd:.2f}"
+            calls = "1 model call" if event.num_turns == 1 else f"{event.num_turns} model calls"
+            return "turn", f"{event.outcome}, {event.reason}, {calls}, ${event.cost_usd:.2f}"
         case neutral.Noise():
             return "noise", event.excerpt
         case (
@@ -92,8 +94,11 @@ def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - o
 
 
 def _attempts(folder: Path) -> list[AttemptLine]:
-    numbers = sorted(int(path.name) for path in folder.glob(f"{AGENTS}/*") if path.name.isdecimal())
-    return [_attempt(folder / AGENTS / str(number), number) for number in numbers]
+    return [_attempt(folder / AGENTS / str(number), number) for number in _numbers(folder)]
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.glob(f"{AGENTS}/*") if path.name.isdecimal())
 
 
 def _attempt(folder: Path, number: int) -> AttemptLine:

@@ -74,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
         code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
     except typer.TyperException as error:
         named = next((f"{word} " for word in arguments if word in COMMANDS), "")
-        complain(f"{error.format_message().rstrip('.')}; `orchestrator {named}--help` tells how it is used")
+        said = error.format_message().rstrip(".")
+        complain(f"{said}{' ' if said.endswith('?') else '; '}`orchestrator {named}--help` tells how it is used")
         return BAD_USAGE
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

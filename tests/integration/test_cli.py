@@ -78,7 +78,7 @@ def only_error(done: Done, code: int) -> str:
     ("arguments", "says"),
     [
         (["frobnicate"], "No such command"),
-        (["task"], "tasks"),
+        (["task"], "? `orchestrator --help`"),
         (["tasks", "--colour"], "orchestrator tasks --help"),
         (["show"], "TASK"),
         (["submit"], "standard input"),
@@ -201,7 +201,7 @@ async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell
     assert followed.out == "I am 2\\x1b[2J\n"
     raw = await orchestrator("logs", task, "--agent", "1", "--raw")
     assert json.loads(raw.out)["type"] == "assistant"
-    assert "no agent 3" in only_error(await orchestrator("logs", task, "--agent", "3"), 1)
+    assert "no agent 3; it has 1, 2" in only_error(await orchestrator("logs", task, "--agent", "3"), 1)
 
 
 async def test_every_command_explains_itself_with_an_example(orchestrator: Shell) -> None:
