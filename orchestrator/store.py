@@ -19,18 +19,17 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import cast
 
 import structlog
 
-from orchestrator.core.document import SCHEMA_VERSION, Object, from_document, to_document
+from orchestrator.core.document import Object, from_document, to_document
 from orchestrator.core.escape import shown
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.patch import difference
-from orchestrator.files import content_of, make_private, parsed, sealed, sync_folder, unsealed, write_atomically
+from orchestrator.files import make_private, sealed, sync_folder, write_atomically
 from orchestrator.journal import (
     CHECKPOINTS,
     NAME,
@@ -42,13 +41,13 @@ from orchestrator.journal import (
     folded,
     line_of,
 )
+from orchestrator.state_file import ForeignEdit, StateFile, changes, require_known, set_aside, state_of, top_of
 
 log = structlog.get_logger()
 
 KEPT_CHECKPOINTS = 10
 TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
 """What is in a task's folder before its journal begins (intake.py)."""
-STATE = "state.json"
 
 
 class DataFolderTaken(StoreError):
@@ -58,10 +57,6 @@ class DataFolderTaken(StoreError):
         super().__init__(
             f"{folder} is in use by the daemon with pid {pid}; stop that one, or give this one another --data-dir"
         )
-
-
-class FutureFile(StoreError):
-    """A file was written by a later version of this program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +93,14 @@ class Loaded:
 
 @dataclass(slots=True)
 class _Live:
-    """A task that is at work: its journal, the document that the next change starts from, its state.json as written.
+    """A task that is at work: its journal, the document that the next change starts from, its state.json.
 
     `stale` says that state.json is behind the journal.
     """
 
     journal: Journal
     document: Object
-    written: bytes = b""
+    state: StateFile
     stale: bool = False
 
 
@@ -158,24 +153,31 @@ class FolderStore:
         live.document, live.stale = document, True
         self._stale.add(after.id)
 
-    def settle(self) -> None:
-        """Replace every state.json that is behind its journal: once for a burst of decisions, before anyone is told."""
+    def settle(self) -> list[ForeignEdit]:
+        """Replace every state.json that is behind its journal: once for a burst of decisions, before anyone is told.
+
+        What another hand had written there meanwhile is set aside, and answered.
+        """
+        found: list[ForeignEdit] = []
         for task_id in self._stale:
             live = self._live[task_id]
             if live.stale:
-                self._renew_state(task_id, live, live.document)
+                found += self._renew_state(live, live.document)
         self._stale.clear()
+        return found
 
     def note_telemetry(self, task: Task) -> None:
         """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
         live = self._live[task.id]
         live.document = _without_agent(live.document)
-        self._write_state(task.id, live, to_document(task))
+        self._write_state(live, to_document(task))
 
     def release(self, task_id: str) -> None:
-        """Let go of a task that is not at work any more."""
-        self.settle()
-        self._live.pop(task_id, None)
+        """Let go of a task that is not at work any more, its state.json as it ended."""
+        live = self._live.pop(task_id, None)
+        self._stale.discard(task_id)
+        if live is not None and live.stale:
+            self._renew_state(live, live.document)
 
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None:
         """Keep a snapshot of the state to fold from, and the newest ten of them; one that fails is only logged."""
@@ -197,7 +199,7 @@ class FolderStore:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
         for name in sorted(folder.name for folder in self.tasks_dir.iterdir()):
             try:
-                yield _summary(name, _top_of(self.folder(name)) or to_document(self.load(name).task))
+                yield _summary(name, top_of(self.folder(name)) or to_document(self.load(name).task))
             except StoreError as error:
                 yield error
             except (OSError, KeyError, TypeError, ValueError) as error:
@@ -209,7 +211,7 @@ class FolderStore:
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
         folder = self.folder(task_id)
-        state, covered, foreign = _state_of(folder)
+        state, covered, foreign = state_of(folder)
         if state is None or foreign:
             document, end = folded(folder)
         else:
@@ -219,32 +221,25 @@ class FolderStore:
         kept_as = None
         if keep_open:
             self.release(task_id)
-            self._live[task_id] = live = _Live(Journal(folder, end), _without_agent(document))
-            kept_as = _set_aside(folder, task.seq) if foreign else None
-            self._renew_state(task_id, live, to_document(task))
-        return Loaded(task=task, foreign=kept_as, changed=_changed(document, state if foreign else None))
+            kept_as = set_aside(folder, task.seq) if foreign else None
+            state_file = StateFile(folder)
+            state_file.adopt()
+            self._live[task_id] = live = _Live(Journal(folder, end), _without_agent(document), state_file)
+            self._renew_state(live, to_document(task))
+        return Loaded(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
 
-    def foreign_edit(self, task: Task) -> tuple[str, tuple[str, ...]] | None:
-        """Set aside a state.json that another hand wrote while the task is alive, and restore the truth.
-
-        The name it was kept under and the paths that it had changed; None if state.json is ours, or if there is
-        nothing to keep because it was only deleted or emptied.
-        """
-        live, folder = self._live.get(task.id), self.folder(task.id)
-        if live is None or not folder.is_dir():
-            return None
-        content = content_of(folder / STATE)
-        if content == live.written:
-            return None
-        kept_as = None if content == b"" else _set_aside(folder, task.seq)
+    def foreign_edits(self, task: Task) -> list[ForeignEdit]:
+        """Set aside a state.json that another hand wrote while the task is alive, and restore the truth."""
+        live = self._live.get(task.id)
+        if live is None or not self.folder(task.id).is_dir() or live.state.is_ours():
+            return []
         live.document = _without_agent(live.document)
-        self._renew_state(task.id, live, to_document(task))
-        return (kept_as, _changed(to_document(task), parsed(content or b""))) if kept_as else None
+        return self._renew_state(live, to_document(task))
 
     def _born(self, task: Task, event: Event, document: Object) -> _Live:
         """A new task with its first decision on disk; if that fails, nothing is left of it."""
         folder = make_private(self.folder(task.id))
-        live = _Live(Journal(folder), {})
+        live = _Live(Journal(folder), {}, StateFile(folder))
         try:
             live.journal.append(line_of(None, task, event, difference({}, document)))
             sync_folder(folder)
@@ -255,17 +250,22 @@ class FolderStore:
         self._live[task.id] = live
         return live
 
-    def _renew_state(self, task_id: str, live: _Live, document: Object) -> None:
-        """Write state.json after the journal; where that fails, the old one stays, for the next load to catch up."""
-        try:
-            self._write_state(task_id, live, document)
-        except OSError as error:
-            log.warning("state_not_written", task=task_id, error=str(error))
+    def _renew_state(self, live: _Live, document: Object) -> list[ForeignEdit]:
+        """Write state.json after the journal; where that fails, the old one stays, for the next load to catch up.
 
-    def _write_state(self, task_id: str, live: _Live, document: Object) -> None:
-        content = sealed({**document, "journal_bytes": live.journal.end})
-        write_atomically(self.folder(task_id) / STATE, content, durable=False)
-        live.written, live.stale = content, False
+        One that another hand had written meanwhile is set aside, and answered.
+        """
+        found: list[ForeignEdit] = []
+        try:
+            found = live.state.set_aside_foreign(cast(int, live.document["seq"]))
+            self._write_state(live, document)
+        except OSError as error:
+            log.warning("state_not_written", task=live.journal.folder.name, error=str(error))
+        return found
+
+    def _write_state(self, live: _Live, document: Object) -> None:
+        live.state.replace(document, live.journal.end)
+        live.stale = False
 
 
 def _is_unborn(folder: Path) -> bool:
@@ -293,48 +293,8 @@ def _locked(data_dir: Path) -> int:
     return descriptor
 
 
-def _state_of(folder: Path) -> tuple[Object | None, int, bool]:
-    """What state.json says, how many bytes of the journal it covers, and whether another hand wrote it."""
-    content = content_of(folder / STATE)
-    if content is None:
-        return None, 0, True
-    if not content.strip(b"\0"):
-        return None, 0, False  # never written, or its blocks never reached the disk
-    document = unsealed(content)
-    if document is None:
-        document = parsed(content)
-        _require_known(folder / STATE, document or {})
-        return document, 0, True
-    _require_known(folder / STATE, document)
-    return document, cast(int, document.pop("journal_bytes")), False
-
-
-def _top_of(folder: Path) -> Object | None:
-    """What state.json says above the stages, all that a list shows; None if it is not whole."""
-    document = unsealed(content_of(folder / STATE) or b"", before="states")
-    _require_known(folder / STATE, document or {})
-    return document
-
-
-def _set_aside(folder: Path, seq: int) -> str:
-    """Keep what lies in place of state.json under a name that nothing else has; that name."""
-    first = f"{STATE}.foreign-{seq}"
-    names = (first if number == 1 else f"{first}-{number}" for number in count(1))
-    kept_as = next(name for name in names if not os.path.lexists(folder / name))
-    (folder / STATE).replace(folder / kept_as)
-    return kept_as
-
-
-def _require_known(path: Path, document: Object) -> None:
-    version = document.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise FutureFile(
-            f"{path} has version {version}, this program reads {SCHEMA_VERSION}; install the version that wrote it"
-        )
-
-
 def _task_from(folder: Path, document: Object) -> Task:
-    _require_known(folder / NAME, document)
+    require_known(folder / NAME, document)
     try:
         return from_document(document)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -346,11 +306,6 @@ def _require_own(name: str, task_id: str) -> None:
         raise StoreError(
             f"the folder {shown(name)} holds the task {shown(task_id)}; give it that name back, or delete the copy"
         )
-
-
-def _changed(truth: Object, stranger: Object | None) -> tuple[str, ...]:
-    """The paths that another hand had changed, at most fifty."""
-    return tuple(str(one["path"]) for one in difference(truth, stranger))[:50] if stranger else ()
 
 
 def _without_agent(document: Object) -> Object:

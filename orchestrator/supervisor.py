@@ -12,7 +12,7 @@ may not be lost; a person's request is refused with the reason.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -51,15 +51,26 @@ class NotCommitted(OrchestratorError):
     """A request could not be put on disk, and so was not accepted."""
 
 
+class ForeignEdit(Protocol):
+    """A state.json that another hand had written: what it was kept as, and what it had changed."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def kept_as(self) -> str: ...
+    @property
+    def changed(self) -> tuple[str, ...]: ...
+
+
 class Store(Protocol):
     """Where decisions are kept; `commit` returns when a decision cannot be lost, `settle` when all files tell of it."""
 
     def commit(self, before: Task | None, after: Task, event: Event) -> None: ...
-    def settle(self) -> None: ...
+    def settle(self) -> Sequence[ForeignEdit]: ...
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None: ...
-    def foreign_edit(self, task: Task) -> tuple[str, tuple[str, ...]] | None: ...
+    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
 
 
 class Hands(Protocol):
@@ -96,7 +107,7 @@ class Supervisor:
             await self._insist(await self._inbox.get())
             await self._insist(self.admit)
             if self._inbox.empty():
-                self._store.settle()
+                self._note_foreign(self._store.settle())
             self._inbox.task_done()
 
     async def settled(self) -> None:
@@ -186,11 +197,14 @@ class Supervisor:
 
     def look_for_foreign_edit(self, task_id: str) -> None:
         """Restore a state.json that somebody else wrote, and put that on record."""
-        task = self.tasks.get(task_id)
-        found = self._store.foreign_edit(task) if task else None
-        if found:
-            log.warning("foreign_edit_found", task=task_id, kept_as=found[0], changed=found[1])
-            self.post(task_id, ForeignEditFound(at=self._clock(), kept_as=found[0], changed=found[1]))
+        if task_id in self.tasks:
+            self._note_foreign(self._store.foreign_edits(self.tasks[task_id]))
+
+    def _note_foreign(self, found: Sequence[ForeignEdit]) -> None:
+        for edit in found:
+            log.warning("foreign_edit_found", task=edit.task_id, kept_as=edit.kept_as, changed=edit.changed)
+            told = ForeignEditFound(at=self._clock(), kept_as=edit.kept_as, changed=edit.changed)
+            self.post(edit.task_id, told)
 
     def look_at_clock(self) -> None:
         """Ring for every task that waits for a time: clocks jump, machines sleep, and alarms may have been lost."""

@@ -42,7 +42,8 @@ from orchestrator.core.model import (
 from orchestrator.core.patch import Operation, applied, difference
 from orchestrator.files import sealed
 from orchestrator.journal import NAME, DamagedJournal, StoreError, TaskFolderGone, lines
-from orchestrator.store import KEPT_CHECKPOINTS, DataFolderTaken, FolderStore, FutureFile, Loaded, Summary
+from orchestrator.state_file import FutureFile
+from orchestrator.store import KEPT_CHECKPOINTS, DataFolderTaken, FolderStore, Loaded, Summary
 from tests.fakes.world import START
 
 NAME_OF_TASK = "LOCAL-20261121_220000"
@@ -291,12 +292,14 @@ def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_res
 
 def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
     task = history(store)[-1]
-    assert store.foreign_edit(task) is None
+    assert store.foreign_edits(task) == []
     state_of(store).write_bytes(state_of(store).read_bytes().replace(b"main", b"evil"))
-    assert store.foreign_edit(task) == ("state.json.foreign-6", ("/base_branch", "/journal_bytes", "/checksum"))
+    assert [(edit.kept_as, edit.changed) for edit in store.foreign_edits(task)] == [
+        ("state.json.foreign-6", ("/base_branch",))
+    ]
     state_of(store).write_bytes(b"second edit of the same state")
-    assert store.foreign_edit(task) == ("state.json.foreign-6-2", ())
-    assert store.foreign_edit(task) is None
+    assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6-2"]
+    assert store.foreign_edits(task) == []
     assert opened_again(store) == Loaded(task=task)
 
 
@@ -306,7 +309,7 @@ def test_a_state_deleted_or_emptied_under_the_daemon_comes_back(store: FolderSto
     state_of(store).unlink()
     if content is not None:
         state_of(store).write_bytes(content)
-    assert store.foreign_edit(task) is None
+    assert store.foreign_edits(task) == []
     assert opened_again(store) == Loaded(task=task)
 
 
@@ -315,7 +318,7 @@ def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(stor
     earlier = state_of(store).read_bytes()
     task = decided(store, task, feedback=("newer",))
     state_of(store).write_bytes(earlier)
-    assert store.foreign_edit(task)
+    assert store.foreign_edits(task)
     assert opened_again(store).task == task
 
 
@@ -475,7 +478,7 @@ def test_a_decision_holds_when_only_its_state_json_finds_no_space(small_disk: Pa
     ballast, old = fill(small_disk, leave=1), state_of(store).read_bytes()
     task = decided(store, task, feedback=("y",))
     assert state_of(store).read_bytes() == old, "the disk was not full"
-    assert store.foreign_edit(task) is None
+    assert store.foreign_edits(task) == []
     store.save_checkpoint(task, 1, None)
     with pytest.raises(OSError, match="No space left"):
         store.note_telemetry(task)
@@ -520,7 +523,7 @@ def test_a_task_folder_that_is_deleted_or_moved_takes_no_decision(store: FolderS
     subprocess.run(["rm", "-r", store.folder(task.id)], check=True)
     with pytest.raises(TaskFolderGone, match="was deleted or moved while its task was at work"):
         decided(store, task)
-    assert store.foreign_edit(task) is None
+    assert store.foreign_edits(task) == []
     store.folder(other.id).rename(tmp_path / "elsewhere")
     with pytest.raises(TaskFolderGone, match="was deleted or moved"):
         decided(store, other)
@@ -587,7 +590,7 @@ def test_a_state_that_is_no_plain_file_is_set_aside(store: FolderStore, tmp_path
                 os.mknod(state_of(store), stat.S_IFSOCK | 0o600)
 
     trap()
-    assert store.foreign_edit(task) == ("state.json.foreign-6", ())
+    assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6"]
     trap()
     store.release(task.id)
     assert [type(found) for found in store.summaries()] == [Summary]
@@ -667,3 +670,15 @@ def test_a_store_holds_no_file_open_for_a_task_at_rest(store: FolderStore) -> No
         store.commit(None, task, events.TaskSubmitted(at=START, task=task))
         store.settle()
     assert psutil.Process().num_fds() == before
+
+
+def test_an_edit_that_the_next_decision_would_overwrite_is_set_aside_first(store: FolderStore) -> None:
+    task = history(store)[-1]
+    edited = state_of(store).read_bytes().replace(b'"base_branch": "main"', b'"base_branch": "mine"')
+    state_of(store).write_bytes(edited)
+    store.commit(task, replace(task, seq=task.seq + 1, feedback=("newer",)), events.AlarmRang(at=START))
+    (found,) = store.settle()
+    assert found.changed == ("/base_branch",)
+    assert (store.folder(task.id) / found.kept_as).read_bytes() == edited
+    assert json.loads(state_of(store).read_bytes())["base_branch"] == "main"
+    assert store.settle() == []

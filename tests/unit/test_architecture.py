@@ -52,7 +52,8 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),
-    "store": frozenset({"files", "journal"}),
+    "state_file": frozenset({"files", "journal"}),
+    "store": frozenset({"files", "journal", "state_file"}),
     "workspace": frozenset({"clone", "git", "repository"}),
 }
 
