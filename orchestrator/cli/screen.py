@@ -30,6 +30,13 @@ COLOURS = {
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND"}
 """The columns that give way on a narrow terminal; an id or a status in half is of no use."""
 
+EXPENDABLE = ("AGE", "DONE", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY")
+"""The columns that a narrow terminal goes without, first ones first."""
+LEAST_ELASTIC = 8
+"""Columns of the terminal that an elastic one shall have."""
+GAP = 2
+"""Columns of the terminal between two of a table."""
+
 _KEPT = {"\n", "\t"}
 
 
@@ -69,13 +76,31 @@ def line(text: str) -> Text:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """A table without lines; the columns are as wide as they must be, elastic ones as wide as they can."""
+    """A table without lines; the columns are as wide as they must be, elastic ones as wide as they can.
+
+    What a narrow terminal has no room for is left out; the first column, which says what a row is about, is never cut.
+    """
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in headings:
-        made.add_column(heading, no_wrap=heading not in ELASTIC, overflow="ellipsis")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else line(cell) for cell in row))
+    cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
+    widths = [max([len(heading), *(row[at].cell_len for row in cells)]) for at, heading in enumerate(headings)]
+    kept = _fitting(headings, widths, console().width)
+    for at in kept:
+        heading, least = headings[at], widths[at] if at == 0 else None
+        made.add_column(heading, no_wrap=heading not in ELASTIC, overflow="ellipsis", min_width=least)
+    for row in cells:
+        made.add_row(*(row[at] for at in kept))
     return made
+
+
+def _fitting(headings: Sequence[str], widths: Sequence[int], room: int) -> list[int]:
+    """Which columns to show in so much room."""
+    kept = list(range(len(headings)))
+    for expendable in EXPENDABLE:
+        needed = (min(widths[at], LEAST_ELASTIC) if headings[at] in ELASTIC else widths[at] for at in kept)
+        if sum(needed) + GAP * (len(kept) - 1) <= room:
+            break
+        kept = [at for at in kept if headings[at] != expendable]
+    return kept
 
 
 def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:

@@ -7,6 +7,8 @@ from orchestrator.api.daemon_views import RunningView, StatusView
 from orchestrator.cli.place import Json, place_of
 from orchestrator.cli.screen import ago, console, duration, facts, print_json, size, table
 
+SHOWN_WAITING = 20
+
 
 def status(context: typer.Context, json: Json = False) -> None:
     """Show how the daemon is, which agents run with what they take, and who waits for a place."""
@@ -22,9 +24,11 @@ def status(context: typer.Context, json: Json = False) -> None:
         screen.print()
         screen.print(table(headings, [_running(one) for one in found.running]))
     if found.queue:
-        rows = [(one.id, one.priority or "", ago(one.created_at), one.title) for one in found.queue]
+        rows = [(one.id, one.priority or "", ago(one.created_at), one.title) for one in found.queue[:SHOWN_WAITING]]
         screen.print()
         screen.print(table(("WAITING", "PRIORITY", "AGE", "TITLE"), rows))
+        if len(found.queue) > SHOWN_WAITING:
+            screen.print(f"and {len(found.queue) - SHOWN_WAITING} more")
 
 
 def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:

@@ -1,0 +1,15 @@
+"""A store to keep tasks in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store import FolderStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FolderStore]:
+    opened = FolderStore(tmp_path / "data")
+    yield opened
+    opened.close()

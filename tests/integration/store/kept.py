@@ -1,0 +1,82 @@
+"""A task kept in a store, decision by decision."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from orchestrator.core import events
+from orchestrator.core.failures import Failure
+from orchestrator.core.model import (
+    AgentStatus,
+    Owed,
+    SensitiveCheck,
+    Task,
+    TaskStatus,
+    Ticket,
+)
+from orchestrator.journal import NAME, lines
+from orchestrator.store import FolderStore, Loaded
+from tests.fakes.world import START
+
+NAME_OF_TASK = "LOCAL-20261121_220000"
+
+
+def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
+    return Task(
+        id=task_id,
+        title="Schön: a flag",
+        folder=str(store.folder(task_id)),
+        ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
+        pipeline="full",
+        repo="/repo",
+        base_branch="main",
+        base_commit="b" * 40,
+        created_at=START,
+        updated_at=START,
+        branch="feature/LOCAL",
+        seq=1,
+    )
+
+
+def decided(store: FolderStore, before: Task, **changes: object) -> Task:
+    """One more decision on disk."""
+    at = before.updated_at + timedelta(seconds=1)
+    after = replace(before, seq=before.seq + 1, updated_at=at, **changes)  # type: ignore[arg-type]  # any field
+    store.commit(before, after, events.AlarmRang(at=at))
+    store.settle()
+    return after
+
+
+def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
+    """A task after each of six decisions, telemetry in between."""
+    task = a_task(store, task_id)
+    store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
+    store.settle()
+    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=Owed.WORKSPACE)]
+    tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
+    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, tokens_used=7)))
+    failure = Failure(
+        id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="turn 1", command=None,
+        expected="a finished turn", type="agent_lost", summary="it ended: “\u0000”\nwithout a word",
+    )  # fmt: skip
+    tasks.append(decided(store, tasks[-1], failures=tasks[-1].failures.with_failure(failure)))
+    tasks.append(decided(store, tasks[-1], failures=tasks[-1].failures.with_failure(failure), feedback=("a/b~c",)))
+    tasks.append(decided(store, tasks[-1], feedback=(), agent=replace(tasks[-1].agent, status=AgentStatus.RUNNING)))
+    return tasks
+
+
+def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:
+    store.release(task_id)
+    return store.load(task_id, keep_open=True)
+
+
+def state_of(store: FolderStore) -> Path:
+    return store.folder(NAME_OF_TASK) / "state.json"
+
+
+def journal_of(store: FolderStore) -> Path:
+    return store.folder(NAME_OF_TASK) / NAME
+
+
+def numbers(store: FolderStore) -> list[object]:
+    return [line["seq"] for line in lines(store.folder(NAME_OF_TASK))]
