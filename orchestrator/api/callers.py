@@ -19,13 +19,19 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from orchestrator.api.problems import Problem, answer
+from orchestrator.api.problems import Problem, Refusal, answer
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 
 LARGEST_REQUEST = 8 * 1024 * 1024
 """Bytes: the largest ticket, with every character escaped."""
-OPEN_TO_ALL = frozenset({"/healthz"})
+TOO_LARGE = Problem(
+    413,
+    "too-large",
+    "The request is too large",
+    f"a request may hold {LARGEST_REQUEST} bytes; put long material into the repository",
+)
+OPEN_TO_ALL = frozenset({"/healthz", "/readyz"})
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -71,8 +77,7 @@ class KnownCallers:
         caller = Caller(pid=pid, uid=int(uid))
         refusal = None if scope["path"] in OPEN_TO_ALL else self._objection_to(caller)
         if refusal is None and _announced_length(scope) > LARGEST_REQUEST:
-            said = f"a request may hold {LARGEST_REQUEST} bytes; put long material into the repository"
-            refusal = Problem(413, "too-large", "The request is too large", said)
+            refusal = TOO_LARGE
         if refusal is not None:
             await answer(refusal)(scope, receive, send)
             return
@@ -131,13 +136,15 @@ def _announced_length(scope: Scope) -> int:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The same, ending the request once it is longer than it may be, whatever it had announced."""
+    """The same, refusing the request once it is longer than it may be, whatever it had announced."""
     taken = 0
 
     async def bounded() -> Message:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if taken > LARGEST_REQUEST else message
+        if taken > LARGEST_REQUEST:
+            raise Refusal(TOO_LARGE)
+        return message
 
     return bounded

@@ -52,6 +52,14 @@ class Problem:
     candidates: tuple[str, ...] | None = None
 
 
+class Refusal(HTTPException):
+    """Ends a request while its body is still being read, where the framework lets no error of ours through."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.status, problem.detail)
+        self.problem = problem
+
+
 def answer(problem: Problem) -> Response:
     """The response that says so."""
     view = ProblemView(
@@ -118,6 +126,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 async def _http(_: Request, error: Exception) -> Response:
     refused = _as(HTTPException, error)
+    if isinstance(refused, Refusal):
+        return answer(refused.problem)
     kind = HTTPStatus(refused.status_code).phrase
     return answer(Problem(refused.status_code, kind.lower().replace(" ", "-"), kind, str(refused.detail)))
 

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from orchestrator.api.problems import NoSuchFile
 from orchestrator.api.record_views import ArtifactLine, ArtifactList, JournalEntry, JournalPage
 from orchestrator.api.tasks import TheBackend, TheTask
+from orchestrator.api.views import FailuresView, seen
 from orchestrator.core.codec import Json
 from orchestrator.core.document import to_document
 from orchestrator.core.escape import shown
@@ -51,6 +52,12 @@ async def journal(
 async def state(task: TheTask, backend: TheBackend) -> JsonValue:
     """The document of state.json, in its own names."""
     return masked(to_document(task), backend.redact)
+
+
+@router.get("/failures")
+async def failures(task: TheTask, backend: TheBackend) -> FailuresView:
+    """What went wrong so far."""
+    return seen(FailuresView, task.failures, backend.redact)
 
 
 @router.get("/artifacts")

@@ -19,6 +19,7 @@ from orchestrator.api.daemon_views import (
     RunningView,
     StatusView,
 )
+from orchestrator.api.problems import Problem, Refusal
 from orchestrator.api.tasks import TheBackend, task_line
 from orchestrator.api.views import seen
 from orchestrator.core.admission import queue
@@ -32,6 +33,14 @@ router = APIRouter(tags=["daemon"])
 async def healthz() -> Mapping[str, str]:
     """That the daemon answers."""
     return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(backend: TheBackend) -> Mapping[str, str]:
+    """That the daemon takes work: it answers nobody before its tasks are taken up, and says no while it stops."""
+    if backend.supervisor.room.draining:
+        raise Refusal(Problem(503, "draining", "The daemon is stopping", "it takes no more tasks; ask the next one"))
+    return {"status": "ready"}
 
 
 @router.get("/api/status")

@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from orchestrator.api.app import create_app
 from orchestrator.api.server import SocketRefused, make_server
+from orchestrator.core.admission import Room
 from orchestrator.core.model import TaskStatus
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at
@@ -353,3 +354,24 @@ async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClien
     assert [role["name"] for role in roles] == ["evaluator", "implementer", "planner"]
     paths = (await client.get("/openapi.json")).json()["paths"]
     assert "/api/tasks/{name}/why" in paths
+
+
+async def test_a_request_that_grows_too_large_on_the_way_is_refused_as_such(client: httpx.AsyncClient) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(9):
+            yield b"x" * 1024 * 1024
+
+    answer = await client.post("/api/tasks", content=pieces(), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (413, "urn:orchestrator:problem:too-large")
+
+
+async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, desk: Desk) -> None:
+    assert (await client.get("/readyz")).status_code == 200
+    desk.supervisor.room = Room(draining=True)
+    assert (await client.get("/readyz")).status_code == 503
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_the_failures_of_a_task_can_be_asked_for_alone(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    assert (await client.get(f"/api/tasks/{task}/failures")).json() == {"total": 0, "entries": []}
