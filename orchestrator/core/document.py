@@ -13,13 +13,15 @@ from typing import cast
 
 from orchestrator.core.codec import Json, from_json, stamp, to_json
 from orchestrator.core.failures import Failure, FailureLog
-from orchestrator.core.model import Agent, StageRecord, Task, TaskStatus
+from orchestrator.core.model import Agent, StageRecord, Step, Task, TaskStatus
 
 Object = dict[str, Json]
 
 SCHEMA_VERSION = 1
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
+KEPT_SHOWN = 512
+"""Values whose form is kept: most decisions leave most steps, stages and failures alone."""
 STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
 _AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
@@ -101,10 +103,20 @@ def from_document(document: Object) -> Task:
 
 def _stage(task: Task, name: str, record: StageRecord) -> Object:
     """A stage's record with the facts that the seed keeps in the stage of that name."""
-    shown = cast(Object, to_json(record)) | _facts(task, name)
+    shown = _record(record) | _facts(task, name)
     if name == "DESIGN":
         shown["revision"] = max(0, record.visits - 1)
     return shown
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _record(record: StageRecord) -> Object:
+    return cast(Object, to_json(record))
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _step(step: Step) -> Object:
+    return cast(Object, to_json(step)) | {"last_checkpoint": None}
 
 
 def _facts(task: Task, stage: str) -> Object:
@@ -113,7 +125,7 @@ def _facts(task: Task, stage: str) -> Object:
             return {"sensitive_check": to_json(task.ticket.sensitive_check)}
         case "IMPLEMENTATION":
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
-            steps: list[Json] = [cast(Object, to_json(step)) | {"last_checkpoint": None} for step in task.steps]
+            steps: list[Json] = [_step(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
             return {"branch": task.branch, "plan_progress": progress, "commits": commits}
         case "EVALUATION":
@@ -136,9 +148,8 @@ def _agent(agent: Agent) -> Object:
     }
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_SHOWN)
 def _failure(entry: Failure) -> Object:
-    """An entry as it is shown; made once, for entries never change and most decisions leave all of them alone."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
