@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.model import Owed, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 
@@ -305,3 +305,15 @@ async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, c
         assert (await orchestrator("cancel", ids[-1])).code == 0
         assert await asyncio.wait_for(follower.wait(), PATIENCE) == code
     restarted.store.close()
+
+
+async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(orchestrator: Shell, desk: Desk) -> None:
+    first = (await orchestrator("submit", "text")).out.strip()
+    at_work = desk.supervisor.tasks[first]
+    desk.supervisor.tasks |= {
+        f"T-{number}": replace(at_work, id=f"T-{number}", status=TaskStatus.PENDING, owed=Owed.ADMISSION, run=None)
+        for number in range(22)
+    }
+    told = (await orchestrator("status")).out
+    assert (told.count("T-"), told.endswith("and 2 more\n")) == (20, True), told
+    assert len(json.loads((await orchestrator("status", "--json")).out)["queue"]) == 22

@@ -1,0 +1,36 @@
+"""What people see on a terminal, rendered as it is there."""
+
+import pytest
+
+from orchestrator.cli.screen import console, table
+
+ID = "LOCAL-20261121_042526-12"
+HEADINGS = ("ID", "STATUS", "STAGE", "DONE", "AGE", "TITLE")
+ROW = (ID, "in_progress", "IMPLEMENTATION", "40%", "3m10s", "a title that is rather longer than that")
+
+
+def rendered(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", str(columns)), ("LINES", "25")):
+        monkeypatch.setenv(name, value)
+    console().print(table(HEADINGS, [ROW]))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("columns", "missing"), [(120, set()), (72, {"AGE"}), (60, {"AGE", "DONE"})])
+def test_a_narrow_terminal_goes_without_age_and_then_without_progress(
+    columns: int, missing: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = rendered(columns, monkeypatch, capsys)
+    assert {heading for heading in HEADINGS if heading not in out.split()} == missing
+    assert all(word in out for word in (ID, "in_progress", "IMPLEMENTATION"))
+
+
+def test_an_id_is_whole_however_narrow_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ID in rendered(30, monkeypatch, capsys)
+
+
+def test_a_table_without_rows_has_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print(table(HEADINGS, []))
+    assert capsys.readouterr().out.split() == list(HEADINGS)
