@@ -23,7 +23,13 @@ from orchestrator.core.table import DefinitionError
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
-EXIT_CODES = {"no-such-task": NO_SUCH_TASK, "not-allowed": NOT_ALLOWED, "ambiguous": BAD_USAGE, "malformed": BAD_USAGE}
+EXIT_CODES = {
+    "no-such-task": NO_SUCH_TASK,
+    "not-allowed": NOT_ALLOWED,
+    "ambiguous": BAD_USAGE,
+    "malformed": BAD_USAGE,
+    "refused": BAD_USAGE,
+}
 
 
 class Entry(NamedTuple):

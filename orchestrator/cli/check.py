@@ -1,5 +1,6 @@
 """`check`: everything that is declared in files, validated without a daemon."""
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -100,9 +101,22 @@ def _alone(path: Path, definitions: Definitions) -> Iterator[Problem]:
     if path.suffix == ".md":
         parse_role(read_declared(path), str(path))
     elif path.suffix == ".toml" and path.name != SETTINGS_FILE:
-        yield from check_roles(parse_pipeline(read_declared(path), str(path)), definitions.roles)
+        text = read_declared(path)
+        if _holds_settings(text):
+            said = "holds settings, not a pipeline; to check settings of another name than"
+            raise Misused(f"{path} {said} {SETTINGS_FILE}: orchestrator --config {path} check")
+        yield from check_roles(parse_pipeline(text, str(path)), definitions.roles)
     elif path.suffix != ".toml":
         raise Misused(f"{path} is neither a pipeline (.toml) nor a role (.md)")
+
+
+def _holds_settings(text: str) -> bool:
+    """Whether a file of TOML is one of settings: it has keys of theirs and neither stages nor a start."""
+    try:
+        keys = tomllib.loads(text).keys()
+    except tomllib.TOMLDecodeError:
+        return False
+    return not keys & {"stages", "start"} and bool(keys & Settings.model_fields.keys())
 
 
 def _names(kind: str, names: tuple[str, ...]) -> str:

@@ -24,7 +24,10 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> None:
     """List tasks, newest first: the last fifty that are not archived, unless told otherwise."""
     wanted = TaskFilter(
-        status=tuple(status or ()), repo=repo and repo.expanduser().resolve(), all=all, limit=1000 if all else limit
+        status=tuple(status or ()),
+        repo=repo and _top(repo.expanduser().resolve()),
+        all=all,
+        limit=1000 if all else limit,
     )
     with place_of(context).client() as client:
         page = client.tasks(wanted, every=all)
@@ -39,6 +42,11 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
         note("no tasks; hand one in with `orchestrator submit`")
     if page.next_cursor:
         note(f"the newest {len(page.tasks)}; --all gives every one")
+
+
+def _top(folder: Path) -> Path:
+    """The top of the working tree around a folder, by which tasks are known; the folder itself where there is none."""
+    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
 
 
 def _row(task: TaskLine) -> tuple[Text | str, ...]:

@@ -72,7 +72,7 @@ def test_what_cannot_be_worked_on_is_refused_and_leaves_nothing(
         with pytest.raises(RequestRefused, match=said):
             house.submit(repo=there)
         told = house.cli("submit", "--repo", str(there), "Do it")
-        assert told.returncode == 1
+        assert told.returncode == 2
         assert said in " ".join(told.stderr.split())
         assert str(there) in told.stderr.replace("\n", "")
         assert "Traceback" not in told.stderr

@@ -317,3 +317,28 @@ async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(or
     told = (await orchestrator("status")).out
     assert (told.count("T-"), told.endswith("and 2 more\n")) == (20, True), told
     assert len(json.loads((await orchestrator("status", "--json")).out)["queue"]) == 22
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--ticket", "abc"), ("--pipeline", "fulll"), ("--repo", "/"), ("--check", "a/b=true")]
+)
+async def test_an_option_that_the_daemon_refuses_is_bad_usage(
+    orchestrator: Shell, desk: Desk, wrong: Sequence[str]
+) -> None:
+    only_error(await orchestrator("submit", "text", *wrong), 2)
+    assert desk.supervisor.tasks == {}
+
+
+async def test_a_folder_inside_a_repository_means_the_repository(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    (orchestrator.home / "repo/deep/inside").mkdir(parents=True)
+    for folder, lines in ((".", 2), ("deep/inside", 2), ("..", 0)):
+        told = (await orchestrator("tasks", "--repo", folder)).out
+        assert (told.count("\n"), task in told) == (lines, lines > 0), folder
+
+
+async def test_check_knows_settings_under_another_name(orchestrator: Shell) -> None:
+    mine = orchestrator.home / "mine.toml"
+    mine.write_text("max_agents = 1\n[agent]\nmodel = 'x'\n")
+    assert f"orchestrator --config {mine} check" in only_error(await orchestrator("check", str(mine)), 2)
+    assert (await orchestrator("--config", str(mine), "check")).code == 0
