@@ -37,8 +37,3 @@ class Timers:
     def ring_every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Call again and again, first after one interval."""
         self._scheduler.add_job(call, IntervalTrigger(seconds=seconds), id=name, name=name, replace_existing=True)
-
-    def forget(self, name: str) -> None:
-        """Take an alarm back, if it is still to come."""
-        if self._scheduler.get_job(name) is not None:
-            self._scheduler.remove_job(name)

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from orchestrator.core.errors import InvalidTransition, TransitionBlocked
+from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import AgentStatus, BlockedBy, Task, TaskStatus
 from orchestrator.core.transitions import ACTIONS, AGENT_TRANSITIONS, TASK_TRANSITIONS, allowed, require, require_legal
 from tests.unit.playbook import at_work
@@ -70,9 +70,3 @@ def test_a_refusal_names_request_status_stage_and_what_is_allowed() -> None:
     with pytest.raises(InvalidTransition) as caught:
         require("resume", at_work())
     assert str(caught.value) == "cannot resume a task that is in_progress in ANALYSIS; allowed now: pause, cancel"
-
-
-def test_a_closed_gate_names_all_that_is_missing() -> None:
-    closed = TransitionBlocked(["analysis.md not found", "related-code.json is empty"], "ANALYSIS", "PLANNING")
-    assert str(closed) == "ANALYSIS cannot go on to PLANNING: analysis.md not found; related-code.json is empty"
-    assert closed.missing == ("analysis.md not found", "related-code.json is empty")
