@@ -22,14 +22,13 @@ from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.redact import Redactor, Result, Scan
 from orchestrator.core.table import nearest
+from orchestrator.core.ticket import readable
 from orchestrator.declared import read_declared
 from orchestrator.files import make_private, write_atomically
 from orchestrator.repository import Repository, inspect_repository, open_repository
 from orchestrator.settings import Settings
 
 LONGEST_TITLE = 200
-LARGEST_TICKET = 1024 * 1024
-"""Bytes of UTF-8 (sources.md §1.5)."""
 TICKET_FILE, PIPELINE_FILE = "ticket.json", "pipeline.toml"
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
@@ -67,9 +66,12 @@ class Intake:
     redactor: Redactor
 
     def take(self, submission: Submission, now: datetime) -> Task:
-        """The task as it begins, its folder made. Blocks. Raises Refused, RepositoryError and what checks.py raises."""
+        """The task as it begins, its folder made. Blocks.
+
+        Raises Refused, NoTicket, RepositoryError and what checks.py raises.
+        """
         pipeline = self._pipeline(submission.pipeline)
-        text, title = self._scanned(_readable(submission.text)), self._scanned(_title(submission))
+        text, title = self._scanned(readable(submission.text)), self._scanned(_title(submission))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.timeout)
@@ -146,17 +148,6 @@ class PipelineCopies:
             path = Path(task.folder) / PIPELINE_FILE
             self._known[task.id] = parse_pipeline(read_declared(path), str(path))
         return self._known[task.id]
-
-
-def _readable(text: str) -> str:
-    """The ticket's text, if it is one. A NUL byte betrays a binary file."""
-    if not text.strip():
-        raise Refused("the ticket is empty; say what is to be done")
-    if len(text.encode("utf-8", "surrogatepass")) > LARGEST_TICKET:
-        raise Refused(f"the ticket is larger than {LARGEST_TICKET // 1024} KiB; put long material into the repository")
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise Refused("the ticket is not text; give plain UTF-8, for example Markdown")
-    return text
 
 
 def _title(submission: Submission) -> str:

@@ -20,6 +20,7 @@ from orchestrator.cli.screen import complain
 from orchestrator.client import DaemonUnreachable, RequestRefused
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.table import DefinitionError
+from orchestrator.core.ticket import NoTicket
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -139,7 +140,7 @@ def _lines(error: OrchestratorError) -> list[str]:
 
 
 def _exit_code(error: OrchestratorError) -> int:
-    if isinstance(error, Misused):
+    if isinstance(error, Misused | NoTicket):
         return BAD_USAGE
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE

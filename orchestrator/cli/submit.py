@@ -20,6 +20,7 @@ from orchestrator.cli.screen import console, note, print_json, status_text
 from orchestrator.client import Client
 from orchestrator.core.model import Priority, TaskStatus, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
+from orchestrator.core.ticket import readable
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
@@ -110,29 +111,19 @@ def _ticket(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise Misused("give the ticket once: as TEXT, with --file F, or as - for standard input")
     if file is None and text != "-":
-        return _readable((text or "").encode("utf-8", "surrogateescape"), "the text")
+        return readable(text or "", "the text")
     try:
         if file is None:
-            return _readable(sys.stdin.buffer.read(LARGEST_TEXT + 1), "standard input")
+            return readable(_decoded(sys.stdin.buffer.read(LARGEST_TEXT + 1)), "standard input")
         with file.expanduser().open("rb") as opened:
-            return _readable(opened.read(LARGEST_TEXT + 1), str(file))
+            return readable(_decoded(opened.read(LARGEST_TEXT + 1)), str(file))
     except OSError as error:
         raise Misused(f"{file or 'standard input'} cannot be read: {error.strerror}") from error
 
 
-def _readable(content: bytes, source: str) -> str:
-    if len(content) > LARGEST_TEXT:
-        said = f"{source} is larger than {LARGEST_TEXT // 1024} KiB; put long material into the repository"
-        raise Misused(said)
-    if not content.strip():
-        raise Misused(f"{source} is empty; say what is to be done")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Misused(f"{source} is not text; give plain UTF-8, for example Markdown") from None
-    if "\0" in text:
-        raise Misused(f"{source} is binary; give plain UTF-8, for example Markdown")
-    return text
+def _decoded(content: bytes) -> str:
+    """The text in which bytes that are no UTF-8 can still be told."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
