@@ -95,13 +95,13 @@ class Loaded:
 class _Live:
     """A task that is at work: its journal, the document that the next change starts from, its state.json.
 
-    `stale` says that state.json is behind the journal.
+    `unwritten` is the document that state.json is still to say, when it is behind the journal.
     """
 
     journal: Journal
     document: Object
     state: StateFile
-    stale: bool = False
+    unwritten: Object | None = None
 
 
 class FolderStore:
@@ -150,7 +150,7 @@ class FolderStore:
         else:
             live = self._live[after.id]
             live.journal.append(line_of(before, after, event, difference(live.document, document)))
-        live.document, live.stale = document, True
+        live.document = live.unwritten = document
         self._stale.add(after.id)
 
     def settle(self) -> list[ForeignEdit]:
@@ -161,8 +161,8 @@ class FolderStore:
         found: list[ForeignEdit] = []
         for task_id in self._stale:
             live = self._live[task_id]
-            if live.stale:
-                found += self._renew_state(live, live.document)
+            if live.unwritten is not None:
+                found += self._renew_state(live, live.unwritten)
         self._stale.clear()
         return found
 
@@ -176,8 +176,8 @@ class FolderStore:
         """Let go of a task that is not at work any more, its state.json as it ended."""
         live = self._live.pop(task_id, None)
         self._stale.discard(task_id)
-        if live is not None and live.stale:
-            self._renew_state(live, live.document)
+        if live is not None and live.unwritten is not None:
+            self._renew_state(live, live.unwritten)
 
     def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None:
         """Keep a snapshot of the state to fold from, and the newest ten of them; one that fails is only logged."""
@@ -265,7 +265,7 @@ class FolderStore:
 
     def _write_state(self, live: _Live, document: Object) -> None:
         live.state.replace(document, live.journal.end)
-        live.stale = False
+        live.unwritten = None
 
 
 def _is_unborn(folder: Path) -> bool:

@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
 from orchestrator.core import commands as do
 from orchestrator.core import events
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Priority, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Priority, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.journal import lines
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import NoSuchTask, NotCommitted, Store, Supervisor
+from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
 PATIENCE = 20.0
@@ -82,13 +81,13 @@ class House:
     def pipeline(self, task: Task) -> Pipeline:
         if task.id in self.undecidable:
             raise RuntimeError("a bug that only this task meets")
-        return full()
+        return full_pipeline()
 
     def task(self, task_id: str) -> Task:
         return self.supervisor.tasks[task_id]
 
     async def submitted(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
-        task = await self.supervisor.submit(events.TaskSubmitted(at=self.now, task=change(a_task(task_id))))
+        task = await self.supervisor.submit(events.TaskSubmitted(at=self.now, task=change(submitted(task_id))))
         await self.settled()
         return task
 
@@ -130,27 +129,6 @@ async def at_work(data_dir: Path, room: Room | None = None) -> AsyncIterator[Hou
         house.store.close()
 
 
-def full() -> Pipeline:
-    path = bundled(Kind.PIPELINES) / "full.toml"
-    return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
-
-
-def a_task(task_id: str) -> Task:
-    return Task(
-        id=task_id,
-        title="Add a flag",
-        folder=f"/data/tasks/{task_id}",
-        ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
-        pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
-        updated_at=START,
-        branch="feature/LOCAL",
-    )
-
-
 def journal(folder: Path) -> list[tuple[int, str]]:
     """Number and trigger of every decision on disk."""
     return [(int(str(line["seq"])), str(line["trigger"])) for line in lines(folder)]
@@ -170,7 +148,7 @@ async def test_a_decision_is_on_disk_before_its_commands_go_out_and_before_anybo
     async with at_work(tmp_path) as house:
         heard: list[tuple[int, int]] = []
         house.supervisor.listen(lambda task, _: heard.append((task.seq, len(decisions(house, task.id)))))
-        answered = await house.supervisor.submit(events.TaskSubmitted(at=START, task=a_task("A")))
+        answered = await house.supervisor.submit(events.TaskSubmitted(at=START, task=submitted("A")))
         assert decisions(house, "A")[: answered.seq] == ["TaskSubmitted"]
         await house.settled()
         asked = house.supervisor.request("A", events.PauseRequested(at=START))

@@ -9,18 +9,16 @@ conversations are printed side by side. Time stands still but for `>> later(seco
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
 from itertools import zip_longest
-from pathlib import Path
 from typing import Self, assert_never
 
 from orchestrator.core import commands as do
 from orchestrator.core import events, machine
 from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import BlockedBy, Check, CheckResult, Owed, SensitiveCheck, Task, Ticket, Verdict
+from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
 from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pipeline_file import parse_pipeline
+from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
 from tests.fakes.world import START
 
 Happening = Callable[[Task, datetime], events.Event]
@@ -46,28 +44,14 @@ LEFT_BEHIND = {
 """What a good agent leaves in each stage; a step's evidence is `committed`."""
 
 
-@cache
 def full() -> Pipeline:
     """The bundled pipeline."""
-    return parse_pipeline(Path("config/pipelines/full.toml").read_text(encoding="utf-8"), "full.toml")
+    return full_pipeline()
 
 
 def a_task() -> Task:
     """A task as it is handed in, with two checks."""
-    return Task(
-        id="LOCAL-20261121_220000",
-        title="Add a flag",
-        folder="/data/tasks/LOCAL-20261121_220000",
-        ticket=Ticket(key="LOCAL-20261121_220000", sensitive_check=SensitiveCheck(result="CLEAN")),
-        pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
-        updated_at=START,
-        branch="feature/LOCAL-20261121_220000",
-        checks=(Check(name="unit_test", command="pytest"), Check(name="lint", command="ruff check")),
-    )
+    return submitted(checks=TWO_CHECKS)
 
 
 class Playbook:

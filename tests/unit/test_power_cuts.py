@@ -6,12 +6,11 @@ from random import Random
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
 from orchestrator.core import events
-from orchestrator.core.model import Check, Owed, Process, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pipeline_file import parse_pipeline
-from tests.fakes.world import START, Night, Plug, PowerCut, Request, World
+from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
+from tests.fakes.world import Night, Plug, PowerCut, Request, World
 
 AT_WORK: Callable[[Task], bool] = lambda task: task.stage == "IMPLEMENTATION" and task.owed is Owed.TURN  # noqa: E731
 STILL: Callable[[Task], bool] = lambda task: task.run is not None and task.run.process is Process.FROZEN  # noqa: E731
@@ -25,30 +24,12 @@ Requests = Sequence[Request]
 
 @pytest.fixture(scope="module")
 def full() -> Pipeline:
-    path = bundled(Kind.PIPELINES) / "full.toml"
-    return parse_pipeline(path.read_text(), str(path))
-
-
-def a_task() -> Task:
-    return Task(
-        id="LOCAL-20261121_220000",
-        title="Add a flag",
-        folder="/data/tasks/LOCAL-20261121_220000",
-        ticket=Ticket(key="LOCAL-20261121_220000", sensitive_check=SensitiveCheck(result="CLEAN")),
-        pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
-        updated_at=START,
-        branch="feature/LOCAL",
-        checks=(Check(name="unit_test", command="pytest"), Check(name="lint", command="ruff check")),
-    )
+    return full_pipeline()
 
 
 def night(pipeline: Pipeline, failing: int, requests: Requests, plug: Plug) -> tuple[Task, World, Night]:
     world = World(pipeline=pipeline, failing=failing)
-    lived = Night(world=world, begun=a_task(), plug=plug, requests=requests)
+    lived = Night(world=world, begun=submitted(checks=TWO_CHECKS), plug=plug, requests=requests)
     return lived.until_the_end(), world, lived
 
 

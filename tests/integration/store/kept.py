@@ -9,33 +9,20 @@ from orchestrator.core.failures import Failure
 from orchestrator.core.model import (
     AgentStatus,
     Owed,
-    SensitiveCheck,
     Task,
     TaskStatus,
-    Ticket,
 )
 from orchestrator.journal import NAME, lines
 from orchestrator.store import FolderStore, Loaded
+from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
-NAME_OF_TASK = "LOCAL-20261121_220000"
+NAME_OF_TASK = TASK_ID
 
 
 def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
-    return Task(
-        id=task_id,
-        title="Schön: a flag",
-        folder=str(store.folder(task_id)),
-        ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
-        pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
-        updated_at=START,
-        branch="feature/LOCAL",
-        seq=1,
-    )
+    """A task of this store as its first decision makes it."""
+    return submitted(task_id, folder=str(store.folder(task_id)), title="Schön: a flag", seq=1)
 
 
 def decided(store: FolderStore, before: Task, **changes: object) -> Task:

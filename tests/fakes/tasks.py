@@ -1,0 +1,38 @@
+"""A task as it is handed in, and the bundled pipeline that it goes through."""
+
+from dataclasses import replace
+from functools import cache
+
+from orchestrator.bundled import Kind, bundled
+from orchestrator.core.model import Check, SensitiveCheck, Task, Ticket
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pipeline_file import parse_pipeline
+from tests.fakes.world import START
+
+TASK_ID = "LOCAL-20261121_220000"
+TWO_CHECKS = (Check(name="unit_test", command="pytest"), Check(name="lint", command="ruff check"))
+
+
+@cache
+def full_pipeline() -> Pipeline:
+    """The pipeline that every ticket goes through unless told otherwise."""
+    path = bundled(Kind.PIPELINES) / "full.toml"
+    return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+
+
+def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
+    """A task as it is handed in; any of its fields may be another."""
+    task = Task(
+        id=task_id,
+        title="Add a flag",
+        folder=f"/data/tasks/{task_id}",
+        ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
+        pipeline="full",
+        repo="/repo",
+        base_branch="main",
+        base_commit="b" * 40,
+        created_at=START,
+        updated_at=START,
+        branch=f"feature/{task_id}",
+    )
+    return replace(task, **changes)  # type: ignore[arg-type]  # any field
