@@ -11,7 +11,7 @@ core/       what is decided; pure, without I/O, clock or processes
     document.py         a task as state.json shows it
     stream/             what an agent's output means
 supervisor.py   the loop: inbox → decide → commit → dispatch; the only writer
-store.py        what is decided is on disk before it is done; journal.py, one line per decision; state_file.py, their sum
+store.py        what is decided is on disk before it is done: journal.py, one line each; state_file.py, their sum
 dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
 processes/      the holder that agents hang on, so that they outlive the daemon
 workspace.py    clone, worktree, checkpoint, delivery; git.py runs git so that no repository can run us
