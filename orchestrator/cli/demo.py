@@ -184,7 +184,7 @@ class Story:
         with Client(socket) as client:
             while not _answers(client):
                 if self.daemon.poll() is not None or time.monotonic() - self.began > WORK_SECONDS[self.claude]:
-                    raise DemoFailed(f"the daemon did not start; its log is {self.root / 'daemon.log'}")
+                    raise DemoFailed(f"the daemon did not start: {self._last_log_line()}")
                 time.sleep(LOOK_EVERY)
         self._say(f"the daemon runs (pid {self.daemon.pid})")
 
@@ -205,7 +205,7 @@ class Story:
         if task.status is not TaskStatus.IN_PROGRESS:
             return task
         client.ask(task.id, "pause")
-        task = self._until(client, task, lambda now: now.run is not None and now.run.process is Process.FROZEN)
+        task = self._until(client, task, lambda now: now.run is None or now.run.process is Process.FROZEN)
         pids = _frozen_pids(Path(task.folder))
         self._say(f"paused: {len(pids)} processes stand still: " + ", ".join(f"{pid} {_state(pid)}" for pid in pids))
         before = self._tick_count()
@@ -225,6 +225,10 @@ class Story:
         lives = agent.pid is not None and _state(agent.pid) != "gone"
         self._say(f"killed -9 the daemon; the {agent.role} (pid {agent.pid}) {'works on' if lives else 'is gone'}")
         self._start_daemon()
+
+    def _last_log_line(self) -> str:
+        lines = (self.root / "daemon.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1] if lines else f"it said nothing in {self.root / 'daemon.log'}"
 
     def _tick_count(self) -> int:
         with contextlib.suppress(FileNotFoundError):
