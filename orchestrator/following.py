@@ -6,7 +6,7 @@ order. So after a restart no line is lost and none is taken twice.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.core import events
@@ -18,6 +18,8 @@ from orchestrator.processes.output import Output
 
 READ_AT_ONCE = 1 << 20
 """Bytes per reading."""
+LAST_SECOND = 4_102_444_800
+"""The year 2100 in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Follower:
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer = Framer(start=agent.read_offset)
         self._tool_uses = agent.tool_uses
+        self._resets_at: datetime | None = None
         self._tokens = agent.tokens_used - agent.tokens_before
 
     @property
@@ -75,6 +78,8 @@ class Follower:
                 self._tool_uses += 1
             case neutral.Text() if meaning.error:
                 self.complaint = meaning.text
+            case neutral.Limit(status=neutral.LimitStatus.REJECTED):
+                self._resets_at = _time(meaning.resets_at)
             case neutral.Asked():
                 self._ears.asked(meaning)
             case neutral.TurnFinished():
@@ -97,9 +102,10 @@ class Follower:
                 tool_uses=self._tool_uses,
                 tokens=self._tokens,
                 cost_usd=result.cost_usd,
+                resets_at=self._resets_at,
             )
         )
-        self._tool_uses = 0
+        self._tool_uses, self._resets_at = 0, None
 
     def _note_progress(self) -> None:
         offset, tool_uses, at = self._told, self._tool_uses, self._ears.clock()
@@ -108,3 +114,10 @@ class Follower:
                 agent, read_offset=max(offset, agent.read_offset), tool_uses=tool_uses, last_update=at
             )
         )
+
+
+def _time(epoch_seconds: int | None) -> datetime | None:
+    """The moment that a number of seconds means; None for one that cannot be meant."""
+    if epoch_seconds is None or not 0 < epoch_seconds < LAST_SECOND:
+        return None
+    return datetime.fromtimestamp(epoch_seconds, UTC)

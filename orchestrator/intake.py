@@ -97,6 +97,7 @@ class Intake:
             start_at=_as_kept(submission.at) if submission.at else None,
             turn_timeout=self.settings.turn_timeout,
             retry_delay=self.settings.retry_delay,
+            limit_margin=self.settings.limit_margin,
         )
         try:
             write_atomically(folder / TICKET_FILE, _ticket(task, text, repository))

@@ -123,6 +123,7 @@ class Settings(BaseSettings):
     checkpoint_every: Seconds = 600.0
     turn_timeout: Seconds = 3600.0
     retry_delay: Seconds = 10.0
+    limit_margin: Seconds = 30.0
     orphan_after: Seconds = 300.0
     free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
     agent: AgentSettings = AgentSettings()

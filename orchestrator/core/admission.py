@@ -34,9 +34,15 @@ class Scene:
 def admitted(scene: Scene) -> list[str]:
     """The ids of the tasks that may start or go on now, first ones first."""
     free = scene.room.places - sum(task.holds_slot for task in scene.tasks)
-    if scene.room.pressure or scene.room.draining or free <= 0:
+    if scene.room.pressure or scene.room.draining or account_limit(scene) or free <= 0:
         return []
     return [task.id for task in queue(scene.tasks) if _may_begin(task, scene)][:free]
+
+
+def account_limit(scene: Scene) -> Task | None:
+    """The task that waits longest for the account's usage limit to be over; nobody else starts a turn until then."""
+    waiting = [task for task in scene.tasks if task.limited and task.retry_at and task.retry_at > scene.now]
+    return max(waiting, key=lambda task: task.retry_at or scene.now, default=None)
 
 
 def queue(tasks: Iterable[Task]) -> list[Task]:

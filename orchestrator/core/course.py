@@ -12,9 +12,11 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core import guards, plan
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
+from orchestrator.core.limits import probe_at, resume_at
 from orchestrator.core.model import (
     Agent,
     AgentStatus,
+    BlockedBy,
     Budget,
     CheckResult,
     Owed,
@@ -95,6 +97,7 @@ def begin_agent(task: Task, role: str) -> Task:
         tokens_before=old.tokens_before if resumed else old.tokens_used,
         cost_before=old.cost_before if resumed else old.cost_usd,
         last_saved=old.last_saved,
+        limit_hits=old.limit_hits,
     )
     return replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
 
@@ -171,6 +174,17 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
     if tried is None:
         return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}")
     return proceed(pipeline, replace(tried, feedback=lacking), at)
+
+
+def limited(pipeline: Pipeline, task: Task, resets_at: datetime | None, at: datetime) -> Task:
+    """The task standing still until its account's usage limit is over; its session goes on with another turn then."""
+    hits = task.agent.limit_hits + 1
+    waiting = replace(task.agent, status=AgentStatus.PAUSED, limit_hits=hits)
+    if not task.paused:
+        waiting = replace(waiting, blocked_by=BlockedBy.RATE_LIMIT)
+    known = resume_at(resets_at, at, task.limit_margin, task.id) if resets_at else None
+    task = next_turn(pipeline, replace(task, agent=waiting), at)
+    return replace(task, retry_at=known or probe_at(at, hits))
 
 
 def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:

@@ -94,6 +94,7 @@ def from_document(document: Object) -> Task:
         "failures": _failures_from(document),
         "turn_timeout": config["turn_timeout"],
         "retry_delay": config["retry_delay"],
+        **({"limit_margin": config["limit_margin"]} if "limit_margin" in config else {}),
         "pr_url": delivery.get("pr_url"),
         "merged_at": delivery.get("merged_at"),
         "merge_commit": delivery.get("merge_commit"),
@@ -206,6 +207,7 @@ def _config(task: Task) -> Object:
         "autonomy": {"mode": "auto", "on_blocked": "halt", "auto_merge": False},
         "turn_timeout": task.turn_timeout,
         "retry_delay": task.retry_delay,
+        "limit_margin": task.limit_margin,
     }
 
 

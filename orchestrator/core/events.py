@@ -74,7 +74,10 @@ class SessionStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFinished(_Event):
-    """An agent's turn came to a result; its output was read up to `offset`, the cost is the process's total."""
+    """An agent's turn came to a result; its output was read up to `offset`, the cost is the process's total.
+
+    `resets_at` is when the usage limit that ended it is over, as far as that was told.
+    """
 
     attempt: int
     outcome: TurnOutcome
@@ -84,6 +87,7 @@ class TurnFinished(_Event):
     tool_uses: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    resets_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,7 +170,9 @@ def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -
     if task.owed is not Owed.TURN or task.status is not TaskStatus.IN_PROGRESS:
         return heard
     if event.outcome is events.TurnOutcome.OK:
-        return replace(heard, owed=Owed.GATE)
+        return replace(heard, owed=Owed.GATE, agent=replace(heard.agent, limit_hits=0))
+    if event.error_class == ErrorClass.USAGE_LIMIT:
+        return course.limited(pipeline, heard, event.resets_at, event.at)
     if event.error_class and event.error_class in course.FOR_A_PERSON:
         mend = course.FOR_A_PERSON[event.error_class]
         return course.blocked(heard, f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}")
@@ -199,7 +201,7 @@ def _agent_exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> 
     if task.owed not in (Owed.AGENT, Owed.TURN):
         return task
     if task.paused:
-        return replace(task, owed=Owed.RETRY, retry_at=event.at)
+        return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or event.at)
     return course.attempt_failed(pipeline, task, event.reason, "agent_lost", event.at)
 
 
@@ -306,8 +308,10 @@ def _thawed(task: Task, event: events.RunThawed) -> Task:
 
 
 def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
-    if task.status is not TaskStatus.IN_PROGRESS or task.paused:
+    if task.status is not TaskStatus.IN_PROGRESS:
         return task
+    if task.paused:
+        return _limit_over(task) if task.limited and task.retry_at and event.at >= task.retry_at else task
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
         return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
@@ -316,6 +320,12 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
         reason = f"no result within {task.turn_timeout:.0f} s"
         return course.attempt_failed(pipeline, task, reason, "turn_timeout", event.at)
     return task
+
+
+def _limit_over(task: Task) -> Task:
+    """It goes on as soon as there is a place."""
+    retry_at = task.retry_at if task.owed is Owed.RETRY else None
+    return replace(task, retry_at=retry_at, agent=replace(task.agent, blocked_by=None))
 
 
 def _pause_requested(task: Task, event: events.PauseRequested) -> Task:

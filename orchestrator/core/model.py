@@ -143,7 +143,8 @@ class Agent:
 
     `read_offset` counts bytes of its output that were read; `tool_uses` counts the present turn's tool calls, and
     `cost_usd` and `tokens_used` the task's so far. What earlier sessions had used is kept apart, for the CLI's totals
-    are cumulative over a session (collected.md §1.2): they are differenced, never summed.
+    are cumulative over a session (collected.md §1.2): they are differenced, never summed. `limit_hits` counts the turns
+    in a row that a usage limit ended.
     """
 
     status: AgentStatus = AgentStatus.IDLE
@@ -163,6 +164,7 @@ class Agent:
     cost_usd: float = 0.0
     tokens_before: int = 0
     cost_before: float = 0.0
+    limit_hits: int = 0
     last_update: datetime | None = None
     last_saved: datetime | None = None
 
@@ -267,6 +269,7 @@ class Task:
     start_at: datetime | None = None
     turn_timeout: float = 3600.0
     retry_delay: float = 10.0
+    limit_margin: float = 30.0
     started_at: datetime | None = None
     completed_at: datetime | None = None
     failed_at: datetime | None = None
@@ -304,6 +307,11 @@ class Task:
     def paused(self) -> bool:
         """Whether the task's processes are to stand still."""
         return self.agent.status is AgentStatus.PAUSED
+
+    @property
+    def limited(self) -> bool:
+        """Whether it stands still because its account has reached a usage limit."""
+        return self.paused and self.agent.blocked_by is BlockedBy.RATE_LIMIT
 
     @property
     def holds_slot(self) -> bool:

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import commands as do
 from orchestrator.core import prompt
-from orchestrator.core.model import Owed, Process, Run, Task, TaskStatus
+from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 
 
@@ -23,7 +23,7 @@ def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     run = task.run
     following = (do.FollowRun(folder=run.folder),) if run and run.process is not Process.STARTING else ()
     if task.status is TaskStatus.IN_PROGRESS:
-        return following + (_standing_still(run) if task.paused else _under_way(pipeline, task))
+        return following + (_standing_still(task) if task.paused else _under_way(pipeline, task))
     if run is not None:
         return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
     if task.status is TaskStatus.PENDING and task.start_at is not None:
@@ -41,14 +41,16 @@ def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
     return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
 
 
-def _standing_still(run: Run | None) -> tuple[do.Command, ...]:
+def _standing_still(task: Task) -> tuple[do.Command, ...]:
+    run = task.run
+    waking = (do.WakeAt(at=task.retry_at),) if task.limited and task.retry_at else ()
     match run.process if run else None:
         case Process.RUNNING if run:
-            return (do.FreezeRun(folder=run.folder),)
+            return (do.FreezeRun(folder=run.folder), *waking)
         case Process.UNFREEZABLE if run:
-            return (do.StopRun(folder=run.folder, interrupt=True),)
+            return (do.StopRun(folder=run.folder, interrupt=True), *waking)
         case _:
-            return ()
+            return waking
 
 
 def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:

@@ -41,7 +41,9 @@ def _heading(task: Task, stage: Stage) -> str:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.feedback:
+    if task.agent.limit_hits:
+        why = "A usage limit ended your last turn. Look at what is there already and go on from it."
+    elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.resumed and task.agent.turn == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from orchestrator.core.admission import Scene, hindrances, queue
+from orchestrator.core.admission import Scene, account_limit, hindrances, queue
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 
 
@@ -58,6 +58,9 @@ def _paused(task: Task, scene: Scene) -> Why:
         case BlockedBy.PRESSURE:
             reason = scene.room.pressure or "the machine was short of room"
             return Why(facts=(reason, still), next="it goes on by itself when there is room again")
+        case BlockedBy.RATE_LIMIT if task.retry_at:
+            facts = ("its account has reached a usage limit", still)
+            return Why(facts=facts, next=f"it goes on by itself at {task.retry_at:%Y-%m-%d %H:%M:%S} UTC")
         case None:
             return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
         case other:
@@ -69,6 +72,9 @@ def _no_place(task: Task, scene: Scene) -> tuple[str, ...]:
         return ("the daemon takes no tasks because it is stopping",)
     if scene.room.pressure:
         return (scene.room.pressure,)
+    limited = account_limit(scene)
+    if limited is not None:
+        return (f"the account's usage limit, which {limited.id} reached, lasts until {limited.retry_at:%H:%M:%S} UTC",)
     holders = [other.id for other in scene.tasks if other.holds_slot]
     before = [other.id for other in queue(scene.tasks)]
     ahead = before.index(task.id) if task.id in before else 0

@@ -44,6 +44,7 @@ class ClaudeHouse:
         self.api = MessagesApi(playwright)
         self.client = Client(self.data / "orchestrator.sock")
         self._claude = claude
+        self.subscription = False
         self._settings = {"retry_delay": 0.1, "free_space_floor": 0, **settings}
         self._daemon: subprocess.Popen[bytes] | None = None
 
@@ -169,7 +170,10 @@ class ClaudeHouse:
             return door.connect_ex(str(self.client.socket)) == 0
 
     def _write_settings(self) -> None:
-        env = {**self.api.env, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), "CLAUDE_CODE_MAX_RETRIES": "2"}
+        login = (
+            {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"} if self.subscription else {}
+        )
+        env = {**self.api.env, **login, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), "CLAUDE_CODE_MAX_RETRIES": "2"}
         top = {"data_dir": str(self.data), **self._settings}
         tables: Mapping[str, Mapping[str, object]] = {
             "agent": {"executable": str(self._claude)},

@@ -18,6 +18,7 @@ from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.stream.neutral import ErrorClass
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -175,6 +176,19 @@ def finished(reason: str = "", tool_uses: int = 3, error_class: str | None = Non
         tool_uses=tool_uses,
         tokens=1000,
         cost_usd=0.25,
+    )
+
+
+def limit_hit(resets_in: float | None = None) -> Happening:
+    """The agent's turn ended at a usage limit, whose end was told or was not."""
+    return lambda task, at: events.TurnFinished(
+        at=at,
+        attempt=task.agent.attempt,
+        outcome=events.TurnOutcome.FAILED,
+        reason="You've hit your 5-hour limit",
+        error_class=ErrorClass.USAGE_LIMIT,
+        offset=task.agent.read_offset + 100,
+        resets_at=None if resets_in is None else at + timedelta(seconds=resets_in),
     )
 
 

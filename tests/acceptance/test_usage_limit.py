@@ -1,0 +1,78 @@
+"""Usage limits are waited out by the clock, with the daemon killed in between, and with the real claude too."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.model import BlockedBy, TaskStatus
+from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_roles import Roles
+from tests.acceptance.house import House
+from tests.fakes.playwright import Reply, Scene, usage_limit
+
+RESETS_IN = 3
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, killed: bool) -> None:
+    scenario = {"PLANNING": [{"limit": {"resets_in": RESETS_IN}}]}
+    with House(tmp_path, scenario, limit_margin=0.2) as house:
+        task = house.submit()
+        limited = house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until_frozen(task)
+        assert "usage limit" in " ".join(house.client.why(task).facts)
+        if killed:
+            house.kill()
+            house.start()
+        ended = house.wait_for_end(task)
+        state = house.state(task)
+        assert state["failure_log"] == []
+        told = [line["event"] for line in house.journal(task) if line["trigger"] == "TurnFinished"]
+        assert [turn["error_class"] for turn in told].count("usage_limit") == 1
+        assert ended.agent.attempt == limited.agent.attempt + 1, "the planner went on in its own process"
+        assert house.nothing_is_left()
+
+
+def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
+    scenario = {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}, None]}
+    with House(tmp_path, scenario, limit_margin=0.2, max_agents=2) as house:
+        first = house.submit()
+        house.wait_until(first, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        second = house.submit()
+        assert house.client.task(second).status is TaskStatus.PENDING
+        assert "usage limit" in " ".join(house.client.why(second).facts)
+        house.wait_for_end(first)
+
+
+class Wall:
+    """A model that plays its part, but for the time before its account's reset."""
+
+    def __init__(self) -> None:
+        self.resets_at, self.hits, self.roles = 0, 0, Roles()
+
+    def __call__(self, scene: Scene) -> Reply:
+        """The next move, or the wall."""
+        if "# PLANNING" in scene.prompt and not self.resets_at:
+            self.resets_at = int(time.time()) + RESETS_IN
+        if time.time() < self.resets_at:
+            self.hits += 1
+            return usage_limit(resets_at=self.resets_at)
+        return self.roles(scene)
+
+
+@pytest.mark.claude
+def test_the_real_claude_waits_out_its_limit_in_the_same_session_over_a_kill(tmp_path: Path, claude: Path) -> None:
+    wall = Wall()
+    house = ClaudeHouse(claude, tmp_path, wall, limit_margin=0.2)
+    house.subscription = True
+    with house:
+        task = house.submit()
+        house.wait_for(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT and now.run is not None)
+        house.kill()
+        house.start()
+        ended = house.end_of(task)
+        assert ended.status is TaskStatus.COMPLETED
+        assert wall.hits == 1
+        assert len(house.sessions(ended)) == 2
+        assert ended.failures.total == 0
