@@ -1,7 +1,7 @@
 """`orchestrator demo`: the whole story in a throw-away repository, with real processes, in well under a minute.
 
-A ticket goes through the full pipeline. On the way the agent is frozen and thawed in the middle of a command, and the
-daemon is killed -9 and started again while the agent works on.
+A ticket goes through the full pipeline. On the way a usage limit is waited out, the agent is frozen and thawed in the
+middle of a command, and the daemon is killed -9 and started again while the agent works on.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from orchestrator.api.views import SubmissionBody, TaskView
 from orchestrator.bundled import Kind, bundled
 from orchestrator.client import Client, DaemonUnreachable
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Owed, Process, TaskStatus
+from orchestrator.core.model import BlockedBy, Owed, Process, TaskStatus
 
 TICKET = """Add slugify(text)
 
@@ -152,14 +152,15 @@ class Story:
         self._say(f"a git repository with a small Python package: {self.repository}")
 
     def _write_settings(self) -> None:
-        lines = [f"data_dir = {json.dumps(str(self.root / 'data'))}", "[log]", 'format = "json"']
+        lines = [f"data_dir = {json.dumps(str(self.root / 'data'))}", "limit_margin = 0.5", "[log]", 'format = "json"']
         if not self.claude:
             agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
             scenario = {
+                "PLANNING": [{"limit": {"resets_in": 2}}],
                 "IMPLEMENTATION": [
                     {"tick": {"file": str(self.ticks), "seconds": 4}},
                     {"run": "sleep 3"},
-                ]
+                ],
             }
             env = {
                 "ORCHESTRATOR_SCENARIO": json.dumps(scenario),
@@ -264,7 +265,10 @@ def _news(before: TaskView, now: TaskView) -> list[str]:
         if name not in before.results
     ]
     end = [f"it is {now.status}"] if now.status is not before.status and now.status.final else []
-    return steps + checks + stages + end
+    was, limited = (task.agent.blocked_by is BlockedBy.RATE_LIMIT for task in (before, now))
+    over = ["the limit is over; the same session goes on"] if was and not limited else []
+    reached = [f"a usage limit is reached; it stands still until {now.retry_at:%H:%M:%S} UTC"] if limited > was else []
+    return over + steps + checks + stages + reached + end
 
 
 def _answers(client: Client) -> bool:

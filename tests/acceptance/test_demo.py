@@ -61,6 +61,8 @@ def assert_the_whole_story(place: Path, answer: dict[str, object], told: str) ->
 def test_the_demo_tells_the_whole_story_and_leaves_nothing_running(place: Path) -> None:
     answer, told = demo(place)
     assert_the_whole_story(place, answer, told)
+    assert "a usage limit is reached" in told
+    assert "the limit is over" in told
     assert "ticked 0 times" in told
     assert "works on" in told
 
