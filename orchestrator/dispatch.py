@@ -16,6 +16,7 @@ from typing import assert_never
 import structlog
 
 from orchestrator.checks import changed_on_branch
+from orchestrator.clock import not_before
 from orchestrator.core import commands as do
 from orchestrator.core import events
 from orchestrator.core.errors import OrchestratorError
@@ -164,7 +165,7 @@ class Dispatcher:
         def ring() -> None:
             self._post(task.id, events.AlarmRang(at=self._with.clock()))
 
-        self._with.timers.ring_at(f"wake {task.id}", command.at, ring)
+        self._with.timers.ring_at(f"wake {task.id}", not_before(command.at), ring)
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         prepare, at = self._with.workspace.prepare, f"{task.created_at:%Y%m%d_%H%M%S}"

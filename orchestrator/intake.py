@@ -9,12 +9,13 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import orjson
 
 from orchestrator.checks import resolve
+from orchestrator.clock import not_before
 from orchestrator.core.codec import stamp
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Priority, SensitiveCheck, Task, Ticket, TicketType
@@ -94,7 +95,7 @@ class Intake:
             checks=checks,
             priority=submission.priority,
             after=submission.after,
-            start_at=_as_kept(submission.at) if submission.at else None,
+            start_at=not_before(submission.at) if submission.at else None,
             turn_timeout=self.settings.turn_timeout,
             retry_delay=self.settings.retry_delay,
             limit_margin=self.settings.limit_margin,
@@ -155,11 +156,6 @@ def _title(submission: Submission) -> str:
     lines = (line.lstrip("# ").strip() for line in (submission.title or submission.text).splitlines())
     words = " ".join(next((line for line in lines if line), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
-
-
-def _as_kept(at: datetime) -> datetime:
-    """A time as precise as our clock is: an alarm for a later part of the same millisecond would ring too early."""
-    return at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str:
