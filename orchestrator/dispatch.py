@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import assert_never
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -55,7 +56,7 @@ class Dispatcher:
 
     def __init__(self, adapters: Adapters) -> None:
         self._with = adapters
-        self._queues: dict[str, asyncio.Lock] = {}
+        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._working: set[asyncio.Task[None]] = set()
         self._post: Post
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -112,7 +113,8 @@ class Dispatcher:
             self.failed.set_exception(error)
 
     async def _in_turn(self, task: Task, command: do.Command) -> None:
-        async with self._queues.setdefault(task.id, asyncio.Lock()):
+        queue = self._queues.setdefault(task.id, asyncio.Lock())  # it lives while anybody holds or awaits it
+        async with queue:
             await self._guarded(task, command)
 
     async def _guarded(self, task: Task, command: do.Command) -> None:

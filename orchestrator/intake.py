@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 import orjson
@@ -31,6 +32,8 @@ from orchestrator.settings import Settings
 
 LONGEST_TITLE = 200
 TICKET_FILE, PIPELINE_FILE = "ticket.json", "pipeline.toml"
+KEPT_PIPELINES = 1024
+"""More tasks at once than that read theirs again."""
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
 _UNFIT_FOR_REF = re.compile(r"[^A-Za-z0-9._-]+")
@@ -138,18 +141,14 @@ class Intake:
         raise Refused("a thousand tickets came in this second; submit this one again")
 
 
-class PipelineCopies:
-    """The pipeline of each task as it was declared when the task was submitted."""
+@lru_cache(maxsize=KEPT_PIPELINES)
+def accepted_pipeline(folder: str) -> Pipeline:
+    """The pipeline of a task's folder, as it was declared when the task was submitted.
 
-    def __init__(self) -> None:
-        self._known: dict[str, Pipeline] = {}
-
-    def of(self, task: Task) -> Pipeline:
-        """Raises DefinitionError if the task's copy is gone or damaged."""
-        if task.id not in self._known:
-            path = Path(task.folder) / PIPELINE_FILE
-            self._known[task.id] = parse_pipeline(read_declared(path), str(path))
-        return self._known[task.id]
+    Raises DefinitionError if that copy is gone or damaged.
+    """
+    path = Path(folder) / PIPELINE_FILE
+    return parse_pipeline(read_declared(path), str(path))
 
 
 def _title(submission: Submission) -> str:

@@ -15,6 +15,7 @@ from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
@@ -22,7 +23,7 @@ from orchestrator.dispatch import Adapters, Dispatcher
 from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
 from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
-from orchestrator.intake import Intake, PipelineCopies, Submission
+from orchestrator.intake import Intake, Submission, accepted_pipeline
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
 from orchestrator.running import Launching, Running
@@ -89,7 +90,6 @@ class Daemon:
 def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
     declared = Declared(settings.definition_folders())
-    copies = PipelineCopies()
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     running = Running(runs, _launching(settings, declared), clock.now)
     dispatcher = Dispatcher(
@@ -98,12 +98,12 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
             workspace=workspace,
             gates=Gates(workspace),
             timers=timers,
-            pipeline_of=copies.of,
+            pipeline_of=_pipeline_of,
             clock=clock.now,
             redact=redactor.masked,
         )
     )
-    supervisor = Supervisor(store, dispatcher, copies.of, Room(places=settings.max_agents), clock.now)
+    supervisor = Supervisor(store, dispatcher, _pipeline_of, Room(places=settings.max_agents), clock.now)
     dispatcher.tell(supervisor.post, supervisor.note)
     intake = Intake(
         tasks_dir=store.tasks_dir,
@@ -124,6 +124,10 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         started_at=clock.now(),
         redactor=redactor,
     )
+
+
+def _pipeline_of(task: Task) -> Pipeline:
+    return accepted_pipeline(task.folder)
 
 
 def bundled_redactor() -> Redactor:
