@@ -54,6 +54,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "settings": frozenset({"bundled", "declared"}),
     "state_file": frozenset({"files", "journal"}),
     "store": frozenset({"files", "journal", "state_file"}),
+    "vault": frozenset({"files"}),
     "workspace": frozenset({"clone", "git", "repository"}),
 }
 
