@@ -48,6 +48,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "gates": frozenset({"outbox", "workspace"}),
     "intake": frozenset({"checks", "clock", "declared", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
+    "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
