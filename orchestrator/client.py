@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
+from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
 from orchestrator.api.record_views import AttemptList, TranscriptPage
 from orchestrator.api.views import ProblemView, SubmissionBody, TaskFilter, TaskPage, TaskView, View, WhyView, seen
@@ -91,12 +92,33 @@ class Client:
         """What an agent said and did from an offset on."""
         return self._get(TranscriptPage, f"{_path(name)}/agents/{attempt}/transcript", {"offset": offset, "raw": raw})
 
+    def checkpoints(self, name: str) -> CheckpointList:
+        """Every checkpoint of a task, newest first."""
+        return self._get(CheckpointList, f"{_path(name)}/checkpoints")
+
+    def checkpoint(self, name: str, number: int) -> CheckpointView:
+        """One of them."""
+        return self._get(CheckpointView, f"{_path(name)}/checkpoints/{number}")
+
+    def restore(self, name: str, number: int, body: RestoreBody) -> RestoredView:
+        """Bring back what a checkpoint saved."""
+        return _view(RestoredView, self._posted(f"{_path(name)}/checkpoints/{number}/restore", body))
+
+    def pin(self, name: str, number: int, *, pinned: bool) -> CheckpointView:
+        """Keep a checkpoint for good, or no longer than others."""
+        path = f"{_path(name)}/checkpoints/{number}/pin"
+        return _view(CheckpointView, self._posted(path, PinBody(pinned=pinned)))
+
     def ask(self, name: str, action: str) -> TaskView:
         """Ask something of a task: pause, resume or cancel."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
     def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
         return _view(kind, self._sent("GET", path, params=params or {}))
+
+    def _posted(self, path: str, body: View) -> httpx.Response:
+        content = body.model_dump_json(by_alias=True).encode()
+        return self._sent("POST", path, content=content, headers={"Content-Type": "application/json"})
 
     def _sent(
         self,
