@@ -65,6 +65,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "journal": frozenset({"files"}),
     "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
+    "quarantine": frozenset({"files"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),
