@@ -172,15 +172,25 @@ def test_a_message_in_json_says_the_same_in_a_code_fence_or_not(name: str, field
 
 def test_options_may_stand_in_one_line() -> None:
     text = "[USER_QUESTION]\nquestion: Which?\noptions: [one, \"two, or more\", 'three']\n[/USER_QUESTION]\n"
-    assert said_in(text) == (
-        Question(
-            category=Category.CHOICE,
-            question="Which?",
-            options=("one", "two, or more", "three"),
-            default=None,
-            required=True,
-        ),
+    assert (
+        said_in(text)
+        == said_in(text.replace(" [one", "\n[one"))
+        == (
+            Question(
+                category=Category.CHOICE,
+                question="Which?",
+                options=("one", "two, or more", "three"),
+                default=None,
+                required=True,
+            ),
+        )
     )
+
+
+def test_an_option_may_go_on_in_the_next_line() -> None:
+    (said,) = said_in("[USER_QUESTION]\nquestion: Which?\noptions:\n1. one\n   or so\n2) two\n[/USER_QUESTION]\n")
+    assert isinstance(said, Question)
+    assert said.options == ("one\n   or so", "two")
 
 
 def test_an_unknown_category_is_guessed_and_loses_no_question() -> None:
@@ -354,6 +364,7 @@ def test_a_list_of_documents_ends_somewhere() -> None:
     (said,) = said_in(text)
     assert isinstance(said, PhaseComplete)
     assert len(said.documents) == MOST_DOCUMENTS
+    assert said_in("=== PHASE 1 COMPLETE ===\n```\nFiles created:\n```\n") == (PhaseComplete(number=1, documents=()),)
     assert said_in("=== PHASE 1 COMPLETE ===\nNext I look at it.\nFiles created:\n- a.md\n") == (
         PhaseComplete(number=1, documents=()),
     )
