@@ -63,6 +63,8 @@ COMMANDS = {
     "checkpoints": Entry(
         "checkpoints", "Have back what was saved of a task's work.", "orchestrator checkpoints list ABC-123", "Tasks"
     ),
+    "events": Entry("events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
+    "watch": Entry("watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
     "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
     "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
     "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
