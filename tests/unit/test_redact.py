@@ -1,5 +1,6 @@
 """Redaction: the bundled rules, overlaps, and texts made to hurt."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -98,6 +99,10 @@ def test_a_rule_that_says_how_it_begins_finds_what_it_would_find_without() -> No
     slow, fast = Redactor(parse_rules(text, "r.toml")), Redactor(parse_rules(text + "begins = ['ab']", "r.toml"))
     for sample in ("ababc", "xABabCabcab", "ababab", "İabc", "ab", "", "abcabc"):
         assert fast.scan(sample) == slow.scan(sample)
+
+
+def test_one_letter_alone_grows_when_it_is_made_small() -> None:
+    assert [letter for letter in map(chr, range(sys.maxunicode + 1)) if len(letter.lower()) != 1] == ["\u0130"]
 
 
 def test_a_text_without_what_a_rule_needs_is_not_searched() -> None:
