@@ -166,6 +166,10 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
             "r.toml:5: needs holds 'X'; write what is looked",
         ),
         (
+            "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['x']\nneeds = ['x']",
+            "r.toml:6: begins says already what a match needs",
+        ),
+        (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['']",
             "r.toml:5: begins holds ''; write what is looked",
         ),
