@@ -18,6 +18,7 @@ checkpoints.py  what recovery needs beyond the state, taken and had back; recove
 workspace.py    clone, worktree, delivery; worktree.py, what is uncommitted; git.py, so that no repository can run us
 wiring.py       builds all of it and wires it; daemon.py, the life of the process around it
 trackers/       where tickets come from: Jira, GitHub, GitLab, and texts that a person hands in
+forge/          pull requests, comments, reviews, checks and merges on GitHub and GitLab
 api/, client.py, cli/   how people and programs reach it
 
     event ──► decide ──► commit ──► dispatch ──► the world ──► event

@@ -2,7 +2,8 @@
 
 Every comment and every failed check comes once over all rounds, known by its mark: a comment comes again only when its
 words were changed, a check when it fails on another commit. The ids of the comments stand with them, for each is to be
-answered (sources.md §5.2 row 42). Which of them weighs how much is for the planner to say.
+answered (sources.md §5.2 row 42). Of a comment a planner is shown what a person sees on
+its page, and which of them weighs how much is for the planner to say.
 """
 
 import re
@@ -14,6 +15,7 @@ from hashlib import sha256
 from orchestrator.core.codec import Json, stamp, to_json
 from orchestrator.core.escape import shown
 from orchestrator.core.forge import Comment, FailedCheck, PullState, ReviewVerdict
+from orchestrator.core.markdown import visible
 
 MOST_COMMENTS = 100
 """Of one round; the others stay for the next."""
@@ -118,7 +120,8 @@ def _general(comments: Iterable[Comment]) -> list[str]:
 
 
 def _said(comment: Comment) -> str:
-    return f"{_quoted(comment.body, _LONGEST_QUOTE)}\n\nReviewer: {shown(comment.author)}, {shown(comment.url, 500)}"
+    author = f"Reviewer: {shown(comment.author)}, {shown(comment.url, 500)}"
+    return f"{_quoted(visible(comment.body), _LONGEST_QUOTE)}\n\n{author}"
 
 
 def _failed(check: FailedCheck) -> str:
@@ -157,7 +160,7 @@ def _document(looked: Round, comments: Iterable[Comment], failed: Iterable[Faile
                 "author": comment.author,
                 "url": comment.url,
                 "at": stamp(comment.at),
-                "body": comment.body[:_LONGEST_QUOTE],
+                "body": visible(comment.body)[:_LONGEST_QUOTE],
                 "body_sha256": _digest(comment.body),
             }
             for comment in comments

@@ -1,7 +1,7 @@
 """What a pull request and its squashed commit say of a task (seed 001 §4, sources.md §1.9): sections, labels, bounds.
 
 Test results are what the daemon saw itself (law 4), everything else what agents left behind, cut and put on one line
-where it stands in a list or a table. Nothing is published before it went through `sanitized`.
+where it stands in a list or a table.
 """
 
 import json
@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
-from orchestrator.core.redact import Redactor
 from orchestrator.core.stream.fields import line_of, list_of, object_of
 from orchestrator.core.stream.neutral import JsonValue
 
@@ -28,17 +26,6 @@ _KINDS = (
     ("Interface changes", re.compile(r"\b(interfaces?|api|types?|schema|protocol|signatures?)\b", re.IGNORECASE)),
     ("Misc", re.compile(r"\b(format|formatting|lint|bump|chore|ci|typos?|generated?|clean\s?up)\b", re.IGNORECASE)),
 )
-
-
-class Withheld(OrchestratorError):
-    """A text holds what must not be published; `patterns` are the rules that say so."""
-
-    def __init__(self, where: str, patterns: tuple[str, ...]) -> None:
-        self.patterns = patterns
-        found = ", ".join(patterns)
-        super().__init__(
-            f"the {where} is not published: it holds {found}; take it out of the artifact it is from, then retry"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +49,14 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """A title and a body, of a pull request or of a commit; `redacted` names the rule of every mask in them."""
+    """A title and a body, of a pull request or of a commit; both go through sanitize.py before they leave."""
 
     title: str
     body: str
-    redacted: tuple[str, ...] = ()
 
 
 def pull_request(task: Task, sources: Sources) -> Words:
-    """The words of a task's pull request, before they are looked through for secrets."""
+    """The words of a task's pull request, as it is to be sanitized."""
     jira = task.ticket.source == "jira"
     key = f"[{task.ticket.key}]({sources.ticket_url})" if sources.ticket_url else task.ticket.key
     sections = (
@@ -119,18 +105,6 @@ def related_code(text: str) -> Related:
         modules=tuple(filter(None, (line_of(module, 50) for module in modules))),
         careful=any(object_of(row.get("impact_analysis")).get(name) for row in rows for name in _RISKY),
     )
-
-
-def sanitized(words: Words, redactor: Redactor, what: str) -> Words:
-    """The words as they may be published; raises Withheld where the title or the body must not be at all.
-
-    `what` names them in the message, such as `pull request`.
-    """
-    title, body = redactor.scan(words.title), redactor.scan(words.body)
-    for scan, part in ((title, "title"), (body, "body")):
-        if scan.blocked:
-            raise Withheld(f"{part} of the {what}", scan.blocked)
-    return Words(title=title.text, body=body.text, redacted=(*title.redacted, *body.redacted))
 
 
 def _title(task: Task) -> str:

@@ -18,7 +18,7 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import integer_of, list_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.forge.answers import LONG, URL, at_of, name_of, number_of, objects_of
-from orchestrator.forge.errors import ForgeBusy, ForgeRefused, NotThere
+from orchestrator.forge.errors import AccessDenied, ForgeBusy, ForgeRefused, NotThere
 
 MOST = 5_000
 
@@ -55,6 +55,8 @@ def data_of(answer: JsonObject, repository: str) -> JsonObject:
         raise ForgeBusy(f"GitHub answers no more questions for now: {told}", again_after=60.0)
     if "NOT_FOUND" in kinds:
         raise NotThere(f"{repository}: {told}; look whether it is there and this account may see it")
+    if kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
+        raise AccessDenied(f"{repository}: {told}; let this account, or its token, read pull requests and checks")
     raise ForgeRefused(f"GitHub refused a question about {repository}: {told}")
 
 

@@ -139,6 +139,7 @@ class GitLab:
         discussions = self._discussions(number)
         versions = objects_of(self._ask("GET", f"/merge_requests/{number}/versions"))
         approvals = object_of(self._ask("GET", f"/merge_requests/{number}/approvals"))
+        reviewers = objects_of(self._ask("GET", f"/merge_requests/{number}/reviewers"))
         mergeable, obstacle = reading.mergeable_of(whole)
         notes = [note for discussion in discussions for note in objects_of(discussion.get("notes"))]
         since = reading.pushed_at(versions, pull.head_sha)
@@ -147,7 +148,7 @@ class GitLab:
             mergeable=mergeable,
             obstacle=obstacle,
             behind=integer_of(whole.get("diverged_commits_count")) or 0,
-            reviews=reading.reviews_of(approvals, objects_of(whole.get("reviewers")), notes, (pull.head_sha, since)),
+            reviews=reading.reviews_of(approvals, reviewers, notes, (pull.head_sha, since)),
             review_required=(integer_of(approvals.get("approvals_left")) or 0) > 0,
             checks=self._checks(whole, pull, since),
             open_threads=sum(reading.is_open_thread(discussion) for discussion in discussions),

@@ -28,11 +28,13 @@ _APPROVED = "approved this merge request"
 
 
 def pull_of(item: JsonObject) -> PullRequest:
-    """A merge request, whole or in a list."""
+    """A merge request, whole or in a list; a merge without a commit of its own ends in the head itself."""
+    commits = (text_of(item.get(name)) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
+    status = _STATUSES.get(text_of(item.get("state")), PullStatus.CLOSED)
     return PullRequest(
         number=number_of(item.get("iid"), "merge request"),
         url=text_of(item.get("web_url"), URL),
-        status=_STATUSES.get(text_of(item.get("state")), PullStatus.CLOSED),
+        status=status,
         head=text_of(item.get("source_branch"), URL),
         base=text_of(item.get("target_branch"), URL),
         head_sha=text_of(item.get("sha")),
@@ -41,7 +43,7 @@ def pull_of(item: JsonObject) -> PullRequest:
         body=text_of(item.get("description"), LONG),
         labels=tuple(text_of(label) for label in list_of(item.get("labels"))),
         unfinished=item.get("draft") is True,
-        merge_commit=text_of(item.get("merge_commit_sha")) or text_of(item.get("squash_commit_sha")) or None,
+        merge_commit=next(filter(None, commits), None) if status is PullStatus.MERGED else None,
     )
 
 
@@ -84,7 +86,9 @@ def reviews_of(
         at = at_of(row["approved_at"]) if row.get("approved_at") else said.get(user)
         fresh = at is not None and since is not None and at >= since
         reviews.append(Review(author=user, verdict=ReviewVerdict.APPROVED, commit=sha if fresh else None))
-    against = (name_of(row, "username") for row in reviewers if text_of(row.get("state")) == "requested_changes")
+    against = (
+        name_of(row.get("user"), "username") for row in reviewers if text_of(row.get("state")) == "requested_changes"
+    )
     return (*reviews, *(Review(author=u, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None) for u in against))
 
 

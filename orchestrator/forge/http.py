@@ -32,6 +32,8 @@ LARGEST_ANSWER = 16 * 1024 * 1024
 LARGEST_LOG = 256 * 1024 * 1024
 PER_PAGE = 100
 MOST_PAGES = 50
+_AS_IT_IS = {"Accept-Encoding": "identity"}
+"""An answer that unpacks to a thousand times its size could not be stopped in time."""
 _SOON, _LATER, _LATEST = 10.0, 60.0, 86_400.0
 _SAID = 500
 
@@ -44,7 +46,7 @@ class Http:
         self._name = name
         self._api = api.rstrip("/")
         self._client = httpx.Client(
-            headers={"User-Agent": "orchestrator", **headers}, timeout=PATIENCE, follow_redirects=False
+            headers={"User-Agent": "orchestrator", **_AS_IT_IS, **headers}, timeout=PATIENCE, follow_redirects=False
         )
 
     def close(self) -> None:
@@ -79,7 +81,7 @@ class Http:
             with self._client.stream("GET", self._api + path, follow_redirects=True) as response:
                 if response.status_code != httpx.codes.OK:
                     return ""
-                for piece in response.iter_bytes():
+                for piece in response.iter_raw():
                     kept = (kept + piece)[-size:]
                     read += len(piece)
                     if read > LARGEST_LOG:
@@ -95,7 +97,7 @@ class Http:
         try:
             with self._client.stream(method, url, params=params, content=content, headers=headers) as response:
                 read = bytearray()
-                for piece in response.iter_bytes():
+                for piece in response.iter_raw():
                     read += piece
                     if len(read) > LARGEST_ANSWER:
                         raise ForgeRefused(
@@ -103,7 +105,9 @@ class Http:
                         )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._unreachable(error) from error
-        whole = httpx.Response(response.status_code, headers=_plain(response.headers), content=bytes(read))
+        if "Content-Encoding" in response.headers:
+            raise ForgeRefused(f"{self._name} packed its answer although it was asked not to; look for a proxy between")
+        whole = httpx.Response(response.status_code, headers=response.headers, content=bytes(read))
         whole.request = response.request
         if not response.is_success:
             raise self._refusal(whole, f"{method} {shown(path)}")
@@ -211,11 +215,6 @@ def _of_date(text: str) -> float | None:
         return parsedate_to_datetime(text).timestamp()
     except ValueError:
         return None
-
-
-def _plain(headers: httpx.Headers) -> dict[str, str]:
-    """The headers that still hold of an answer once it was read and unpacked."""
-    return {name: value for name, value in headers.items() if name not in {"content-encoding", "content-length"}}
 
 
 def _must_be_safe(api: str) -> None:

@@ -1,11 +1,13 @@
 """Texts on their way to a forge, and the hidden mark by which they are found again.
 
 What agents write is published under a person's account. So nothing in it may call people (`@name`), close issues
-(`fixes #1`), command the forge (a GitLab line that begins with `/merge`) or hide (control characters, directions of
-writing, HTML comments). A mark stands first in its text, where no agent's words can.
+(`fixes #1`), command the forge (a GitLab line that begins with `/merge`) or hide (HTML comments, and what disguise.py
+takes out). A mark stands first in its text, where no agent's words can.
 """
 
 import re
+
+from orchestrator.core.disguise import without_disguise
 
 LONGEST_TITLE = 250
 LONGEST_BODY = 60_000
@@ -13,7 +15,6 @@ LONGEST_BODY = 60_000
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,199}")
 _MARK = re.compile(r"<!-- orchestrator:([A-Za-z0-9:._-]{1,200}) -->")
-_HIDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MENTION = re.compile(r"(?<![\w`])@(?=[A-Za-z0-9_])")
 _CLOSING = re.compile(
     r"\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:?\s+)"
@@ -40,7 +41,7 @@ def key_of(text: str) -> str | None:
 
 def harmless(text: str, limit: int = LONGEST_BODY) -> str:
     """The text without hidden or effective parts, cut to `limit` characters with a note."""
-    clean = _HIDING.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")).replace("<!--", "<!\u200b--")
+    clean = without_disguise(text.encode("utf-8", "replace").decode()).replace("<!--", f"<!{_BREAK}--")
     clean = _COMMAND.sub(rf"\1{_BREAK}/", _MENTION.sub(f"@{_BREAK}", _CLOSING.sub(rf"\1\2{_BREAK}", clean)))
     note = "\n\n[… cut here: the whole text was too long]"
     return clean if len(clean) <= limit else clean[: limit - len(note)] + note

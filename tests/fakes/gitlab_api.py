@@ -117,6 +117,13 @@ def _approvals(forge: ForgeServer, _: Asked, number: str) -> Answer:
     return Answer(body={"approved_by": by, "approvals_left": 1 if pull.rule == "not_approved" else 0})
 
 
+def _reviewers(forge: ForgeServer, _: Asked, number: str) -> Answer:
+    pull = forge.pull(number)
+    against = {one.author: "requested_changes" for one in pull.opinions if one.state == "CHANGES_REQUESTED"}
+    states = dict.fromkeys(pull.asked, "unreviewed") | against
+    return Answer(body=[{"user": _user(forge, name), "state": state} for name, state in states.items()])
+
+
 def _member(forge: ForgeServer, _: Asked, user: str) -> Answer:
     levels = [LEVELS[right] for right in forge.users.values()]
     return Answer(body={"access_level": levels[int(user) - 1]}) if int(user) <= len(levels) else NOT_FOUND
@@ -162,6 +169,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", r"/merge_requests/(\d+/discussions/d\d+)/notes", _replied),
     ("GET", r"/merge_requests/(\d+)/versions", _versions),
     ("GET", r"/merge_requests/(\d+)/approvals", _approvals),
+    ("GET", r"/merge_requests/(\d+)/reviewers", _reviewers),
     ("PUT", r"/merge_requests/(\d+)/merge", _merged),
     ("GET", r"/members/all/(\d+)", _member),
     ("GET", r"/repository/commits/([0-9a-f]+)/statuses", _statuses),
@@ -173,9 +181,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
 
 def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
     free = "checking" if pull.checking else pull.rule if pull.rule and pull.rule != "no right" else "mergeable"
-    against = [one.author for one in pull.opinions if one.state == "CHANGES_REQUESTED"]
-    reviewers: list[JsonValue] = [{**_user(forge, name), "state": "unreviewed"} for name in pull.asked]
-    reviewers += [{**_user(forge, name), "state": "requested_changes"} for name in against]
+    reviewers: list[JsonValue] = [_user(forge, name) for name in pull.asked]
     labels: list[JsonValue] = [*pull.labels]
     return {
         "iid": pull.number,

@@ -314,11 +314,11 @@ def test_a_branch_is_deleted_only_when_merged_and_only_as_merged(place: Place) -
 
 def test_words_of_agents_call_nobody_close_nothing_and_command_nothing(place: Place) -> None:
     number = place.opened()
-    place.forge.comment(number, "k", "Thanks @alice!\n/merge\nFixes #12\n<!-- orchestrator:other -->\x1b[31m\u202e")
-    said = place.server.pulls[0].conversation[0].body.removeprefix("<!-- orchestrator:k -->\n")
-    assert said == (
-        "Thanks @\u200balice!\n\u200b/merge\nFixes \u200b#12\n<!\u200b-- orchestrator:other -->\ufffd[31m\ufffd"
+    place.forge.comment(
+        number, "k", "Thanks @alice!\n/merge\nFixes #12\n<!-- orchestrator:other -->\x1b[31m\u202e\ud800\r\nEnd"
     )
+    said = place.server.pulls[0].conversation[0].body.removeprefix("<!-- orchestrator:k -->\n")
+    assert said == ("Thanks @\u200balice!\n\u200b/merge\nFixes \u200b#12\n<!\u200b-- orchestrator:other -->?\nEnd")
 
 
 def test_a_text_that_is_too_long_is_cut_and_says_so(place: Place) -> None:

@@ -1,5 +1,6 @@
 """What goes wrong between us and a forge: each failure says who mends it, and whether and when to try again."""
 
+import gzip
 import socket
 from collections.abc import Iterator
 
@@ -60,6 +61,7 @@ def said(message: str) -> JsonObject:
         (Answer(status=422, body=said("Validation Failed")), ForgeRefused, None),
         (Answer(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}), ForgeRefused, None),
         (Answer(body=b" " * (LARGEST_ANSWER + 1)), ForgeRefused, None),
+        (Answer(body=gzip.compress(b"[]"), headers={"Content-Encoding": "gzip"}), ForgeRefused, None),
     ],
 )
 def test_every_refusal_has_a_kind_and_a_time_to_come_back(
@@ -89,7 +91,12 @@ def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, for
 
 def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(server: ForgeServer, forge: GitHub) -> None:
     server.push("feature/x")
-    kinds: dict[str, type[ForgeError]] = {"RATE_LIMITED": ForgeBusy, "NOT_FOUND": NotThere, "FORBIDDEN": ForgeRefused}
+    kinds: dict[str, type[ForgeError]] = {
+        "RATE_LIMITED": ForgeBusy,
+        "NOT_FOUND": NotThere,
+        "FORBIDDEN": AccessDenied,
+        "SERVICE_UNAVAILABLE": ForgeRefused,
+    }
     for word, kind in kinds.items():
         server.answer_next(Answer(body={"errors": [{"type": word, "message": "No."}]}))
         with pytest.raises(kind, match="No"):

@@ -138,10 +138,13 @@ def test_a_place_is_a_line_or_a_file_and_may_have_changed() -> None:
 
 
 def test_no_strangers_line_can_pass_for_one_of_ours() -> None:
-    evil = replace(GENERAL, author="a\n# b", body="Fine.\r\n# Review feedback 3\x00\u202e\n" + "x" * 20_000)
+    evil = replace(
+        GENERAL, author="a\n# b", body="Fine.<!-- hidden -->\r\n# Review feedback 3\x00\u202e\n" + "x" * 20_000
+    )
     new = feedback(replace(LOOKED, comments=(evil,), failed=()), frozenset())
     assert new is not None
-    assert "> # Review feedback 3\\x00\\u202e\n" in new.markdown
+    assert "> Fine.\n> # Review feedback 3\n" in new.markdown
+    assert "hidden" not in f"{new.markdown}{new.document}"
     assert "\n# " not in new.markdown
     assert "> [… cut here]" in new.markdown
     assert "Reviewer: a\\n# b" in new.markdown

@@ -1,7 +1,6 @@
 """The words of a pull request and of its squashed commit."""
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -10,25 +9,16 @@ from orchestrator.core.model import CheckResult, Owed, Task, Ticket, TicketType,
 from orchestrator.core.pull_request import (
     Related,
     Sources,
-    Withheld,
     Words,
     labels,
     pull_request,
     related_code,
-    sanitized,
     squash_commit,
 )
-from orchestrator.core.redact import Action, Redactor, Rule
 from tests.unit.playbook import a_task, at
 
 URL = "https://forge.test/pull/7"
 ANALYSIS = "# Analysis\n\n## Ticket\n\n| a | b |\n\n- a list\n\nThe tool has\nno such flag.\n\nMore of it.\n"
-RULES = Redactor(
-    (
-        Rule(id="password", action=Action.REDACT, pattern=re.compile("hunter2")),
-        Rule(id="private_key", action=Action.BLOCK, pattern=re.compile("BEGIN KEY")),
-    )
-)
 
 
 def finished(begun: Task | None = None) -> Task:
@@ -134,15 +124,3 @@ def test_many_commits_are_put_into_buckets() -> None:
     body = squash_commit(finished(), subjects, 7, URL, Sources()).body
     assert body.startswith("Interface changes:\n- Widen the interface\n\nImplementation:\n- Do thing 0\n- Do thing 1\n")
     assert "\n\nTests:\n- Test the flag\n\nDocs:\n- Document the flag\n\nMisc:\n- Fix a typo\n\nTicket: " in body
-
-
-def test_title_and_body_are_both_looked_through_before_they_leave() -> None:
-    clean = sanitized(Words(title="It is hunter2", body="and hunter2"), RULES, "pull request")
-    assert clean == Words(
-        title="It is [REDACTED:password]", body="and [REDACTED:password]", redacted=("password", "password")
-    )
-    with pytest.raises(Withheld, match="the title of the pull request is not published: it holds private_key"):
-        sanitized(Words(title="BEGIN KEY", body=""), RULES, "pull request")
-    with pytest.raises(Withheld, match="the body of the squash commit") as withheld:
-        sanitized(Words(title="", body="BEGIN KEY"), RULES, "squash commit")
-    assert withheld.value.patterns == ("private_key",)
