@@ -1,7 +1,7 @@
 """Markdown of strangers: where code is in it, and what a person sees of it on a tracker's page.
 
 Everybody who can write to a tracker can write to an agent by way of it. So an agent is shown what a person sees and
-little else: no control characters, no text that changes its direction, no invisible letters, no HTML comments.
+little else: no control characters, no text that changes its direction, no invisible letters, no comments.
 Where code begins and ends is told line by line, so a page made to mislead may be read otherwise than it is shown.
 """
 
@@ -16,6 +16,8 @@ _INVISIBLE = re.compile(
 _OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})*)(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
 _CLOSING = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*")
 _WIKI_CODE = re.compile(r"\{(?:code|noformat)(?:[:|][^}\n]{0,200})?\}")
+_UNSEEN_LINE = re.compile(r" {0,3}\[[^\]]{1,200}\]:[ \t]*(?:<>|#\S*)(?:[ \t].*)?")
+"""What defines a link to nowhere is the other way to write a comment: [//]: # (like this)."""
 _CODE_OR_HIDDEN = re.compile(r"\\[`<]|(?<!`)(?P<ticks>`++)[^`]++(?P=ticks)(?!`)|(?P<hidden><!--)")
 
 
@@ -25,7 +27,7 @@ def cleaned(text: str) -> str:
 
 
 def visible(markdown: str) -> str:
-    """The text as its page shows it, without HTML comments but for those in code."""
+    """The text as its page shows it, without comments but for those in code."""
     return "\n".join(_visible_lines(cleaned(markdown))).strip("\n")
 
 
@@ -43,8 +45,9 @@ def open_fence(line: str, fence: str) -> str:
         return f" {mark['mark']}" if mark["indent"] else mark["mark"]
     if (mark := _CLOSING.fullmatch(line)) and fence and mark["mark"].startswith(fence.lstrip()):
         return ""
-    if fence in {"", "{"} and len(_WIKI_CODE.findall(line)) % 2:
-        return "" if fence else "{"
+    if fence == "{" or (not fence and _WIKI_CODE.match(line.lstrip())):  # amid a line it may be part of an address
+        odd = len(_WIKI_CODE.findall(line)) % 2
+        return ("" if fence else "{") if odd else fence
     return fence
 
 
@@ -54,6 +57,8 @@ def _visible_lines(text: str) -> Iterator[str]:
         was_hidden = hidden
         if not hidden and (fence := open_fence(line, fence)):
             yield line
+            continue
+        if not hidden and _UNSEEN_LINE.fullmatch(line):
             continue
         left, hidden = _without_comments(line, hidden=hidden)
         if left.strip() or (left == line and not was_hidden):
