@@ -67,12 +67,12 @@ def _of_people(state: PullState, policy: MergePolicy) -> Iterator[str]:
     approved = [one for one in state.reviews if one.counts and one.verdict is ReviewVerdict.APPROVED]
     fresh = [one for one in approved if one.commit == state.pull.head_sha]
     if len(fresh) < policy.approvals:
-        stale = f"; {len(approved) - len(fresh)} were for an earlier commit" if len(approved) > len(fresh) else ""
+        stale = f" (for other commits: {len(approved) - len(fresh)})" if len(approved) > len(fresh) else ""
         yield f"it has {len(fresh)} of {policy.approvals} approvals{stale}"
     elif state.review_required:
         yield "the repository asks for a review that it has not had"
     if state.open_threads:
-        yield f"{state.open_threads} review threads are not resolved"
+        yield f"review threads that are not resolved: {state.open_threads}"
 
 
 def _of_checks(state: PullState, policy: MergePolicy) -> Iterator[str]:

@@ -148,7 +148,7 @@ class GitLab:
             mergeable=mergeable,
             obstacle=obstacle,
             behind=integer_of(whole.get("diverged_commits_count")) or 0,
-            reviews=reading.reviews_of(approvals, reviewers, notes, (pull.head_sha, since)),
+            reviews=reading.reviews_of(pull, since, approvals, reviewers, notes),
             review_required=(integer_of(approvals.get("approvals_left")) or 0) > 0,
             checks=self._checks(whole, pull, since),
             open_threads=sum(reading.is_open_thread(discussion) for discussion in discussions),

@@ -69,26 +69,26 @@ def pushed_at(versions: Iterable[JsonObject], head_sha: str) -> datetime | None:
 
 
 def reviews_of(
+    pull: PullRequest,
+    since: datetime | None,
     approvals: JsonObject,
     reviewers: Iterable[JsonObject],
     notes: Iterable[JsonObject],
-    head: tuple[str, datetime | None],
 ) -> tuple[Review, ...]:
-    """Who approves, and whether that was after the `head` commit came: GitLab keeps the time and not the commit.
+    """Who approves, and whether that was after the head came (at `since`): GitLab keeps the time and not the commit.
 
-    A GitLab that does not tell the time with the approval has it in the notes that it writes itself.
+    A GitLab that does not tell the time with the approval has it in the notes that it writes itself. The author's own
+    approval, which some allow, counts for nothing: it is this program's account that opened the merge request.
     """
-    sha, since = head
     said = {_author(note): at_of(note.get("created_at")) for note in notes if _is_approval(note)}
     reviews = []
     for row in objects_of(approvals.get("approved_by")):
         user = name_of(row.get("user"), "username")
         at = at_of(row["approved_at"]) if row.get("approved_at") else said.get(user)
-        fresh = at is not None and since is not None and at >= since
-        reviews.append(Review(author=user, verdict=ReviewVerdict.APPROVED, commit=sha if fresh else None))
-    against = (
-        name_of(row.get("user"), "username") for row in reviewers if text_of(row.get("state")) == "requested_changes"
-    )
+        commit = pull.head_sha if at is not None and since is not None and at >= since else None
+        counts = user != pull.author
+        reviews.append(Review(author=user, verdict=ReviewVerdict.APPROVED, commit=commit, counts=counts))
+    against = (name_of(row.get("user"), "username") for row in reviewers if _is_against(row))
     return (*reviews, *(Review(author=u, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None) for u in against))
 
 
@@ -150,3 +150,7 @@ def _author(note: JsonObject) -> str:
 
 def _is_approval(note: JsonObject) -> bool:
     return note.get("system") is True and text_of(note.get("body")) == _APPROVED
+
+
+def _is_against(reviewer: JsonObject) -> bool:
+    return text_of(reviewer.get("state")) == "requested_changes"

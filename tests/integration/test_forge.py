@@ -252,7 +252,7 @@ def test_an_approval_of_an_earlier_commit_is_no_approval_of_this_one(place: Plac
     moved = place.server.push(DRAFT.head)
     place.server.runs("build", GREEN[place.name])
     assert hindrances_to_merge(place.forge.state(number), MergePolicy(head=moved)) == (
-        "it has 0 of 1 approvals; 1 were for an earlier commit",
+        "it has 0 of 1 approvals (for other commits: 1)",
     )
 
 
@@ -472,4 +472,15 @@ def test_a_gitlab_pipeline_of_a_tried_merge_counts_if_it_is_of_this_head() -> No
         assert forge.state(number).checks == ()
         server.trial_at = server.now()
         assert [one.name for one in forge.state(number).checks] == ["e2e"]
+        forge.close()
+
+
+def test_a_gitlab_author_who_approves_alone_approves_nothing() -> None:
+    with ForgeServer(gitlab_api.answer) as server:
+        head = server.push(DRAFT.head)
+        forge = GitLab(REMOTE, LOGIN, server.api)
+        number = forge.open(DRAFT).number
+        server.reviews("robot", "APPROVED")
+        server.runs("build", "success")
+        assert hindrances_to_merge(forge.state(number), MergePolicy(head=head)) == ("it has 0 of 1 approvals",)
         forge.close()

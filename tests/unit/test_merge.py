@@ -49,7 +49,7 @@ def test_a_pull_request_that_lacks_nothing_may_be_merged() -> None:
         ),
         (replace(READY, reviews=()), "it has 0 of 1 approvals"),
         (replace(READY, review_required=True), "the repository asks for a review that it has not had"),
-        (replace(READY, open_threads=2), "2 review threads are not resolved"),
+        (replace(READY, open_threads=2), "review threads that are not resolved: 2"),
         (replace(READY, checks=()), "no check has reported on it"),
         (replace(READY, checks=(BUILD, check("lint", CheckStatus.RED))), "checks failed: lint"),
         (replace(READY, checks=(BUILD, check("e2e", CheckStatus.PENDING))), "checks have not finished: e2e"),
@@ -71,9 +71,9 @@ def test_a_head_that_was_not_judged_is_not_merged() -> None:
 
 def test_an_approval_counts_for_the_commit_that_was_looked_at() -> None:
     stale = replace(READY, reviews=(replace(APPROVAL, commit=EARLIER),))
-    assert hindrances_to_merge(stale, POLICY) == ("it has 0 of 1 approvals; 1 were for an earlier commit",)
+    assert hindrances_to_merge(stale, POLICY) == ("it has 0 of 1 approvals (for other commits: 1)",)
     unknown = replace(READY, reviews=(replace(APPROVAL, commit=None),))
-    assert hindrances_to_merge(unknown, POLICY) == ("it has 0 of 1 approvals; 1 were for an earlier commit",)
+    assert hindrances_to_merge(unknown, POLICY) == ("it has 0 of 1 approvals (for other commits: 1)",)
 
 
 def test_the_word_of_those_who_may_not_write_counts_neither_way() -> None:
