@@ -169,9 +169,6 @@ class Web:
             raise UnfitAnswer(f"{self._host} packed its answer although it was asked not to; look for a proxy between")
         return response, bytes(body)
 
-    def _pause(self, tried: int) -> float:
-        return min(self._patience.pause * 2.0 ** (tried - 1), self._patience.longest_pause)
-
     def _judge(self, response: httpx.Response) -> None:
         """Raise what any status but 200 means."""
         status = response.status_code
@@ -216,7 +213,8 @@ def _wanted_pause(response: httpx.Response) -> float | None:
 
 
 def _joined(url: httpx.URL, location: str) -> httpx.URL | None:
+    """Where a redirect leads, None if that is no address."""
     try:
         return url.join(location)
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, ValueError):
         return None

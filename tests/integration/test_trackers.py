@@ -300,7 +300,7 @@ def test_a_tracker_that_is_down_is_told_so() -> None:
         (Raw(b"packed", {"Content-Encoding": "gzip"}), "packed its answer"),
         (Busy(302, {"Location": "https://login.example/?from=x"}), "on to another host"),
         (Busy(302, {"Location": "//login.example/"}), "on to another host"),
-        (Busy(302, {"Location": "http://[half"}), "on to another host"),
+        (Busy(302, {"Location": "http://half:port/"}), "on to another host"),
         (Busy(418), "answered status 418"),
     ],
 )
