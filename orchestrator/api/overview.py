@@ -1,5 +1,6 @@
 """Everything at a glance, for a screen that is drawn anew each second."""
 
+import asyncio
 from collections import Counter
 from typing import Annotated
 
@@ -23,6 +24,7 @@ async def overview(backend: TheBackend, limit: Annotated[int, Query(ge=0, le=500
     supervisor = backend.supervisor
     scene = supervisor.scene()
     waiting, limited, tasks = queue(scene.tasks), account_limit(scene), _in_order(scene)
+    seen_now = await asyncio.to_thread(lambda: tuple(_glance(backend, task, scene) for task in tasks[:limit]))
     return OverviewView(
         health=health_of(scene.room),
         pressure=scene.room.pressure,
@@ -32,7 +34,7 @@ async def overview(backend: TheBackend, limit: Annotated[int, Query(ge=0, le=500
         waiting=len(waiting),
         limited_until=limited.retry_at if limited else None,
         counts=Counter([*(task.status for task in tasks), *supervisor.ended.values()]),
-        tasks=tuple(_glance(backend, task, scene) for task in tasks[:limit]),
+        tasks=seen_now,
         more=max(0, len(tasks) - limit),
     )
 

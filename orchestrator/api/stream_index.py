@@ -37,8 +37,7 @@ BLOCK = 8 * 1024
 """Bytes of the index that are read at once."""
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
-_LINE = re.compile(rb"([0-9]{1,18}) ([0-9TZ:.-]{24}) ([A-Za-z0-9_.-]{1,200}) ([0-9]{1,18}) ([0-9]{1,18})\n")
+_LINE = re.compile(rb"([0-9]{1,18}) ([0-9TZ:.-]{24}) ([^ \n]{1,255}) ([0-9]{1,18}) ([0-9]{1,18})\n")
 
 
 class UnfitIndex(OrchestratorError):
@@ -128,7 +127,9 @@ class Index:
 
     def _missing(self, known: dict[str, int]) -> Iterator[tuple[str, str, int, int]]:
         """The decisions in the journals that are not known, to be sorted by time; each task's keep their own order."""
-        for name in filter(_TASK_ID.fullmatch, sorted(os.listdir(self._tasks_dir))):  # noqa: PTH208 - names alone
+        for name in sorted(os.listdir(self._tasks_dir)):  # noqa: PTH208 - names alone
+            if " " in name or not name.isprintable():
+                continue  # none of ours
             path, begin, latest = self._tasks_dir / name / NAME, known.get(name, 0), ""
             if _size(path) > begin:
                 for at, seq, end in _decisions(path, name, begin):

@@ -79,3 +79,16 @@ def test_without_a_daemon_nobody_waits_for_events(tmp_path: Path) -> None:
     with House(tmp_path) as house:
         house.stop()
         assert house.cli("events", "-f").returncode == 3
+
+
+def test_the_daemon_stops_at_once_though_somebody_follows(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.wait_for_end(house.submit("First"))
+        output = tmp_path / "heard"
+        with output.open("wb") as heard:
+            follower = house.begin("events", "-f", out=heard)
+        house.wait_for("the last event", lambda: "completed" in output.read_text())
+        assert house.stop() == 0
+        assert not [line for line in house.log if line["level"] in {"warning", "error"}]
+        follower.terminate()
+        follower.wait()

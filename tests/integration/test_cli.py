@@ -208,7 +208,7 @@ async def test_every_command_explains_itself_with_an_example(orchestrator: Shell
     overview = await orchestrator("--help")
     names = [
         *("demo", "serve", "submit", "tasks", "show", "why", "logs"),
-        *("pause", "resume", "cancel", "status", "check", "doctor"),
+        *("pause", "resume", "cancel", "status", "check", "doctor", "events", "watch"),
     ]
     for name in names:
         assert f" {name} " in overview.out

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -320,26 +320,15 @@ async def test_readers_who_vanish_leave_nothing_behind(
     assert "request_failed" not in capsys.readouterr().out
 
 
-async def test_streams_end_when_the_daemon_does(desk: Desk) -> None:
-    async with at_work(desk) as client:
-        await submitted(client, desk)
-    loop = asyncio.get_running_loop()
-    anew = await restarted(desk)
-    begun = loop.create_future()
-
-    async def follow() -> list[Json]:
-        async with (
-            httpx.AsyncClient(transport=over(anew), base_url="http://orchestrator", timeout=PATIENCE) as own,
-            reading(own, "/api/events") as events,
-        ):
-            begun.set_result(None)
-            return [event async for event in events]
-
-    async with at_work(anew):
-        follower = asyncio.create_task(follow())
-        await begun
-    assert await follower is not None
-    anew.store.close()
+async def test_streams_end_when_the_daemon_does_and_tell_first_what_there_is(desk: Desk) -> None:
+    async with AsyncExitStack() as stack:
+        async with at_work(desk) as client:
+            task = await submitted(client, desk)
+            own = httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=PATIENCE)
+            events = await stack.enter_async_context(reading(await stack.enter_async_context(own), "/api/events"))
+            await client.post(f"/api/tasks/{task}/cancel")
+        assert told([event async for event in events]) == [(task, 3)]
+    desk.store.close()
 
 
 async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
@@ -368,6 +357,20 @@ async def test_an_index_that_lost_its_beginning_says_so(client: httpx.AsyncClien
     index.write_bytes(b"".join(lines[2:]))
     events = await everything(client)
     assert [(event["event"] == "gap", event["id"]) for event in events] == [(True, "2"), (False, "3"), (False, "4")]
+
+
+async def test_folders_of_others_are_no_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    journal = (desk.store.folder(task) / "journal.jsonl").read_bytes()
+    for name in ("copy of it", "copy", os.fsdecode(b"\xff"), "new\nline"):
+        (desk.store.tasks_dir / name).mkdir()
+        (desk.store.tasks_dir / name / "journal.jsonl").write_bytes(journal)
+    (desk.store.tasks_dir / "file").write_text("")
+    index = desk.settings.data_dir / INDEX
+    before = index.read_bytes()
+    index.unlink()
+    assert Index(desk.settings.data_dir, desk.store.tasks_dir).last == 2
+    assert index.read_bytes() == before
 
 
 def test_an_index_that_is_no_file_is_refused_with_what_mends_it(tmp_path: Path) -> None:
