@@ -22,8 +22,9 @@ import structlog
 from orchestrator import service
 from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
+from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.model import Process, TaskStatus
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
@@ -123,7 +124,7 @@ def _set_alarms(daemon: Daemon) -> None:
     timers.ring_every("room", LOOK_AT_ROOM, lambda: _look_at_room(daemon))
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
     timers.ring_every("clock", LOOK_AT_CLOCK, supervisor.look_at_clock)
-    timers.ring_every("checkpoints", daemon.settings.checkpoint_every, lambda: _checkpoint_all(daemon))
+    timers.ring_every("checkpoints", daemon.settings.checkpoint_every, lambda: _checkpoint_running(daemon))
     _look_at_room(daemon)
 
 
@@ -171,16 +172,19 @@ def _reload_definitions(daemon: Daemon) -> None:
         log.info("definitions_loaded", pipelines=list(daemon.definitions.pipelines))
 
 
-def _checkpoint_all(daemon: Daemon) -> None:
+def _checkpoint_running(daemon: Daemon) -> None:
+    """Of every task whose processes run: what stands still was saved when it came to a stand."""
     for task in daemon.supervisor.tasks.values():
-        if task.status is TaskStatus.IN_PROGRESS:
-            daemon.dispatcher.checkpoint(task)
+        if task.run is not None and task.run.process is Process.RUNNING:
+            daemon.dispatcher.checkpoint(task, Reason.INTERVAL)
 
 
 async def _wind_down(daemon: Daemon) -> None:
     """Admit nothing, and save what can be saved in time; recovery does not depend on it."""
     daemon.supervisor.drain()
-    _checkpoint_all(daemon)
+    for task in daemon.supervisor.tasks.values():
+        if task.status is TaskStatus.IN_PROGRESS:
+            daemon.dispatcher.checkpoint(task, Reason.STOP)
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_WITHIN):
             await daemon.dispatcher.settled()

@@ -7,7 +7,8 @@ becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes ba
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,10 +17,12 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from orchestrator.checkpoints import Checkpoints
 from orchestrator.checks import changed_on_branch
 from orchestrator.clock import not_before
 from orchestrator.core import commands as do
 from orchestrator.core import events
+from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
@@ -44,6 +47,7 @@ class Adapters:
 
     running: Running
     workspace: Workspace
+    checkpoints: Checkpoints
     gates: Gates
     timers: Timers
     pipeline_of: Callable[[Task], Pipeline]
@@ -86,9 +90,17 @@ class Dispatcher:
         """End whatever is left of a task whose folder is gone."""
         self._with.running.abandon(task)
 
-    def checkpoint(self, task: Task) -> None:
-        """Save what recovery needs beyond the state, numbered by the decision it follows."""
-        self._begin(self._save(task))
+    def checkpoint(self, task: Task, reason: Reason) -> None:
+        """Begin to save what recovery needs beyond the state; of a burst one is taken."""
+        if self._with.checkpoints.ask(task, reason):
+            self._begin(self._with.checkpoints.take(task.id))
+
+    @asynccontextmanager
+    async def turn(self, task_id: str) -> AsyncGenerator[None]:
+        """Until it is left, no command of the task is carried out but for freezing and thawing."""
+        queue = self._queues.setdefault(task_id, asyncio.Lock())  # it lives while anybody holds or awaits it
+        async with queue:
+            yield
 
     async def settled(self) -> None:
         """Wait until nothing is under way."""
@@ -113,8 +125,7 @@ class Dispatcher:
             self.failed.set_exception(error)
 
     async def _in_turn(self, task: Task, command: do.Command) -> None:
-        queue = self._queues.setdefault(task.id, asyncio.Lock())  # it lives while anybody holds or awaits it
-        async with queue:
+        async with self.turn(task.id):
             await self._guarded(task, command)
 
     async def _guarded(self, task: Task, command: do.Command) -> None:
@@ -204,13 +215,3 @@ class Dispatcher:
         delivered = workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
         workspace.discard(task.id)
         return delivered.branch
-
-    async def _save(self, task: Task) -> None:
-        commit = None
-        if task.worktree is not None:
-            text = f"checkpoint {task.seq} of {task.id} in {task.stage}"
-            try:
-                commit = await asyncio.to_thread(self._with.workspace.checkpoint, task.id, task.seq, text)
-            except (OrchestratorError, OSError) as error:
-                log.warning("checkpoint_without_work", task=task.id, reason=str(error))
-        self._post(task.id, events.CheckpointSaved(at=self._with.clock(), number=task.seq, commit=commit))

@@ -24,20 +24,20 @@ from typing import cast
 
 import structlog
 
+from orchestrator import checkpoint_files
+from orchestrator.core.checkpoint import Checkpoint
 from orchestrator.core.document import Object, from_document, to_document
 from orchestrator.core.escape import shown
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.patch import difference
-from orchestrator.files import make_private, sealed, sync_folder, write_atomically
+from orchestrator.files import make_private, sync_folder
 from orchestrator.journal import (
-    CHECKPOINTS,
     NAME,
     DamagedJournal,
     Journal,
     StoreError,
     caught_up,
-    checkpoints,
     folded,
     line_of,
 )
@@ -45,7 +45,6 @@ from orchestrator.state_file import ForeignEdit, StateFile, changes, require_kno
 
 log = structlog.get_logger()
 
-KEPT_CHECKPOINTS = 10
 TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
 """What is in a task's folder before its journal begins (intake.py)."""
 
@@ -179,21 +178,13 @@ class FolderStore:
         if live is not None and live.unwritten is not None:
             self._renew_state(live, live.unwritten)
 
-    def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None:
-        """Keep a snapshot of the state to fold from, and the newest ten of them; one that fails is only logged."""
-        live, folder = self._live[task.id], self.folder(task.id) / CHECKPOINTS
-        content: Object = {
-            "number": number,
-            "commit": commit,
-            "journal_bytes": live.journal.end,
-            "state": to_document(task),
-        }
+    def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint, with the state to fold from; one that cannot be written is only logged."""
         try:
-            write_atomically(make_private(folder) / f"{number:06d}.json", sealed(content))
-            for old in checkpoints(folder.parent)[KEPT_CHECKPOINTS:]:
-                old.unlink(missing_ok=True)
+            end = self._live[task.id].journal.end
+            checkpoint_files.write(self.folder(task.id), checkpoint, to_document(task), end)
         except OSError as error:
-            log.warning("checkpoint_not_written", task=task.id, number=number, error=str(error))
+            log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
     def summaries(self) -> Iterator[Summary | StoreError]:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""

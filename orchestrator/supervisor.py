@@ -21,11 +21,11 @@ import structlog
 
 from orchestrator.core import admission, machine
 from orchestrator.core.admission import Room, Scene
+from orchestrator.core.checkpoint import Reason, reason_for
 from orchestrator.core.commands import Command
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import (
     AlarmRang,
-    CheckpointSaved,
     DaemonStarted,
     Event,
     ForeignEditFound,
@@ -69,7 +69,6 @@ class Store(Protocol):
     def settle(self) -> Sequence[ForeignEdit]: ...
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
-    def save_checkpoint(self, task: Task, number: int, commit: str | None) -> None: ...
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
 
 
@@ -79,6 +78,7 @@ class Hands(Protocol):
     def carry_out(self, task: Task, command: Command) -> None: ...
     def run_alive(self, task: Task) -> bool: ...
     def abandon(self, task: Task) -> None: ...
+    def checkpoint(self, task: Task, reason: Reason) -> None: ...
 
 
 class Supervisor:
@@ -269,9 +269,10 @@ class Supervisor:
         except OrchestratorError as error:
             self._lose(before, error)
             raise
-        if isinstance(event, CheckpointSaved):
-            self._store.save_checkpoint(after, event.number, event.commit)
         self._dispatch(after, event, commands)
+        reason = reason_for(before, after, event)
+        if reason is not None:
+            self._hands.checkpoint(after, reason)
         return after
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:

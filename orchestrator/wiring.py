@@ -11,6 +11,7 @@ import structlog
 
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
+from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import TaskSubmitted
@@ -46,6 +47,7 @@ class Daemon:
     store: FolderStore
     supervisor: Supervisor
     dispatcher: Dispatcher
+    checkpoints: Checkpoints
     running: Running
     runs: Runs
     timers: Timers
@@ -92,10 +94,12 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     declared = Declared(settings.definition_folders())
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     running = Running(runs, _launching(settings, declared), clock.now)
+    checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = Dispatcher(
         Adapters(
             running=running,
             workspace=workspace,
+            checkpoints=checkpoints,
             gates=Gates(workspace),
             timers=timers,
             pipeline_of=_pipeline_of,
@@ -105,6 +109,8 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     )
     supervisor = Supervisor(store, dispatcher, _pipeline_of, Room(places=settings.max_agents), clock.now)
     dispatcher.tell(supervisor.post, supervisor.note)
+    checkpoints.tell(supervisor, dispatcher.turn)
+    supervisor.listen(checkpoints.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
         settings=settings,
@@ -116,6 +122,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         store=store,
         supervisor=supervisor,
         dispatcher=dispatcher,
+        checkpoints=checkpoints,
         running=running,
         runs=runs,
         timers=timers,

@@ -22,24 +22,23 @@ All of it may be asked for twice: the effect is looked for first, and what is bu
 renamed into place.
 """
 
-import os
 import re
 import shutil
-import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.core.checkpoint import SavedWork
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
 from orchestrator.git import Git, GitError
 from orchestrator.repository import open_repository
+from orchestrator.worktree import Worktree, items
 
 MAX_DIRTY_NAMES = 50
 MAX_COMMITS = 200
-MAX_CHECKPOINT_FILE = 64 * 1024 * 1024
 _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
 
 
@@ -138,13 +137,13 @@ class Workspace:
         clone = self._clone(task_id)
         with self._looking_at(task_id):
             head, branch = clone.take_in(self.worktree(task_id), task_id)
-            dirty = self._uncommitted(task_id, clone, head)
+            dirty = self._files(task_id).uncommitted(head)
         log = clone.git.run("log", "-z", f"--max-count={MAX_COMMITS}", "--format=%H %s", f"{since}..{head}", "--")
         return Facts(
             head=head,
             branch=branch,
             dirty=tuple(shown(name) for name in dirty[:MAX_DIRTY_NAMES]),
-            commits=tuple(Commit(sha=row.split(" ")[0], subject=shown(row.partition(" ")[2])) for row in _items(log)),
+            commits=tuple(Commit(sha=row.split(" ")[0], subject=shown(row.partition(" ")[2])) for row in items(log)),
             changed=self.diff_stat(task_id, base_commit, head),
         )
 
@@ -152,7 +151,7 @@ class Workspace:
         """How much changed between two commits."""
         flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         listed = self._clone(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
-        rows = [row.split("\t", 2) for row in _items(listed)]
+        rows = [row.split("\t", 2) for row in items(listed)]
         added, removed = (sum(int(row[column]) for row in rows if row[column] != "-") for column in (0, 1))
         return DiffStat(files=len(rows), added=added, removed=removed)
 
@@ -178,24 +177,41 @@ class Workspace:
                 if checkout != keep:
                     _erase(checkout)
 
-    def checkpoint(self, task_id: str, n: int, message: str) -> str | None:
-        """A commit of everything uncommitted (untracked files too, ignored ones not) as refs/orchestrator/<task>/<n>.
+    def checkpoint(self, task_id: str, n: int, message: str) -> SavedWork:
+        """Save everything uncommitted (untracked files too, ignored ones not) under refs/orchestrator/<task>/<n>.
 
-        HEAD, index and files stay as they are. None if there is nothing uncommitted. Files above 64 MiB, special files
-        and repositories inside the worktree are left out.
+        HEAD, index and files stay as they are. What an earlier checkpoint has saved just so is that one's commit.
         """
         clone, ref = self._clone(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
-        taken = clone.ref(ref)
-        if taken is not None:
-            return taken
         with self._looking_at(task_id):
             head, _ = clone.take_in(self.worktree(task_id), task_id)
-            tree = self._tree_of_files(task_id, clone, head)
+            tree = self._files(task_id).tree(head)
         if tree == clone.ref(f"{head}^{{tree}}"):
-            return None
-        commit = clone.git.run("commit-tree", tree, "-p", head, stdin=message.encode()).strip()
+            return SavedWork(head=head)
+        commit = self._saved_before(task_id, tree, head)
+        if commit is None:
+            commit = clone.git.run("commit-tree", tree, "-p", head, stdin=message.encode()).strip()
         clone.git.run("update-ref", ref, commit)
-        return commit
+        size = self.diff_stat(task_id, head, commit)
+        return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
+
+    def forget(self, task_id: str, keep: Collection[int]) -> None:
+        """Let go of the work of checkpoints that are older than the newest to keep and not among those."""
+        gone = [n for n, _ in self._checkpoint_refs(task_id) if n not in keep and n < max(keep, default=0)]
+        orders = "".join(f"delete refs/orchestrator/{task_id}/{n}\n" for n in gone)
+        if orders:
+            self._clone(task_id).git.run("update-ref", "--stdin", stdin=orders.encode())
+
+    def bring_to(self, task_id: str, commit: str) -> None:
+        """Make the files of the worktree, where nobody may be at work, those of `commit`; its branch stays.
+
+        What is there now must have been saved before. Raises WorkspaceError and GitError; then nothing was touched.
+        """
+        clone = self._clone(task_id)
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            files = self._files(task_id)
+            files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivered:
         """Bring `commit` to the user's repository as the new branch `branch`; nothing else there is touched.
@@ -221,6 +237,16 @@ class Workspace:
                     f" itself is safe at {commit} in {shown(str(clone.folder))}"
                 ) from error
         return Delivered(branch=branch, commit=commit, already=there is not None)
+
+    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivered:
+        """As `deliver`, of any commit that was seen, under a name that a person may have chosen."""
+        clone = self._clone(task_id)
+        if not clone.has(commit):
+            raise WorkspaceError(f"{shown(commit)} is no commit that was seen in the worktree of {task_id}")
+        plain = branch.isprintable() and not branch.startswith("-")
+        if not plain or clone.git.ask("check-ref-format", f"refs/heads/{branch}") is None:
+            raise WorkspaceError(f"{shown(branch)!r} cannot be the name of a branch; give another one")
+        return self.deliver(task_id, repo, branch, commit)
 
     def remove(self, task_id: str) -> None:
         """Remove the task's worktree and checkouts; its commits stay in the clone."""
@@ -259,27 +285,21 @@ class Workspace:
         """Held by whoever uses the daemon's index of a worktree, or builds or removes one of its folders."""
         return self._locks.setdefault(task_id, threading.Lock())
 
-    def _uncommitted(self, task_id: str, clone: Clone, head: str) -> list[str]:
-        """Names of the files that differ from `head`, by an index of the daemon's own that is kept for speed."""
-        index = self._index(task_id)
-        index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        index.with_name(index.name + ".lock").unlink(missing_ok=True)  # left behind when the power went
-        git = Git.own(clone.folder, work_tree=self.worktree(task_id), index=index)
-        git.run("read-tree", "--reset", head)
-        git.ask("update-index", "-q", "--refresh")
-        kinds = ("--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
-        return _items(git.run("ls-files", "-z", *kinds))
+    def _files(self, task_id: str) -> Worktree:
+        return Worktree(clone=self._clone(task_id), folder=self.worktree(task_id), index=self._index(task_id))
 
-    def _tree_of_files(self, task_id: str, clone: Clone, head: str) -> str:
-        """A tree of `head` with all that is uncommitted put in."""
-        worktree, index = self.worktree(task_id), self._index(task_id)
-        names = [name for name in self._uncommitted(task_id, clone, head) if _can_be_kept(worktree / name)]
-        aside = index.with_name(index.name + ".checkpoint")
-        shutil.copyfile(index, aside)
-        git = Git.own(clone.folder, work_tree=worktree, index=aside)
-        listed = os.fsencode("".join(f"{name}\0" for name in names))
-        git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
-        return git.run("write-tree").strip()
+    def _saved_before(self, task_id: str, tree: str, head: str) -> str | None:
+        """The commit of an earlier checkpoint with just these files on this head."""
+        wanted = f"{tree} {head}"
+        rows = (row.partition(" ") for _, row in self._checkpoint_refs(task_id))
+        return next((commit for commit, _, had in rows if had == wanted), None)
+
+    def _checkpoint_refs(self, task_id: str) -> list[tuple[int, str]]:
+        """Number, and commit, tree and parent, of every checkpoint that saved work."""
+        wanted = "--format=%(refname:lstrip=3) %(objectname) %(tree) %(parent)"
+        listed = self._clone(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
+        rows = (row.partition(" ") for row in listed.splitlines())
+        return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
 
 
 def _plain(name: str) -> str:
@@ -287,21 +307,6 @@ def _plain(name: str) -> str:
     if not _PLAIN_NAME.fullmatch(name) or name.endswith(".lock"):
         raise WorkspaceError(f"{shown(name)!r} cannot name a folder; letters, digits, dots, dashes, underscores may")
     return name
-
-
-def _items(listed: str) -> list[str]:
-    return [item for item in listed.split("\0") if item]
-
-
-def _can_be_kept(path: Path) -> bool:
-    """Whether a checkpoint takes this file in; one that is gone counts, as a deletion."""
-    try:
-        found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    if stat.S_ISREG(found.st_mode):
-        return found.st_size <= MAX_CHECKPOINT_FILE
-    return stat.S_ISLNK(found.st_mode)
 
 
 def _build(place: Path, fill: Callable[[Path], None]) -> None:

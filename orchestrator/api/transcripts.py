@@ -86,6 +86,7 @@ def rendered(event: neutral.Neutral) -> Entry | None:  # noqa: C901, PLR0912 - o
             | neutral.Delivered()
             | neutral.SessionState()
             | neutral.Progress()
+            | neutral.Spent()
             | neutral.Unknown()
         ):
             return None

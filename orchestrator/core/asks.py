@@ -6,6 +6,7 @@ a turn after that. Which of the two is a fact of the record, not a state.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,10 +16,12 @@ from hashlib import sha256
 from types import MappingProxyType
 
 from orchestrator.core.errors import AnswerRefused
+from orchestrator.core.stream.said import DependencyType
 
 LONGEST_ANSWER = 20_000
 """Characters."""
 DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 POLICY = "policy"
 """Who answered where the task's own terms or the role did."""
 
@@ -52,17 +55,6 @@ class AskStatus(StrEnum):
     REJECTED = "rejected"
     SKIPPED = "skipped"
     WITHDRAWN = "withdrawn"
-
-
-class DependencyType(StrEnum):
-    """What a dependency may be (sources.md §3.1)."""
-
-    API_KEY = "api_key"
-    ENV_VARIABLE = "env_variable"
-    SERVICE = "service"
-    FILE = "file"
-    PERMISSION = "permission"
-    PACKAGE = "package"
 
 
 IS_SECRET = frozenset(
@@ -120,6 +112,15 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How an ask ends: with which status, in which words, and who gave them."""
+
+    status: AskStatus
+    text: str = ""
+    by: str = POLICY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """One thing asked of a person; `number` never repeats within a task, `told` says that the agent has the answer.
 
@@ -157,6 +158,12 @@ class Ask:
         """Whether it has an answer that its agent does not know yet."""
         closed_silently = self.status is AskStatus.WITHDRAWN or self.asking.subject is Subject.STAGE
         return not self.pending and not self.told and not closed_silently
+
+
+def variable_of(name: str) -> str:
+    """The environment variable in which a dependency of that name is provided."""
+    letters = re.sub(r"[^A-Za-z0-9_]", "_", name).upper() if not _VARIABLE.fullmatch(name) else name
+    return f"_{letters}" if letters[:1].isdigit() else letters
 
 
 def pending(asks: Iterable[Ask]) -> tuple[Ask, ...]:

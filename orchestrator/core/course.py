@@ -10,7 +10,7 @@ from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import guards, plan
-from orchestrator.core.asks import POLICY, Asking, AskStatus, Subject
+from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.budget import reached, seconds_left
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
@@ -213,7 +213,7 @@ def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     )
     decided = answered_by_policy(task, asking)
     if decided is not None:
-        return advance(pipeline, with_answered_ask(task, asking, *decided, POLICY, at), at)
+        return advance(pipeline, with_answered_ask(task, asking, decided, at), at)
     return with_ask(replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING), asking, at)
 
 

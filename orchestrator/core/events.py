@@ -13,6 +13,7 @@ from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
 from orchestrator.core.guards import Evidence
 from orchestrator.core.model import BlockedBy, CheckResult, Task
+from orchestrator.core.stream.said import Trouble
 
 
 class TurnOutcome(StrEnum):
@@ -21,14 +22,6 @@ class TurnOutcome(StrEnum):
     OK = "ok"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-
-
-class Recovery(StrEnum):
-    """What an agent that reports trouble wants done about it (sources.md §3.1)."""
-
-    PAUSE_AND_RETRY = "pause_and_retry"
-    CHECKPOINT_AND_FAIL = "checkpoint_and_fail"
-    NOTIFY_USER = "notify_user"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +98,6 @@ class TurnFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TroubleReported:
-    """What an agent says is wrong."""
-
-    fatal: bool
-    recovery: Recovery
-    message: str
-    details: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSaid(_Event):
     """An agent asked for something or reported trouble, in the line of its output that ends at `offset`.
 
@@ -124,7 +107,7 @@ class AgentSaid(_Event):
     attempt: int
     offset: int
     asking: tuple[Asking, ...] = ()
-    trouble: TroubleReported | None = None
+    trouble: Trouble | None = None
     answers: tuple[str | None, ...] = ()
 
 

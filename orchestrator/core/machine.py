@@ -7,9 +7,9 @@ it happened; this module never reads a clock, a file or a process.
 
 Each event has one handler, which answers with the task as it is afterwards: what an agent's turn brings is in turns.py,
 what people ask for in requests.py, the rest here. Moving along the pipeline (into a stage, to the next turn, back after
-a failed evaluation) is in course.py, standing still in standing.py. Handlers issue no commands: obligations.py derives from
-a state what should be under way, and `decide` hands out what became owed by this decision. `DaemonStarted` hands out
-all of it. That is the recovery: there is no other.
+a failed evaluation) is in course.py, standing still in standing.py. Handlers issue no commands: obligations.py derives
+from a state what should be under way, and `decide` hands out what became owed by this decision. `DaemonStarted` hands
+out all of it. That is the recovery: there is no other.
 
 Late news (of an earlier attempt, turn, visit or run) gives back the very same task, and nothing is committed.
 A request that the state does not allow raises InvalidTransition, and nothing has changed. Every other event is taken in
@@ -85,7 +85,7 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.TurnFinished():
             return turns.finished(pipeline, task, event)
         case events.AgentSaid():
-            return turns.said(pipeline, task, event)
+            return turns.said(task, event)
         case events.RequestWithdrawn():
             return turns.withdrawn(task, event)
         case events.AnswerSent():

@@ -14,7 +14,7 @@ from orchestrator.core.asks import Ask, pending
 from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.failures import FailureLog
 from orchestrator.core.notice import Notice
-from orchestrator.core.terms import Terms
+from orchestrator.core.terms import DEFAULT_TERMS, Terms
 
 
 class TaskStatus(StrEnum):
@@ -304,7 +304,7 @@ class Task:
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
     start_at: datetime | None = None
-    terms: Terms = Terms()
+    terms: Terms = DEFAULT_TERMS
     started_at: datetime | None = None
     completed_at: datetime | None = None
     failed_at: datetime | None = None

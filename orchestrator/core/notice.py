@@ -1,12 +1,15 @@
-"""What people are told of by the command that their settings name."""
+"""What a person is told when nobody looks: that something is asked of them, or how a task went."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
+
 
 class NoticeKind(StrEnum):
-    """What happened."""
+    """What there is to be told."""
 
     REVIEW_ASKED = "review_asked"
     QUESTION_ASKED = "question_asked"
@@ -20,9 +23,16 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to be told once; `key` never repeats within a task."""
+    """One thing to be told once; `key` is the same whenever it is asked for again, `text` may leave as it is.
+
+    ValueError for a key that is no file name: up to 200 letters, digits, dots, colons, dashes and underscores.
+    """
 
     key: str
     kind: NoticeKind
     text: str
     at: datetime
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise ValueError(f"{self.key!r} cannot be the key of a notice")

@@ -7,9 +7,10 @@ the task's state, so that a turn asked for again after a crash says the same.
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core import guards
-from orchestrator.core.asks import WHERE_PROVIDED, Ask, AskStatus, DependencyType
+from orchestrator.core.asks import WHERE_PROVIDED, Ask, AskStatus, variable_of
 from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task
 from orchestrator.core.pipeline import Pipeline, Stage, Work
+from orchestrator.core.stream.said import DependencyType
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
@@ -44,7 +45,7 @@ def _heading(task: Task, stage: Stage) -> str:
 
 def _why(task: Task, stage: Stage) -> str:
     if task.agent.waits:
-        why = "Your last turn was ended by a limit or by trouble of the service. Look at what is there, then go on from it."
+        why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif any(ask.untold for ask in task.asks):
         why = "What you asked for was answered."
     elif task.feedback:
@@ -80,7 +81,9 @@ def _answer(ask: Ask) -> str:
     about = f"{ask.asking.name}: {ask.asking.text}" if ask.asking.name else ask.asking.text
     match ask.status:
         case AskStatus.PROVIDED:
-            what = f"provided, {WHERE_PROVIDED[DependencyType(ask.asking.type)].format(name=ask.asking.name)}"
+            what = (
+                f"provided, {WHERE_PROVIDED[DependencyType(ask.asking.type)].format(name=variable_of(ask.asking.name))}"
+            )
         case AskStatus.REJECTED:
             what = f"refused: {ask.answer or 'no reason was given'}; do without it"
         case AskStatus.CHANGES_REQUESTED:

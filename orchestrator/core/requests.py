@@ -7,7 +7,7 @@ AnswerRefused; then nothing has changed.
 from dataclasses import replace
 
 from orchestrator.core import course, events, halts, standing, transitions
-from orchestrator.core.asks import Ask, AskKind, AskStatus, BadAnswer, checked
+from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, checked
 from orchestrator.core.budget import Caps
 from orchestrator.core.errors import AnswerRefused
 from orchestrator.core.model import AgentStatus, BlockedBy, Budget, Owed, Process, Task, TaskStatus
@@ -81,9 +81,13 @@ def answer(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
         case AskStatus.CHANGES_REQUESTED:
             return _changes_requested(pipeline, task, ask, event)
         case _:
-            task = standing.with_answer(task, ask.number, event.status, event.answer, event.by, event.at)
+            task = standing.with_answer(task, ask.number, _answer(event), event.at)
     respawned = event.status is AskStatus.PROVIDED and task.run is not None and task.run.process is not Process.STARTING
     return standing.parked(task) if respawned else task
+
+
+def _answer(event: events.AskAnswered) -> Answer:
+    return Answer(status=event.status, text=event.answer, by=event.by)
 
 
 def _pending(task: Task, event: events.AskAnswered) -> Ask:
@@ -110,7 +114,7 @@ def _pending(task: Task, event: events.AskAnswered) -> Ask:
 
 
 def _approved(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswered) -> Task:
-    task = standing.with_answer(task, ask.number, event.status, event.answer, event.by, event.at)
+    task = standing.with_answer(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
     return course.advance(pipeline, replace(task, status=TaskStatus.IN_PROGRESS), event.at)
@@ -118,7 +122,7 @@ def _approved(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswere
 
 def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswered) -> Task:
     """A person's rework has a budget of its own; the tries that count by themselves begin anew."""
-    task = standing.with_answer(task, ask.number, event.status, event.answer, event.by, event.at)
+    task = standing.with_answer(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
     task = replace(task, status=TaskStatus.IN_PROGRESS)

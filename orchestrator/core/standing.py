@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from orchestrator.core.asks import DECIDE_YOURSELF, POLICY, Ask, Asking, AskKind, AskStatus, Subject, next_reminder
+from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Ask, Asking, AskKind, AskStatus, Subject, next_reminder
 from orchestrator.core.model import STANDING, AgentStatus, BlockedBy, Process, Task, TaskStatus
 from orchestrator.core.notice import Notice, NoticeKind
 from orchestrator.core.terms import Autonomy
@@ -58,19 +58,14 @@ def with_ask(task: Task, asking: Asking, at: datetime) -> Task:
     return task if is_held(task) else released(task)
 
 
-def with_answered_ask(task: Task, asking: Asking, status: AskStatus, answer: str, by: str, at: datetime) -> Task:  # noqa: PLR0913, PLR0917
+def with_answered_ask(task: Task, asking: Asking, answer: Answer, at: datetime) -> Task:
     """The task with an ask on record that was answered without anybody being asked."""
-    ask = _record(task, asking, at)
-    closed = replace(ask, status=status, answer=answer, answered_by=by, answered_at=at, deadline=None)
-    return replace(task, asks=(*task.asks, closed))
+    return replace(task, asks=(*task.asks, replace(_closed(_record(task, asking, at), answer, at), deadline=None)))
 
 
-def with_answer(task: Task, number: int, status: AskStatus, answer: str, by: str, at: datetime) -> Task:  # noqa: PLR0913, PLR0917
+def with_answer(task: Task, number: int, answer: Answer, at: datetime) -> Task:
     """The task with a pending ask answered; it goes on waiting for others, or wants a place."""
-    asks = tuple(
-        replace(ask, status=status, answer=answer, answered_by=by, answered_at=at) if ask.number == number else ask
-        for ask in task.asks
-    )
+    asks = tuple(_closed(ask, answer, at) if ask.number == number else ask for ask in task.asks)
     task = replace(task, asks=asks)
     return released(task) if task.paused and not is_held(task) else task
 
@@ -89,19 +84,19 @@ def parked(task: Task) -> Task:
     return replace(task, run=replace(task.run, process=Process.PARKING, park_at=None))
 
 
-def answered_by_policy(task: Task, asking: Asking) -> tuple[AskStatus, str] | None:
+def answered_by_policy(task: Task, asking: Asking) -> Answer | None:
     """How an unattended task answers; None for what only a person can give, and it is waited for."""
     if task.terms.autonomy is Autonomy.INTERACTIVE:
         return None
     match asking.subject:
         case Subject.STAGE | Subject.PLAN:
-            return AskStatus.APPROVED, ""
+            return Answer(status=AskStatus.APPROVED)
         case Subject.PERMISSION:
-            return AskStatus.ANSWERED, DENY
+            return Answer(status=AskStatus.ANSWERED, text=DENY)
         case Subject.QUESTION:
-            return AskStatus.ANSWERED, asking.default or DECIDE_YOURSELF
+            return Answer(status=AskStatus.ANSWERED, text=asking.default or DECIDE_YOURSELF)
         case Subject.DEPENDENCY:
-            return None if asking.required else (AskStatus.SKIPPED, asking.default or "")
+            return None if asking.required else Answer(status=AskStatus.SKIPPED, text=asking.default or "")
 
 
 def when_due(task: Task, at: datetime) -> Task:
@@ -109,8 +104,7 @@ def when_due(task: Task, at: datetime) -> Task:
     for ask in task.pending_asks:
         reminder = next_reminder(ask, task.terms.reminders)
         if ask.deadline is not None and at >= ask.deadline:
-            status, answer = _default(ask.asking)
-            task = with_answer(task, ask.number, status, answer, POLICY, at)
+            task = with_answer(task, ask.number, _default(ask.asking), at)
         elif reminder is not None and at >= reminder:
             later = replace(ask, reminded=ask.reminded + 1)
             task = replace(task, asks=tuple(later if one.number == ask.number else one for one in task.asks))
@@ -140,10 +134,14 @@ def _record(task: Task, asking: Asking, at: datetime) -> Ask:
     )
 
 
-def _default(asking: Asking) -> tuple[AskStatus, str]:
+def _closed(ask: Ask, answer: Answer, at: datetime) -> Ask:
+    return replace(ask, status=answer.status, answer=answer.text, answered_by=answer.by, answered_at=at)
+
+
+def _default(asking: Asking) -> Answer:
     """What is taken where nobody answered in time: never more than was asked for."""
     if asking.subject is Subject.PERMISSION:
-        return AskStatus.ANSWERED, DENY
+        return Answer(status=AskStatus.ANSWERED, text=DENY)
     if asking.default:
-        return AskStatus.ANSWERED, asking.default
-    return AskStatus.SKIPPED, DECIDE_YOURSELF
+        return Answer(status=AskStatus.ANSWERED, text=asking.default)
+    return Answer(status=AskStatus.SKIPPED, text=DECIDE_YOURSELF)

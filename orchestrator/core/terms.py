@@ -35,3 +35,6 @@ class Terms:
     latest_resume: float | None = None
     usd_after_limit: float | None = None
     caps: Caps = NO_CAPS
+
+
+DEFAULT_TERMS = Terms()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core import course, events, halts, standing
-from orchestrator.core.asks import POLICY, Ask, Asking, AskStatus, Subject, reusable
+from orchestrator.core.asks import POLICY, Answer, Ask, Asking, AskStatus, Subject, reusable
 from orchestrator.core.budget import Spending
 from orchestrator.core.limits import back_off, probe_at, resume_at
 from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task
@@ -17,6 +17,7 @@ from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import run_folder_of_agent
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.stream.neutral import ErrorClass
+from orchestrator.core.stream.said import Recovery, Trouble
 
 SHORT_WAIT = timedelta(seconds=60)
 """How long an agent that asks to be paused and tried again is left alone (seed 003)."""
@@ -39,7 +40,7 @@ def finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
     return _badly(pipeline, heard, event)
 
 
-def said(pipeline: Pipeline, task: Task, event: events.AgentSaid) -> Task:
+def said(task: Task, event: events.AgentSaid) -> Task:
     """The task after its agent asked for something or reported trouble."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
@@ -48,7 +49,7 @@ def said(pipeline: Pipeline, task: Task, event: events.AgentSaid) -> Task:
     if not task.at_work:
         return task
     if event.trouble is not None:
-        task = _troubled(pipeline, task, event.trouble, event.at)
+        task = _troubled(task, event.trouble, event.at)
     if not task.at_work:
         return task
     answers = event.answers or (None,) * len(event.asking)
@@ -74,7 +75,8 @@ def withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     """The task whose agent does not wait for an answer any more."""
     for ask in task.pending_asks:
         if ask.asking.request_id == event.request_id and ask.attempt == event.attempt:
-            task = standing.with_answer(task, ask.number, AskStatus.WITHDRAWN, "", task.agent.role or "", event.at)
+            gone = Answer(status=AskStatus.WITHDRAWN, by=task.agent.role or "")
+            task = standing.with_answer(task, ask.number, gone, event.at)
     return task
 
 
@@ -239,16 +241,16 @@ def _waiting(task: Task, by: BlockedBy) -> Task:
     return task if standing.is_held(task) else standing.held(task, by)
 
 
-def _troubled(pipeline: Pipeline, task: Task, trouble: events.TroubleReported, at: datetime) -> Task:
+def _troubled(task: Task, trouble: Trouble, at: datetime) -> Task:
     """A fatal one ends the task, whatever else the agent wants done about it."""
-    if trouble.fatal or trouble.recovery is events.Recovery.CHECKPOINT_AND_FAIL:
+    if trouble.fatal or trouble.recovery is Recovery.CHECKPOINT_AND_FAIL:
         return halts.failed(task, f"{task.stage}: the agent reports: {trouble.message}", at)
     match trouble.recovery:
-        case events.Recovery.PAUSE_AND_RETRY:
+        case Recovery.PAUSE_AND_RETRY:
             if standing.is_held(task):
                 return task
             return replace(standing.held(task, BlockedBy.SERVICE), retry_at=at + SHORT_WAIT)
-        case events.Recovery.NOTIFY_USER:
+        case Recovery.NOTIFY_USER:
             text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
             return _asked(task, Asking(subject=Subject.QUESTION, text=text[:10_000]), None, at)
         case _:
@@ -257,14 +259,15 @@ def _troubled(pipeline: Pipeline, task: Task, trouble: events.TroubleReported, a
 
 def _asked(task: Task, asking: Asking, answer: str | None, at: datetime) -> Task:
     known = reusable(task.asks, asking, task.stage)
-    if known is not None and not known.pending:
-        by = known.answered_by or POLICY
-        return standing.with_answered_ask(task, asking, known.status, known.answer or "", by, at)
+    if known is not None:
+        same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
+        return standing.with_answered_ask(task, asking, same, at)
     if answer is not None:
-        return standing.with_answered_ask(task, asking, AskStatus.ANSWERED, answer, POLICY, at)
+        said = Answer(status=AskStatus.ANSWERED, text=answer)
+        return standing.with_answered_ask(task, asking, said, at)
     decided = standing.answered_by_policy(task, asking)
     if decided is not None:
-        return standing.with_answered_ask(task, asking, *decided, POLICY, at)
+        return standing.with_answered_ask(task, asking, decided, at)
     return standing.with_ask(task, asking, at)
 
 

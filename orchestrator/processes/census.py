@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.processes import files
+from orchestrator.processes.cgroup import Cgroup, recorded
 from orchestrator.processes.spec import MARKER, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
@@ -24,6 +25,14 @@ def tree_of(folder: Path) -> list[psutil.Process]:
         return []
 
 
+def cgroup_of(folder: Path) -> Cgroup:
+    """The control group of this run's agent and all that it started; one without a path where signals hold them."""
+    try:
+        return recorded(files.decode(files.read(str(folder / files.PID))))  # type: ignore[arg-type]  # ours
+    except (OSError, ValueError, KeyError, TypeError):
+        return Cgroup(None)
+
+
 def usage_of(folder: Path) -> Usage:
     """What the run's tree uses now; nothing when it is gone."""
     cpu, rss = 0.0, 0
@@ -38,8 +47,10 @@ def usage_of(folder: Path) -> Usage:
 
 
 def kill_marked(folder: Path) -> tuple[int, ...]:
-    """End every process that carries this run's marker; gives their pids. Takes two seconds at most."""
-    killed: list[int] = []
+    """End all in this run's control group and all that carries its marker; gives their pids. Two seconds at most."""
+    cgroup = cgroup_of(folder)
+    killed = sorted(cgroup.members())
+    cgroup.kill()
     deadline = time.monotonic() + SWEEP_LIMIT
     while (marked := _marked(str(folder))) and time.monotonic() < deadline:
         for process in marked:
@@ -50,6 +61,7 @@ def kill_marked(folder: Path) -> tuple[int, ...]:
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
         time.sleep(SWEEP_PAUSE)
+    cgroup.remove()
     return tuple(killed)
 
 

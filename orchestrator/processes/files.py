@@ -39,14 +39,19 @@ if TYPE_CHECKING:
         floor_bytes: int
         graces: Graces
         oom_score_adj: int
+        cgroup: bool
 
     class PidRecord(TypedDict):
-        """Who serves a run: pids mean something only together with the boot and the holder's start."""
+        """Who serves a run: pids mean something only together with the boot and the holder's start.
+
+        `cgroup` is the control group that holds the agent's tree, None where signals do.
+        """
 
         holder: int
         agent: int | None
         boot_id: str
         start_ticks: int
+        cgroup: str | None
 
     class StatusRecord(TypedDict):
         """What the holder is doing and which request it did last; `survivors` could not be stopped."""

@@ -15,6 +15,8 @@ Theory of operation
   * A run goes RUNNING ⇄ FROZEN → STOPPING. It ends when the agent was reaped: what is left of the tree is swept, the
     pipes are drained, then `exit` is written.
   * A stop is a ladder: end of input, TERM, KILL. Each rung has its time, the loop climbs when that is past.
+  * Where the machine lets us, the tree lives in a control group of its own (cgroup.py), the holder beside it: then the
+    kernel holds, lets go and ends it as one. Signals come first all the same, and looks at /proc last.
   * A machine that goes down sends TERM to everybody at once. The holder stays for the end of its agent, and notes that
     this was no end of the agent's own: a check that died of it has judged nothing.
   * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which stands still
@@ -31,7 +33,7 @@ import sys
 import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
-from orchestrator.processes import files, reports, tree
+from orchestrator.processes import cgroup, files, reports, tree
 from orchestrator.processes.launch import IGNORED, launch, wake_on_children
 from orchestrator.processes.pumps import Input, Output
 
@@ -53,7 +55,9 @@ class Holder:
     def __init__(self, spec: files.Spec) -> None:
         """Spawns nothing yet."""
         self.spec = spec
-        self.pid = os.getpid()
+        self.row = tree.Process(os.getpid(), files.read("/proc/self/stat").encode())
+        self.pid = self.row.pid
+        self.cgroup = cgroup.planned(self.pid, self.row.ticks) if spec["cgroup"] else cgroup.Cgroup(None)
         self.agent: int | None = None
         self.state = files.RUNNING
         self.request: str | None = None
@@ -78,7 +82,7 @@ class Holder:
         """Everything from the spawn to the end of the tree."""
         wakeup = wake_on_children()
         _signal.signal(_signal.SIGTERM, lambda _number, _frame: self.note_shutdown())
-        reports.write_pid(self.pid, self.agent)
+        reports.write_pid(self.row, self.agent, self.cgroup.path)
         self.spawn()
         self.publish()
         reports.ring(self.spec)
@@ -89,7 +93,7 @@ class Holder:
     def spawn(self) -> None:
         """Start the agent; whatever forbids it becomes the reason in the exit file."""
         try:
-            self.agent, ends = launch(self.spec)
+            self.agent, ends = launch(self.spec, self.cgroup)
         except OSError as error:
             self.spawn_error = f"{error.strerror}: {error.filename or self.spec['argv'][0]}"
         except (ValueError, IndexError) as error:
@@ -166,14 +170,14 @@ class Holder:
         elif self.state == files.STOPPING:
             self.stopped, self.survivors = [], self.living()
         else:
-            self.stopped, self.survivors = tree.freeze(self.pid, self.agent)
+            self.stopped, self.survivors = tree.freeze(self.pid, self.agent, self.cgroup)
             self.state = files.FROZEN
         self.answer(request)
 
     def thaw(self, request: str) -> None:
         """Let a frozen tree go on."""
         if self.state == files.FROZEN:
-            tree.thaw(self.pid)
+            tree.thaw(self.pid, self.cgroup)
             self.state, self.stopped, self.survivors = files.RUNNING, [], []
         self.answer(request)
 
@@ -181,7 +185,7 @@ class Holder:
         """Begin the ladder: end of input, after a grace TERM, after another KILL; a frozen tree is thawed for it."""
         if self.state != files.STOPPING and self.wait_status is None:
             if self.state == files.FROZEN:
-                tree.thaw(self.pid)
+                tree.thaw(self.pid, self.cgroup)
             self.state, self.stopped_by, self.stopped, self.survivors = files.STOPPING, why, [], []
             graces = self.spec["graces"]
             term = time.monotonic() + (graces["eof"] if self.spec["stdin"] == "pump" else 0)
@@ -203,6 +207,8 @@ class Holder:
             _, signum = self.rungs.pop(0)
             tree.signal_group(self.agent, signum)
             tree.signal_group(self.agent, _signal.SIGCONT)
+            if signum == _signal.SIGKILL:
+                self.cgroup.kill()
 
     def tick(self) -> None:
         """What is looked at once a second: a full disk, a run without its daemon, a run without its folder."""
@@ -246,6 +252,8 @@ class Holder:
         self.sweep_since = self.sweep_since or self.clock
         left = tree.whole_tree(self.pid)
         waited, graces = self.clock - self.sweep_since, self.spec["graces"]
+        if waited >= graces["sweep"]:
+            self.cgroup.kill()
         for row in left:
             is_new = row.pid not in self.swept and not row.is_dead()
             if waited >= graces["sweep"]:
@@ -254,6 +262,7 @@ class Holder:
                 tree.send(row.pid, _signal.SIGTERM)
                 tree.send(row.pid, _signal.SIGCONT)
             self.swept += [row.pid] if is_new else []
+        self.cgroup.thaw()  # an agent may be killed while it is frozen; what it leaves hears TERM only after that
         self.is_swept = not left or waited >= graces["sweep"] + graces["kill"]
 
     def living(self) -> list[int]:
@@ -285,7 +294,7 @@ class Holder:
         }
         try:
             if not self.is_published:
-                reports.write_pid(self.pid, self.agent)
+                reports.write_pid(self.row, self.agent, self.cgroup.path)
             files.replace(files.STATUS, files.encode(status))
         except OSError:
             self.is_published = False
@@ -324,10 +333,12 @@ def main(folder: str) -> None:
         holder.serve()
     except Exception as error:
         holder.spawn_error = f"the holder itself failed: {type(error).__name__}: {error}"
+        holder.cgroup.kill()
         for row in tree.whole_tree(holder.pid):
             tree.send(row.pid, _signal.SIGKILL)
         raise
     finally:
+        holder.cgroup.remove()
         reports.write_exit(holder.ending())
         reports.ring(spec)
 

@@ -12,6 +12,9 @@ from orchestrator.processes import files
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from collections.abc import Callable
+
+    from orchestrator.processes.cgroup import Cgroup
 else:
     import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
 
@@ -28,8 +31,11 @@ class Ends:
         self.input, self.output, self.errors = input_, output, errors
 
 
-def launch(spec: files.Spec) -> tuple[int, Ends]:
-    """The agent's pid and our ends of its pipes; raises OSError or ValueError when it cannot be started."""
+def launch(spec: files.Spec, cgroup: Cgroup) -> tuple[int, Ends]:
+    """The agent's pid and our ends of its pipes; raises OSError or ValueError when it cannot be started.
+
+    It is born in the control group; where the machine forbids that, it is started without one, and `cgroup` has none.
+    """
     wanted = spec["stdin"] == "pump"
     their_input, our_input = os.pipe() if wanted else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
     our_output, their_output = os.pipe()
@@ -38,7 +44,9 @@ def launch(spec: files.Spec) -> tuple[int, Ends]:
     theirs = (their_input, their_output, their_errors)
     try:
         os.chdir(spec["cwd"])
-        agent = _execute(spec["argv"], spec["env"], theirs)
+        agent = _born_in(cgroup, spec, theirs)
+        if agent is None:
+            agent = _spawn(spec["argv"], spec["env"], theirs)
     finally:
         os.fchdir(folder)
         for descriptor in (folder, *theirs):
@@ -57,27 +65,72 @@ def wake_on_children() -> int:
     return wakeup
 
 
-def _execute(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int:
-    """A command without a slash is looked up in the PATH of its own environment, as a shell would."""
-    folders = [""] if "/" in argv[0] else env.get("PATH", os.defpath).split(":")
+def _born_in(cgroup: Cgroup, spec: files.Spec, theirs: tuple[int, ...]) -> int | None:
+    """The agent's pid once its command runs in the group; None where there cannot be one."""
+    heard, told = os.pipe()
+    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # ours are no longer to be called there
+    agent = cgroup.fork()
+    if agent == 0:
+        _become(spec["argv"], spec["env"], theirs, told)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+    os.close(told)
+    with open(heard, encoding="utf-8", errors="surrogateescape") as ear:
+        number, _, why = ear.read().partition("\n")  # nothing, once the command took the child's place
+    if number and agent is not None:
+        os.waitpid(agent, 0)
+        raise OSError(int(number), *why.split("\n", 1)) if int(number) else ValueError(why)
+    return agent
+
+
+def _become(argv: list[str], env: dict[str, str], theirs: tuple[int, ...], told: int) -> None:
+    """Give this child's place to the command; what forbids it is told: an errno or 0, why, which file; each a line."""
+    try:
+        os.setpgid(0, 0)
+        for new, old in enumerate(theirs):
+            os.dup2(old, new)
+        for signum in BACK_TO_DEFAULT:
+            _signal.signal(signum, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        _first_found(argv[0], env, lambda path: os.execve(path, argv, env))  # noqa: S606  (no shell is wanted)
+    except OSError as error:
+        file = error.filename or argv[0]
+        os.write(told, f"{error.errno}\n{error.strerror}\n{file}".encode("utf-8", "surrogateescape"))
+    except (ValueError, IndexError) as error:
+        os.write(told, f"0\n{error}".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(127)
+
+
+def _spawn(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int:
+    """The agent's pid, without a group to be born in."""
     actions = [(os.POSIX_SPAWN_DUP2, old, new) for new, old in enumerate(theirs)]
+    return _first_found(
+        argv[0],
+        env,
+        lambda path: os.posix_spawn(
+            path,
+            argv,
+            env,
+            file_actions=actions,
+            setpgroup=0,
+            setsigmask=(),
+            setsigdef=BACK_TO_DEFAULT,
+        ),
+    )
+
+
+def _first_found(command: str, env: dict[str, str], execute: Callable[[str], int]) -> int:
+    """A command without a slash is looked up in the PATH of its own environment, as a shell would."""
+    folders = [""] if "/" in command else env.get("PATH", os.defpath).split(":")
     denied: OSError | None = None
     for folder in folders:
         try:
-            return os.posix_spawn(
-                os.path.join(folder, argv[0]),
-                argv,
-                env,
-                file_actions=actions,
-                setpgroup=0,
-                setsigmask=(),
-                setsigdef=BACK_TO_DEFAULT,
-            )
+            return execute(os.path.join(folder, command))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:
             denied = denied or error
-    raise denied or FileNotFoundError(errno.ENOENT, "no such command", argv[0])
+    raise denied or FileNotFoundError(errno.ENOENT, "no such command", command)
 
 
 def _raise_oom_score(agent: int, score: int) -> None:

@@ -13,14 +13,14 @@ from orchestrator.processes import files, tree
 TRY_AGAIN_AFTER = 1.0  # seconds, on a full disk
 
 
-def write_pid(holder: int, agent: int | None) -> None:
+def write_pid(holder: tree.Process, agent: int | None, cgroup: str | None) -> None:
     """Write who serves this run; once this file is there the run counts as begun."""
-    own = tree.process(holder)
     record: files.PidRecord = {
-        "holder": holder,
+        "holder": holder.pid,
         "agent": agent,
         "boot_id": files.boot_id(),
-        "start_ticks": own.ticks if own else 0,
+        "start_ticks": holder.ticks,
+        "cgroup": cgroup,
     }
     files.replace(files.PID, files.encode(record))
 

@@ -19,7 +19,7 @@ from secrets import token_hex
 
 import orchestrator
 from orchestrator.processes import files
-from orchestrator.processes.census import usage_of
+from orchestrator.processes.census import cgroup_of, usage_of
 from orchestrator.processes.doorbell import Doorbell, make_fifo
 from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, is_spawned, status_of, take_lock
 from orchestrator.processes.spec import (
@@ -145,7 +145,7 @@ class Runs:
     async def freeze(self, folder: Path) -> Frozen:
         """Stop the run's whole tree in place. Raises RunGone, HolderSilent."""
         status = await self._ask(folder, "freeze")
-        return Frozen(stopped=status.stopped, survivors=status.survivors)
+        return Frozen(stopped=status.stopped, survivors=status.survivors, cgroup=cgroup_of(folder).path)
 
     async def thaw(self, folder: Path) -> None:
         """Let a frozen tree go on. Raises RunGone, HolderSilent."""

@@ -91,6 +91,7 @@ class RunSpec:
     timeout: float | None = None  # seconds, frozen time not counted
     stdin: Stdin = Stdin.PUMP
     limits: Limits = Limits()
+    cgroup: bool = True  # hold its tree by a control group, where the machine lets us make one
 
     def record(self, folder: Path, doorbell: Path, alive: Path) -> files.Spec:
         """The same for spec.json, with the marker by which a lost run's processes are found."""
@@ -114,6 +115,7 @@ class RunSpec:
                 "sweep": limits.sweep_grace,
             },
             "oom_score_adj": limits.oom_score_adj,
+            "cgroup": self.cgroup,
         }
 
 
@@ -133,10 +135,11 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
-    """What a freeze did: who stands still, and who could not be stopped."""
+    """What a freeze did: who stands still, who could not be stopped, and in which control group they are, if in one."""
 
     stopped: tuple[int, ...]
     survivors: tuple[int, ...]
+    cgroup: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

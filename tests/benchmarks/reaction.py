@@ -22,6 +22,7 @@ import psutil
 
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
+from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.events import (
     CancelRequested,
@@ -194,10 +195,12 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
     launching = Launching(driver=driver, role=lambda _: ROLE, base_env=dict(os.environ), limits=LIMITS)
     running = Running(runs, launching, clock.now)
+    checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = Dispatcher(
         Adapters(
             running=running,
             workspace=workspace,
+            checkpoints=checkpoints,
             gates=Gates(workspace),
             timers=timers,
             pipeline_of=lambda _: PIPELINE,
@@ -207,6 +210,8 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     )
     supervisor = Supervisor(store, dispatcher, lambda _: PIPELINE, Room(places=AGENTS), clock.now)
     dispatcher.tell(supervisor.post, supervisor.note)
+    checkpoints.tell(supervisor, dispatcher.turn)
+    supervisor.listen(checkpoints.decided)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)

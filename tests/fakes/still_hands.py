@@ -1,5 +1,6 @@
 """Hands that carry nothing out and remember what they were asked for."""
 
+from orchestrator.core.checkpoint import Reason
 from orchestrator.core.commands import Command
 from orchestrator.core.model import Task
 
@@ -20,3 +21,6 @@ class StillHands:
 
     def abandon(self, task: Task) -> None:
         """Nothing is there to be abandoned."""
+
+    def checkpoint(self, task: Task, reason: Reason) -> None:
+        """Nothing is there to be saved."""

@@ -18,6 +18,7 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
+    Spent,
     Text,
     ToolDenied,
     ToolFinished,
@@ -98,6 +99,19 @@ async def test_tools_run_unasked_in_the_worktree_and_the_outbox_and_nowhere_else
     assert scenes[1].results[0].text == str(place.outbox)
     assert [event.name for event in running.events if isinstance(event, ToolDenied)] == ["Write"]
     assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [True] * 5 + [False]
+
+
+async def test_a_command_that_ran_out_of_time_is_told_from_one_that_failed(place: Place) -> None:
+    script = (
+        Use("Bash", {"command": "echo begun; sleep 60; echo done", "timeout": 1000}),
+        Use("Bash", {"command": "echo Command timed out after 1s; exit 3", "timeout": 60_000}),
+        Say("Done."),
+    )
+    running, _ = await one_turn(place, lambda scene: in_order(scene, *script), place.order())
+    finished = [event for event in running.events if isinstance(event, ToolFinished)]
+    assert [(tool.ok, tool.timed_out) for tool in finished] == [(False, True), (False, False)]
+    spent = {event.message_id: event.tokens for event in running.events if isinstance(event, Spent)}
+    assert list(spent.values()) == [101, 101, 101]
 
 
 async def test_a_role_without_edit_writes_its_outbox_only(place: Place) -> None:
@@ -222,7 +236,9 @@ async def test_a_usage_limit_is_a_wall_with_its_reset_and_the_session_goes_on_af
             running.say("Now?")
             turn = await running.next(TurnFinished)
             await running.end()
-    assert limit == Limit(status=LimitStatus.REJECTED, window="five_hour", resets_at=resets_at)
+    assert limit == Limit(
+        status=LimitStatus.REJECTED, window="five_hour", resets_at=resets_at, utilization=None, overage=False
+    )
     assert (walled.outcome, walled.error) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT)
     assert (turn.outcome, turn.text) == (Outcome.OK, "Back.")
     started = next(event for event in running.events if isinstance(event, SessionStarted))

@@ -344,7 +344,11 @@ def test_a_limit_looks_like_the_cli_s_and_the_next_turn_goes_on(stage: Stage) ->
     stage.scenario = {"ANALYSIS": [{"limit": {"resets_at": 1795224600}}]}
     with stage.agent() as agent:
         events = agent.turn(stage.turn("ANALYSIS"))
-        assert of(Limit, events) == [Limit(status=LimitStatus.REJECTED, window="five_hour", resets_at=1795224600)]
+        assert of(Limit, events) == [
+            Limit(
+                status=LimitStatus.REJECTED, window="five_hour", resets_at=1795224600, utilization=None, overage=False
+            )
+        ]
         assert of(Text, events)[0].synthetic
         finished = of(TurnFinished, events)[0]
         assert (finished.outcome, finished.error, finished.http_status) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT, 429)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.clone import WorkspaceError
+from orchestrator.core.checkpoint import SavedWork
 from orchestrator.git import GitError
 from orchestrator.workspace import DeliveryError, DiffStat, Prepared, Workspace
 from tests.fakes.repositories import Trap, commit, git, repository
@@ -183,7 +184,8 @@ def test_nothing_that_an_agent_plants_is_run_by_the_daemon(stage: Stage, tmp_pat
 
     facts = stage.workspace.facts("T-1", stage.base, last)
     assert len(facts.commits) == 1
-    assert stage.workspace.checkpoint("T-1", 1, "now") is not None
+    assert stage.workspace.checkpoint("T-1", 1, "now").commit is not None
+    stage.workspace.bring_to("T-1", facts.head)
     stage.workspace.checkout("T-1", facts.head, "unit_test")
     stage.workspace.discard("T-1")
     assert stage.deliver() is False
@@ -242,7 +244,7 @@ def test_a_checkpoint_keeps_everything_and_touches_nothing(stage: Stage) -> None
     (stage.worktree / "link").symlink_to("/etc/passwd")
     (stage.worktree / "noise.log").touch()
     before = everything(stage.worktree)
-    saved = stage.workspace.checkpoint("T-1", 7, "in the middle")
+    saved = stage.workspace.checkpoint("T-1", 7, "in the middle").commit
     assert everything(stage.worktree) == before
     clone = stage.workspace.git_of("T-1")
     assert clone.run("rev-parse", "refs/orchestrator/T-1/7").strip() == saved
@@ -255,13 +257,81 @@ def test_a_checkpoint_keeps_everything_and_touches_nothing(stage: Stage) -> None
     assert listed["link"].startswith("120000")
 
 
-def test_a_checkpoint_asked_for_again_is_the_same_and_one_of_nothing_is_none(stage: Stage) -> None:
-    assert stage.workspace.checkpoint("T-1", 1, "nothing") is None
+def test_a_checkpoint_of_unchanged_work_is_the_same_commit_and_one_of_nothing_has_none(stage: Stage) -> None:
+    assert stage.workspace.checkpoint("T-1", 1, "nothing") == SavedWork(head=stage.base)
     (stage.worktree / "a.txt").write_text("work\n")
     saved = stage.workspace.checkpoint("T-1", 1, "work")
+    assert saved == SavedWork(head=stage.base, commit=saved.commit, files=1, added=1, removed=1)
+    assert stage.workspace.checkpoint("T-1", 2, "the same") == saved
     (stage.worktree / "a.txt").write_text("more work\n")
-    assert stage.workspace.checkpoint("T-1", 1, "work") == saved
-    assert stage.workspace.checkpoint("T-1", 2, "more") != saved
+    assert stage.workspace.checkpoint("T-1", 3, "more").commit != saved.commit
+
+
+def test_the_same_work_on_another_commit_is_another_checkpoint(stage: Stage) -> None:
+    (stage.worktree / "a.txt").write_text("work\n")
+    first = stage.workspace.checkpoint("T-1", 1, "work")
+    git(stage.worktree, "commit", "--quiet", "--allow-empty", "--message", "empty")
+    second = stage.workspace.checkpoint("T-1", 2, "work")
+    assert (first.head, first.commit) != (second.head, second.commit)
+    assert stage.workspace.git_of("T-1").run("rev-parse", f"{second.commit}^").strip() == second.head
+
+
+def test_only_older_checkpoints_that_nobody_keeps_are_forgotten(stage: Stage) -> None:
+    for number in range(1, 6):
+        (stage.worktree / "a.txt").write_text(f"{number}\n")
+        stage.workspace.checkpoint("T-1", number, "work")
+    stage.workspace.forget("T-1", {2, 4})
+    refs = stage.workspace.git_of("T-1").run("for-each-ref", "--format=%(refname:lstrip=3)", "refs/orchestrator/T-1")
+    assert {ref for ref in refs.split() if ref.isdecimal()} == {"2", "4", "5"}, "a newer one is not on record yet"
+    stage.workspace.forget("T-1", ())
+
+
+def test_a_worktree_goes_back_to_a_checkpoint_and_its_branch_stays(stage: Stage) -> None:
+    (stage.worktree / "a.txt").write_text("then\n")
+    (stage.worktree / "inner/b.txt").unlink()
+    (stage.worktree / "new").mkdir()
+    (stage.worktree / "new/link").symlink_to("../a.txt")
+    then = stage.workspace.checkpoint("T-1", 1, "then").whole
+    shutil.rmtree(stage.worktree / "new")
+    (stage.worktree / "new").write_text("a file now\n")
+    (stage.worktree / "noise.log").write_text("ignored\n")
+    last = commit(stage.worktree, {"a.txt": "later\n", "inner/b.txt": "again\n"})
+    (stage.worktree / "a.txt").write_text("now\n")
+    now = stage.workspace.checkpoint("T-1", 2, "now").whole
+    git_folder = everything(stage.worktree / ".git")
+    stage.workspace.bring_to("T-1", then)
+    assert (stage.worktree / "a.txt").read_text() == "then\n"
+    assert not (stage.worktree / "inner/b.txt").exists()
+    assert (stage.worktree / "new/link").is_symlink()
+    assert (stage.worktree / "noise.log").read_text() == "ignored\n"
+    assert everything(stage.worktree / ".git") == git_folder, "neither its index nor its branch is touched"
+    assert stage.head() == last
+    stage.workspace.bring_to("T-1", now)
+    assert (stage.worktree / "a.txt").read_text() == "now\n"
+    assert (stage.worktree / "new").read_text() == "a file now\n"
+
+
+@pytest.mark.parametrize("at", ["kept/precious", "kept", "kept/precious/deep"])
+def test_what_no_checkpoint_has_is_never_overwritten(stage: Stage, at: str) -> None:
+    (stage.worktree / "kept").mkdir()
+    (stage.worktree / "kept/precious").write_text("then\n")
+    then = stage.workspace.checkpoint("T-1", 1, "then").whole
+    shutil.rmtree(stage.worktree / "kept")
+    (stage.worktree / ".gitignore").write_text("kept\n")
+    (stage.worktree / at).parent.mkdir(parents=True, exist_ok=True)
+    (stage.worktree / at).write_text("ignored, so nowhere else\n")
+    with pytest.raises(WorkspaceError, match="would be overwritten"):
+        stage.workspace.bring_to("T-1", then)
+    assert (stage.worktree / at).read_text() == "ignored, so nowhere else\n"
+    assert (stage.worktree / ".gitignore").read_text() == "kept\n"
+
+
+def test_a_file_too_large_to_be_kept_stays_as_it_is(stage: Stage) -> None:
+    then = stage.workspace.checkpoint("T-1", 1, "then").whole
+    with (stage.worktree / "huge").open("wb") as huge:
+        huge.truncate(1024**3)
+    stage.workspace.bring_to("T-1", then)
+    assert (stage.worktree / "huge").stat().st_size == 1024**3
 
 
 def test_a_checkpoint_leaves_out_what_cannot_be_kept(stage: Stage) -> None:
@@ -272,7 +342,7 @@ def test_a_checkpoint_leaves_out_what_cannot_be_kept(stage: Stage) -> None:
     with (stage.worktree / "sparse").open("wb") as huge:
         huge.truncate(1024**3)
     (stage.worktree / "small").write_text("x")
-    saved = stage.workspace.checkpoint("T-1", 1, "odd")
+    saved = stage.workspace.checkpoint("T-1", 1, "odd").commit
     names = stage.workspace.git_of("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
     assert names == [".gitignore", "a.txt", "inner/b.txt", "small"]
 
@@ -283,7 +353,7 @@ def test_a_checkpoint_survives_a_folder_that_became_a_file_and_the_other_way_rou
     (stage.worktree / "a.txt").unlink()
     (stage.worktree / "a.txt").mkdir()
     (stage.worktree / "a.txt/x").touch()
-    saved = stage.workspace.checkpoint("T-1", 1, "turned about")
+    saved = stage.workspace.checkpoint("T-1", 1, "turned about").commit
     names = stage.workspace.git_of("T-1").run("ls-tree", "-r", "--name-only", str(saved)).split()
     assert names == [".gitignore", "a.txt/x", "inner"]
 

@@ -34,8 +34,22 @@ KNOWS: Mapping[str, frozenset[str]] = {
     # Beside the core, each part knows only what stands here; a part that is not listed knows the core alone.
     "__main__": frozenset({"cli"}),
     "api": frozenset(
-        {"clock", "definitions", "files", "intake", "journal", "processes", "settings", "store", "supervisor"}
+        {
+            "checkpoint_files",
+            "checkpoints",
+            "clock",
+            "definitions",
+            "files",
+            "intake",
+            "journal",
+            "processes",
+            "settings",
+            "store",
+            "supervisor",
+        }
     ),
+    "checkpoint_files": frozenset({"files", "journal"}),
+    "checkpoints": frozenset({"checkpoint_files", "files", "workspace"}),
     "checks": frozenset({"git"}),
     "cli": frozenset(
         {"api", "bundled", "client", "declared", "definitions", "drivers", "git", "installation", "settings"}
@@ -43,18 +57,21 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
     "definitions": frozenset({"declared"}),
-    "dispatch": frozenset({"checks", "clock", "files", "gates", "running", "timers", "workspace"}),
+    "dispatch": frozenset({"checkpoints", "checks", "clock", "files", "gates", "running", "timers", "workspace"}),
     "following": frozenset({"processes"}),
     "gates": frozenset({"outbox", "workspace"}),
     "intake": frozenset({"checks", "clock", "declared", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
+    "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),
     "state_file": frozenset({"files", "journal"}),
-    "store": frozenset({"files", "journal", "state_file"}),
-    "workspace": frozenset({"clone", "git", "repository"}),
+    "store": frozenset({"checkpoint_files", "files", "journal", "state_file"}),
+    "vault": frozenset({"files"}),
+    "workspace": frozenset({"clone", "git", "repository", "worktree"}),
+    "worktree": frozenset({"clone", "git"}),
 }
 
 WIRES = frozenset({"orchestrator.wiring", "orchestrator.daemon"})

@@ -122,7 +122,7 @@ def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
 
 def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -> None:
     task = after(limited(), exited)
-    assert task.limited
+    assert task.waits_for_service
     assert task.owed is Owed.RETRY
     going = after(task, later(HOUR + 60), alarm, admitted, alarm, started)
     assert going.agent.resumed

@@ -4,10 +4,11 @@ The set of kinds grows with every release: an unknown one is `Unknown`, never an
 whatever the bytes are. It remembers nothing either: a line means the same wherever reading begins.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
-from orchestrator.core.stream.fields import count_of, integer_of, line_of, list_of, object_of, text_of
+from orchestrator.core.stream.fields import count_of, integer_of, line_of, list_of, object_of, share_of, text_of
 from orchestrator.core.stream.neutral import (
     Answered,
     Asked,
@@ -25,6 +26,7 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
+    Spent,
     Text,
     Thinking,
     ToolDenied,
@@ -43,6 +45,9 @@ _PROGRESS: Final = (Progress(),)
 _TELLING_INPUTS: Final = (
     "command", "file_path", "notebook_path", "path", "pattern", "url", "query", "skill", "description", "prompt",
 )  # fmt: skip
+
+# Measured with 2.1.329; 143 is the SIGTERM by which the CLI ends the command, older versions left the code out.
+_TIMED_OUT: Final = re.compile(r"(?:Exit code (?:137|143)\n)?Command timed out after [0-9]")
 
 _ACTIVITIES: Final = {activity.value: (SessionState(state=activity),) for activity in SessionActivity}
 _DELIVERIES: Final = {delivery.value: delivery for delivery in Delivery}
@@ -96,7 +101,13 @@ def _assistant(message: JsonObject) -> Events:
                 events.append(Thinking(text=text_of(block.get("thinking"), TEXT)))
             case "tool_use" | "server_tool_use":
                 events.append(_tool_started(block, subagent=subagent))
-    return tuple(events) or _PROGRESS
+    return (*events, *_spent(said)) or _PROGRESS
+
+
+def _spent(said: JsonObject) -> tuple[Spent, ...]:
+    usage = object_of(said.get("usage"))
+    tokens = count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens"))
+    return (Spent(message_id=text_of(said.get("id")), tokens=tokens),) if tokens else ()
 
 
 def _tool_started(block: JsonObject, *, subagent: bool) -> ToolStarted:
@@ -118,8 +129,12 @@ def _user(message: JsonObject) -> Events:
 def _tool_finished(block: JsonObject) -> ToolFinished:
     content = block.get("content")
     text = next((object_of(part).get("text") for part in list_of(content)), content)
+    ok = block.get("is_error") is not True
     return ToolFinished(
-        id=text_of(block.get("tool_use_id")), ok=block.get("is_error") is not True, summary=line_of(text)
+        id=text_of(block.get("tool_use_id")),
+        ok=ok,
+        summary=line_of(text),
+        timed_out=not ok and _TIMED_OUT.match(text_of(text)) is not None,
     )
 
 
@@ -174,7 +189,15 @@ def _limit(message: JsonObject) -> Events:
     if status is None:
         return _unknown("rate_limit_event")
     window = text_of(info.get("rateLimitType")) or None
-    return (Limit(status=status, window=window, resets_at=integer_of(info.get("resetsAt"))),)
+    return (
+        Limit(
+            status=status,
+            window=window,
+            resets_at=integer_of(info.get("resetsAt")),
+            utilization=share_of(info.get("utilization")),
+            overage=info.get("isUsingOverage") is True,
+        ),
+    )
 
 
 def _delivered(message: JsonObject) -> Events:

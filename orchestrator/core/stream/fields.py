@@ -38,6 +38,13 @@ def money_of(value: JsonValue) -> float:
     return 0.0
 
 
+def share_of(value: JsonValue) -> float | None:
+    """The number as a part of a whole, at most 1.0, or None for what is none or negative."""
+    if type(value) is int or type(value) is float:
+        return float(min(value, 1)) if value >= 0 else None
+    return None
+
+
 def object_of(value: JsonValue) -> JsonObject:
     """The object, or an empty one."""
     return value if isinstance(value, dict) else {}

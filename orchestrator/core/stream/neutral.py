@@ -109,11 +109,15 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished:
-    """A tool gave its result; `summary` is its beginning in one line, at most 200 characters."""
+    """A tool gave its result; `summary` is its beginning in one line, at most 200 characters.
+
+    A tool that was `timed_out` was ended by the agent's own program: its clock also ran while the agent was frozen.
+    """
 
     id: str
     ok: bool
     summary: str
+    timed_out: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +168,17 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """News of a usage window; `resets_at` in epoch seconds, absent at times even on a wall."""
+    """News of a usage window; `resets_at` in epoch seconds, absent at times even on a wall.
+
+    `window` is a name out of a set that grows, `utilization` the part used (0 … 1), and `overage` says that the account
+    pays for what goes beyond its plan.
+    """
 
     status: LimitStatus
     window: str | None
     resets_at: int | None
+    utilization: float | None
+    overage: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +213,18 @@ class Usage:
     cache_read_tokens: int
     cache_write_tokens: int
     cumulative: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Tokens that one message of a running turn took in and gave so far, caches apart.
+
+    Every line of a message tells it again: keep the last of each id. What it gives is told as it begins, so the sum
+    stays below what `TurnFinished` says in the end.
+    """
+
+    message_id: str
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +276,7 @@ Neutral: TypeAlias = (
     | Delivered
     | SessionState
     | Progress
+    | Spent
     | TurnFinished
     | Unknown
     | Noise

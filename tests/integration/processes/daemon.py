@@ -1,6 +1,6 @@
 """A daemon to be killed: starts one run in its own process, does what it is told, and waits for the end.
 
-Arguments: data folder, run folder, `frozen` or `running`, and the command.
+Arguments: data folder, run folder, `frozen` or `running`, `cgroup` or `signals`, and the command.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from orchestrator.processes.spec import RunSpec
 from tests.integration.processes.stage import QUICK
 
 
-async def _serve(data: Path, folder: Path, wanted: str, argv: tuple[str, ...]) -> None:
+async def _serve(data: Path, folder: Path, wanted: str, *, cgroup: bool, argv: tuple[str, ...]) -> None:
     runs = Runs(data_dir=data)
     run = f"LOCAL-1/{folder.name}"
-    await runs.start(folder, RunSpec(run=run, argv=argv, cwd=data, env=dict(os.environ), limits=QUICK))
+    env = dict(os.environ)
+    await runs.start(folder, RunSpec(run=run, argv=argv, cwd=data, env=env, limits=QUICK, cgroup=cgroup))
     if wanted == "frozen":
         await runs.freeze(folder)
     print("ready", flush=True)  # noqa: T201  (whoever kills us waits for it)
@@ -24,4 +25,5 @@ async def _serve(data: Path, folder: Path, wanted: str, argv: tuple[str, ...]) -
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], tuple(sys.argv[4:])))
+    _, data, folder, wanted, held_by, *argv = sys.argv
+    asyncio.run(_serve(Path(data), Path(folder), wanted, cgroup=held_by == "cgroup", argv=tuple(argv)))

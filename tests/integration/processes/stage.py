@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
-from orchestrator.processes.census import tree_of
+from orchestrator.processes.census import kill_marked, tree_of
+from orchestrator.processes.cgroup import own_place
 from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
@@ -50,15 +52,30 @@ def state_of(pid: int) -> str:
 
 
 def stands_still(pid: int) -> bool:
-    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
-    return state_of(pid) in {"T", "D"}
+    """True of a stopped process, of one in `D` whose child was stopped between vfork and exec, and of a frozen one."""
+    return state_of(pid) in {"T", "D"} or "frozen 1" in (group_of(pid) / "cgroup.events").read_text().splitlines()
+
+
+def group_of(pid: int) -> Path:
+    """The folder of the control group that a process is in; its own place stands for the tree's root."""
+    rows = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    name = next(row for row in rows if row.startswith("0::")).rpartition("/")[2]
+    return Path(own_place() or "", name)
+
+
+def skip_without_groups() -> None:
+    """Skip a test that needs control groups where none may be made."""
+    place = own_place()
+    if not (place and os.access(place, os.W_OK)):
+        pytest.skip(f"no control group of the second version may be made here (in {place})")
 
 
 class Stage:
     """One daemon's runs under a folder of their own."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *, cgroup: bool = True) -> None:
         self.base = self.cwd = base
+        self.cgroup = cgroup
         self.runs = Runs(data_dir=base / "data")
         self.folders: list[Path] = []
 
@@ -88,6 +105,7 @@ class Stage:
             timeout=timeout,
             stdin=stdin,
             limits=limits,
+            cgroup=self.cgroup,
         )
         await self.runs.start(folder, spec)
         return folder
@@ -125,3 +143,4 @@ class Stage:
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
+            kill_marked(folder)

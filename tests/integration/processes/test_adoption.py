@@ -18,7 +18,9 @@ def daemon_that_dies(stage: Stage, wanted: str, command: tuple[str, ...]) -> Pat
     folder = stage.folder()
     argv = (sys.executable, "-m", "tests.integration.processes.daemon")
     with subprocess.Popen(
-        (*argv, str(stage.base / "data"), str(folder), wanted, *command), cwd=ROOT, stdout=subprocess.PIPE
+        (*argv, str(stage.base / "data"), str(folder), wanted, "cgroup" if stage.cgroup else "signals", *command),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
     ) as daemon:
         assert daemon.stdout is not None
         assert daemon.stdout.readline() == b"ready\n"

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.core import events
+from orchestrator.core.checkpoint import Checkpoint, Reason, Surroundings, checkpoint_of
 from orchestrator.core.failures import Failure
 from orchestrator.core.model import (
     AgentStatus,
@@ -50,6 +51,11 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     tasks.append(decided(store, tasks[-1], failures=tasks[-1].failures.with_failure(failure), feedback=("a/b~c",)))
     tasks.append(decided(store, tasks[-1], feedback=(), agent=replace(tasks[-1].agent, status=AgentStatus.RUNNING)))
     return tasks
+
+
+def saved(task: Task, number: int) -> Checkpoint:
+    """A checkpoint of a task without work."""
+    return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, Surroundings())
 
 
 def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:

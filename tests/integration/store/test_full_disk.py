@@ -19,6 +19,7 @@ from tests.integration.store.kept import (
     journal_of,
     numbers,
     opened_again,
+    saved,
     state_of,
 )
 
@@ -68,7 +69,7 @@ def test_a_decision_holds_when_only_its_state_json_finds_no_space(small_disk: Pa
     task = decided(store, task, feedback=("y",))
     assert state_of(store).read_bytes() == old, "the disk was not full"
     assert store.foreign_edits(task) == []
-    store.save_checkpoint(task, 1, None)
+    store.save_checkpoint(task, saved(task, 1))
     with pytest.raises(OSError, match="No space left"):
         store.note_telemetry(task)
     assert opened_again(store).task == task, "a task is taken up on a full disk"

@@ -23,7 +23,16 @@ from orchestrator.journal import NAME, DamagedJournal, StoreError
 from orchestrator.state_file import FutureFile
 from orchestrator.store import DataFolderTaken, FolderStore, Loaded, Summary
 from tests.fakes.world import START
-from tests.integration.store.kept import NAME_OF_TASK, a_task, decided, history, journal_of, opened_again, state_of
+from tests.integration.store.kept import (
+    NAME_OF_TASK,
+    a_task,
+    decided,
+    history,
+    journal_of,
+    opened_again,
+    saved,
+    state_of,
+)
 
 
 def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
@@ -150,7 +159,7 @@ def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_is_gone(t
 
 def test_everything_is_for_its_owner_only(store: FolderStore) -> None:
     task = history(store)[-1]
-    store.save_checkpoint(task, 1, None)
+    store.save_checkpoint(task, saved(task, 1))
     for path in [store.data_dir, *store.data_dir.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core import events
+from orchestrator.core.checkpoint import KEPT
 from orchestrator.core.codec import Json
 from orchestrator.core.document import Object, from_document, to_document
 from orchestrator.core.failures import Failure, FailureLog
@@ -31,7 +32,7 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.patch import Operation, applied, difference
 from orchestrator.journal import DamagedJournal, lines
-from orchestrator.store import KEPT_CHECKPOINTS, FolderStore
+from orchestrator.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.store.kept import (
     NAME_OF_TASK,
@@ -41,6 +42,7 @@ from tests.integration.store.kept import (
     journal_of,
     numbers,
     opened_again,
+    saved,
     state_of,
 )
 
@@ -203,7 +205,7 @@ def checkpointed(store: FolderStore, number: int) -> list[Task]:
     tasks = history(store)
     for count in range(1, number + 1):
         tasks.append(decided(store, tasks[-1], feedback=(f"checkpoint {count}",)))
-        store.save_checkpoint(tasks[-1], count, None)
+        store.save_checkpoint(tasks[-1], saved(tasks[-1], count))
     tasks.append(decided(store, tasks[-1], feedback=("later",)))
     store.release(NAME_OF_TASK)
     state_of(store).unlink()
@@ -245,6 +247,6 @@ def test_a_journal_shorter_than_a_checkpoint_knows_is_refused(store: FolderStore
 
 
 def test_the_newest_ten_checkpoints_are_kept(store: FolderStore) -> None:
-    checkpointed(store, KEPT_CHECKPOINTS + 3)
+    checkpointed(store, KEPT + 3)
     kept = sorted(path.name for path in (store.folder(NAME_OF_TASK) / "checkpoints").iterdir())
-    assert kept == [f"{number:06d}.json" for number in range(4, KEPT_CHECKPOINTS + 4)]
+    assert kept == [f"{number:06d}.json" for number in range(4, KEPT + 4)]

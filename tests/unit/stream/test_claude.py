@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.stream.claude import TEXT, Parser
+from orchestrator.core.stream.fields import share_of
 from orchestrator.core.stream.neutral import (
     Answered,
     Asked,
@@ -24,6 +25,7 @@ from orchestrator.core.stream.neutral import (
     Outcome,
     Progress,
     SessionState,
+    Spent,
     Text,
     Thinking,
     ToolDenied,
@@ -134,7 +136,7 @@ def test_a_tool_is_summed_up_in_one_short_line() -> None:
 @pytest.mark.parametrize("content", ["no such\nfile", [{"type": "text", "text": "no such\nfile"}]])
 def test_a_failed_tool_says_how(content: JsonValue) -> None:
     block: JsonValue = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": content}
-    finished = ToolFinished(id="t", ok=False, summary="no such file")
+    finished = ToolFinished(id="t", ok=False, summary="no such file", timed_out=False)
     assert parse({"type": "user", "message": {"content": [block]}}) == (finished,)
 
 
@@ -169,7 +171,7 @@ def test_a_denied_tool_is_told_with_its_reason() -> None:
 
 def test_a_limit_may_lack_its_reset_and_its_window() -> None:
     assert parse({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}) == (
-        Limit(status=LimitStatus.REJECTED, window=None, resets_at=None),
+        Limit(status=LimitStatus.REJECTED, window=None, resets_at=None, utilization=None, overage=False),
     )
 
 
@@ -266,3 +268,51 @@ def test_no_bytes_whatever_raise(body: bytes) -> None:
 def test_a_change_of_state_is_told() -> None:
     (event,) = parse({"type": "system", "subtype": "session_state_changed", "state": "idle"})
     assert isinstance(event, SessionState)
+
+
+@pytest.mark.parametrize(
+    ("text", "timed_out"),
+    [
+        ("Exit code 143\nCommand timed out after 1s\nbefore", True),
+        ("Command timed out after 2m 0.0s", True),
+        ("Exit code 1\nCommand timed out after 5s", False),
+        ("FAILED test_slow: Command timed out after 5s", False),
+        ("Command timed out after all", False),
+    ],
+)
+def test_only_the_program_s_own_words_say_that_a_tool_ran_out_of_time(text: str, timed_out: bool) -> None:
+    for is_error in (True, False):
+        block: JsonValue = {"type": "tool_result", "tool_use_id": "t", "is_error": is_error, "content": text}
+        (finished,) = parse({"type": "user", "message": {"content": [block]}})
+        assert isinstance(finished, ToolFinished)
+        assert finished.timed_out is (timed_out and is_error)
+
+
+def test_tokens_are_told_with_every_line_of_a_message_subagents_included() -> None:
+    usage: JsonValue = {"input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 9_000}
+    line: JsonValue = {
+        "type": "assistant", "parent_tool_use_id": "t0",
+        "message": {"id": "m1", "usage": usage, "content": [{"type": "thinking", "thinking": "hm"}]},
+    }  # fmt: skip
+    assert parse(line) == (Thinking(text="hm"), Spent(message_id="m1", tokens=107))
+
+
+def test_a_window_tells_how_full_it_is_and_whether_more_is_being_paid_for() -> None:
+    info: JsonValue = {
+        "status": "allowed_warning", "rateLimitType": "seven_day_fable", "resetsAt": 1_795_310_909,
+        "utilization": 0.93, "isUsingOverage": True,
+    }  # fmt: skip
+    assert parse({"type": "rate_limit_event", "rate_limit_info": info}) == (
+        Limit(
+            status=LimitStatus.WARNING,
+            window="seven_day_fable",
+            resets_at=1_795_310_909,
+            utilization=0.93,
+            overage=True,
+        ),
+    )
+
+
+@pytest.mark.parametrize(("told", "share"), [(0, 0.0), (1.2, 1.0), (10**400, 1.0), (-0.1, None), ("0.5", None)])
+def test_a_share_is_a_part_of_the_whole(told: JsonValue, share: float | None) -> None:
+    assert share_of(told) == share

@@ -128,7 +128,7 @@ def test_a_tool_use_reads_as_a_short_story() -> None:
     tool = next(event for event in events if isinstance(event, ToolStarted))
     assert events[0] == SessionState(state=SessionActivity.RUNNING)
     assert (tool.name, tool.summary, tool.subagent) == ("Bash", "echo hi", False)
-    assert ToolFinished(id=tool.id, ok=True, summary="hi") in events
+    assert ToolFinished(id=tool.id, ok=True, summary="hi", timed_out=False) in events
     assert Text(text="Done with bash.", subagent=False, synthetic=False, error=None) in events
     assert events[-2:] == [
         TurnFinished(
@@ -151,7 +151,10 @@ def test_a_tool_use_reads_as_a_short_story() -> None:
 
 def test_a_weekly_limit_is_a_wall_with_its_reset() -> None:
     events = events_of("limit_weekly")
-    assert Limit(status=LimitStatus.REJECTED, window="seven_day", resets_at=1795310909) in events
+    assert (
+        Limit(status=LimitStatus.REJECTED, window="seven_day", resets_at=1795310909, utilization=None, overage=False)
+        in events
+    )
     said = next(event for event in events if isinstance(event, Text))
     assert (said.synthetic, said.error) == (True, "rate_limit")
 

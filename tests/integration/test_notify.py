@@ -1,0 +1,198 @@
+"""People are told once, whatever their command does."""
+
+import asyncio
+import json
+import os
+import shlex
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from orchestrator.core.model import Task
+from orchestrator.core.notice import Notice, NoticeKind
+from orchestrator.notify import Answer, Notifier, Told
+from tests.fakes.tasks import TASK_ID, submitted
+from tests.fakes.world import START
+
+KEY = f"{TASK_ID}:41:0"
+SLEEPERS = "setsid sh -c 'setsid sleep 1000 & echo $! >escaped' & sleep 1000 & echo $! >child"
+"""A process that got away into a session of its own, its parent gone, and one that did not."""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    (tmp_path / "task").mkdir()
+    return submitted(folder=str(tmp_path / "task"))
+
+
+def notice(text: str = "Which port?", key: str = KEY) -> Notice:
+    return Notice(key=key, kind=NoticeKind.QUESTION_ASKED, text=text, at=START)
+
+
+def notifier(tmp_path: Path, script: str, limit: float = 60.0, env: dict[str, str] | None = None) -> Notifier:
+    """One whose command is a shell script that runs in the test's folder."""
+    command = ("/bin/sh", "-c", f"cd {shlex.quote(str(tmp_path))}\n{script}")
+    return Notifier(command, {"PATH": os.environ["PATH"], **(env or {})}, limit)
+
+
+def marker(task: Task) -> Path:
+    return Path(task.folder, "notices", KEY)
+
+
+def runs(file: Path) -> bool:
+    """Whether the process lives whose number stands in a file."""
+    pid = int(file.read_text())
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def open_files() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_path: Path, task: Task) -> None:
+    answer = await notifier(tmp_path, "cat >got").tell(task, notice("Größe?\n\x1b[2J"))
+    assert answer == Answer(told=Told.SENT)
+    got = json.loads((tmp_path / "got").read_text())
+    assert (got["key"], got["event"], got["task_id"], got["text"]) == (
+        KEY,
+        "question_asked",
+        TASK_ID,
+        "Größe?\n\x1b[2J",
+    )
+    assert json.loads(marker(task).read_text()) == got
+    assert stat.S_IMODE(marker(task).stat().st_mode) == 0o600
+    assert stat.S_IMODE(marker(task).parent.stat().st_mode) == 0o700
+
+
+async def test_a_notice_is_told_once_also_after_a_restart_and_another_one_beside_it(tmp_path: Path, task: Task) -> None:
+    script = "echo x >>told"
+    first = notifier(tmp_path, script)
+    answers = await asyncio.gather(*(first.tell(task, notice()) for _ in range(3)))
+    answers.append(await notifier(tmp_path, script).tell(task, notice()))
+    assert [answer.told for answer in answers] == [Told.SENT, *[Told.ALREADY_SENT] * 3]
+    assert (await first.tell(task, notice(key="another"))).told is Told.SENT
+    assert (tmp_path / "told").read_text() == "x\nx\n"
+
+
+async def test_what_failed_is_told_again_when_it_is_asked_for_again(tmp_path: Path, task: Task) -> None:
+    teller = notifier(tmp_path, "test -e ready")
+    with capture_logs() as lines:
+        answer = await teller.tell(task, notice())
+    assert answer.reason == "notify_command failed with exit code 1; the log has its output"
+    assert [line["event"] for line in lines] == ["notice_not_sent"]
+    assert not marker(task).exists()
+    (tmp_path / "ready").touch()
+    assert (await teller.tell(task, notice())).told is Told.SENT
+
+
+async def test_a_command_that_does_not_read_keeps_nobody_waiting(tmp_path: Path, task: Task) -> None:
+    assert (await notifier(tmp_path, "exit 0").tell(task, notice("x" * 1024 * 1024))).told is Told.SENT
+
+
+async def test_of_megabytes_of_output_the_last_is_logged(tmp_path: Path, task: Task) -> None:
+    with capture_logs() as lines:
+        await notifier(tmp_path, "head -c 50000000 /dev/zero; echo the end >&2; exit 3").tell(task, notice())
+    output = lines[0]["output"]
+    assert len(output) < 10_000
+    assert output.isprintable()
+    assert output.endswith("the end")
+
+
+async def test_a_command_that_never_stops_talking_is_ended(tmp_path: Path, task: Task) -> None:
+    answer = await notifier(tmp_path, "yes", 1.0).tell(task, notice())
+    assert answer.reason == "notify_command was not done after 1 s and was stopped; let it be quicker"
+
+
+async def test_what_a_command_said_last_is_in_the_log_with_nothing_that_moves_a_cursor(
+    tmp_path: Path, task: Task
+) -> None:
+    with capture_logs() as lines:
+        await notifier(tmp_path, "printf '\\033[2Jno route \\377' >&2; exit 1").tell(task, notice())
+    assert lines[0]["output"] == "\\x1b[2Jno route �"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("/no/such/program",), "No such file or directory"),
+        (("/etc/passwd",), "Permission denied"),
+        (("/",), "Permission denied"),
+        (("nul\0",), "embedded null byte"),
+    ],
+)
+async def test_a_command_that_cannot_be_started_is_named_by_its_setting(
+    task: Task, command: tuple[str, ...], reason: str
+) -> None:
+    answer = await Notifier(command, {"PATH": "/bin"}).tell(task, notice())
+    assert answer.told is Told.FAILED
+    assert answer.reason.startswith("notify_command could not start ")
+    assert answer.reason.endswith(f": {reason}")
+    assert answer.reason.isprintable()
+
+
+def test_a_command_without_a_program_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="unpack"):
+        Notifier((), {})
+
+
+async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, task: Task) -> None:
+    answer = await notifier(tmp_path, f"trap '' TERM\n{SLEEPERS}\nwait\nsleep 1000", 3.0).tell(task, notice())
+    assert answer.reason == "notify_command was not done after 3 s and was stopped; let it be quicker"
+    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+    assert not marker(task).exists()
+
+
+async def test_a_command_that_leaves_processes_behind_has_told_and_they_are_ended(tmp_path: Path, task: Task) -> None:
+    script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done"
+    assert (await notifier(tmp_path, script).tell(task, notice())).told is Told.SENT
+    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+
+
+async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, task: Task) -> None:
+    os.mkfifo(tmp_path / "up")
+    script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done\necho up >up\nsleep 1000"
+    asked = asyncio.ensure_future(notifier(tmp_path, script).tell(task, notice()))
+    await asyncio.to_thread((tmp_path / "up").read_text)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+
+
+async def test_a_command_gets_no_secret_and_leads_a_session_of_its_own(tmp_path: Path, task: Task) -> None:
+    env = {"ANTHROPIC_API_KEY": "s", "GITHUB_TOKEN": "s", "ORCHESTRATOR_DATA_DIR": "/d", "DISPLAY": ":0", "HOME": "/h"}
+    script = "env -0 >env; cut -d' ' -f6 /proc/$$/stat >session; echo $$ >pid"
+    assert (await notifier(tmp_path, script, env=env).tell(task, notice())).told is Told.SENT
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().split("\0")}
+    assert {"PATH", "DISPLAY", "HOME"} <= names
+    assert names.isdisjoint({"ANTHROPIC_API_KEY", "GITHUB_TOKEN", "ORCHESTRATOR_DATA_DIR"})
+    assert (tmp_path / "session").read_text() == (tmp_path / "pid").read_text()
+
+
+async def test_a_command_is_no_agent_and_may_answer_by_itself(tmp_path: Path, task: Task) -> None:
+    await notifier(tmp_path, 'echo "$ORCHESTRATOR_RUN" >mark').tell(task, notice())
+    assert not (tmp_path / "mark").read_text().startswith(str(tmp_path))
+
+
+async def test_where_nothing_can_be_put_down_people_are_told_all_the_same(tmp_path: Path, task: Task) -> None:
+    (tmp_path / "task").rmdir()
+    teller = notifier(tmp_path, "cat >>got")
+    for _ in range(2):
+        with capture_logs() as lines:
+            assert (await teller.tell(task, notice())).told is Told.SENT
+        assert lines[0]["event"] == "notice_not_remembered"
+    assert len((tmp_path / "got").read_text().splitlines()) == 2
+    assert not (tmp_path / "task").exists()
+
+
+async def test_no_descriptor_stays_open(tmp_path: Path, task: Task) -> None:
+    teller = notifier(tmp_path, "exit 1")
+    await teller.tell(task, notice())
+    before = open_files()
+    for _ in range(5):
+        await teller.tell(task, notice())
+        await Notifier(("/no/such/program",), {}).tell(task, notice())
+    assert open_files() == before

@@ -1,0 +1,43 @@
+"""What the machine says of itself."""
+
+import mmap
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.pressure import Floors, ShortOf, judge
+from orchestrator.pressure import Sensor
+
+MIB = 2**20
+
+
+def test_the_disk_is_the_one_that_the_data_folder_is_on(tmp_path: Path) -> None:
+    assert abs(Sensor(tmp_path).reading().free_disk - shutil.disk_usage(tmp_path).free) < 1024 * MIB
+    assert Sensor(Path("/proc")).reading().free_disk == 0
+
+
+def test_memory_that_somebody_takes_is_missed() -> None:
+    sensor = Sensor(Path("/"))
+    before = sensor.reading().available_memory
+    with mmap.mmap(-1, 256 * MIB) as taken:
+        for page in range(0, len(taken), mmap.PAGESIZE):
+            taken[page] = 1
+        assert sensor.reading().available_memory < before - 64 * MIB
+
+
+def test_the_load_is_that_of_one_processor() -> None:
+    assert 0 <= Sensor(Path("/")).reading().load_per_core < 1000
+
+
+def test_a_reading_can_be_judged(tmp_path: Path) -> None:
+    reading = Sensor(tmp_path).reading()
+    assert judge(reading, Floors(free_disk=1, available_memory=1, load_per_core=1000)) is None
+    shortage = judge(reading, Floors(free_disk=reading.free_disk + 1))
+    assert shortage is not None
+    assert shortage.kind is ShortOf.DISK
+
+
+def test_a_data_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Sensor(tmp_path / "gone").reading()
