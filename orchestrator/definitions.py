@@ -1,8 +1,4 @@
-"""Pipelines and roles read from folders: the bundled ones, hidden by those of the machine and of the user, by name.
-
-YAML is read no further than its node tree: anchors, aliases and tags are refused there, so nothing in a role file can
-grow or construct anything.
-"""
+"""Pipelines and roles read from folders: the bundled ones, hidden by those of the machine and of the user, by name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +6,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-import yaml
-
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.pipeline_rules import check_roles
 from orchestrator.core.role import Role, read_role
-from orchestrator.core.table import DefinitionError, Problem, Report, Table
-from orchestrator.core.table import Path as Where
+from orchestrator.core.table import DefinitionError, Problem
 from orchestrator.declared import Folders, read_declared, refusal
-
-LARGEST_FRONT_MATTER = 64 * 1024
-"""Characters between the two lines of dashes."""
+from orchestrator.front_matter import read_front_matter
 
 T = TypeVar("T")
 
@@ -75,12 +66,11 @@ def load_definitions(folders: Folders) -> Definitions:
 
 def parse_role(text: str, source: str) -> Role:
     """The role that a Markdown file with front matter declares; raises DefinitionError with every problem found."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
-    if not end or lines[0].rstrip() != "---":
+    read = read_front_matter(text, source)
+    if read is None:
         raise refusal(source, "a role begins with front matter: a line ---, name, description and more, a line ---", 1)
-    front = _front_matter("\n".join(lines[1:end]), source)
-    role = read_role(front, "\n".join(lines[end + 1 :]), Path(source).stem)
+    front, prompt = read
+    role = read_role(front, prompt, Path(source).stem)
     if front.report.problems:
         raise DefinitionError(front.report.in_order())
     return role
@@ -111,62 +101,3 @@ def _pipeline(text: str, source: str) -> Pipeline:
     if pipeline.name != Path(source).stem:
         raise refusal(source, f"name is {pipeline.name!r} in a file called {Path(source).stem!r}: make them the same")
     return pipeline
-
-
-def _front_matter(text: str, source: str) -> Table:
-    """The front matter as a table of texts, whole numbers and lists of texts, with the line of each key.
-
-    Raises DefinitionError if it is no plain YAML mapping.
-    """
-    report = Report(source=source)
-    values: dict[str, object] = {}
-    lines: dict[Where, int] = {}
-    for key, node in _nodes(text, source):
-        name = str(key.value)
-        lines[name,] = key.start_mark.line + 2  # from 0, and below the first dashes
-        value = _plain(node)
-        if name in values:
-            report.problems.append(Problem(source=source, line=lines[name,], text=f"{name} is said twice"))
-        if value is not None:
-            values[name] = value
-    report.lines = lines
-    return Table(values, report)
-
-
-def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
-    """Key and value of each entry of the front matter, as nodes that nothing was constructed from."""
-    if len(text) > LARGEST_FRONT_MATTER:
-        raise refusal(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
-    try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
-                said = "anchors (&), aliases (*) and tags (!) have no place in front matter; put the text in quotes"
-                raise refusal(source, said, event.start_mark.line + 2 if event.start_mark else 1)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise refusal(source, f"this is not YAML: {error.problem}; put the text in quotes", line) from error
-    except yaml.YAMLError as error:
-        raise refusal(source, f"this is not YAML: {error}", 1) from error
-    except RecursionError as error:
-        raise refusal(source, "the front matter is nested too deeply", 1) from error
-    if root is None:
-        return []
-    if not isinstance(root, yaml.MappingNode):
-        raise refusal(source, "the front matter must be lines of the form key: value", 1)
-    return list(root.value)
-
-
-def _plain(node: yaml.Node) -> object:
-    """A text, a whole number, a list of texts, or None where nothing is said; {} is what no key takes."""
-    match node:
-        case yaml.ScalarNode(tag="tag:yaml.org,2002:null"):
-            return None
-        case yaml.ScalarNode(tag="tag:yaml.org,2002:int", value=value) if value.isascii() and value.isdecimal():
-            return int(value[:18])
-        case yaml.ScalarNode(value=value):
-            return value
-        case yaml.SequenceNode(value=items) if all(isinstance(item, yaml.ScalarNode) for item in items):
-            return [item.value for item in items]
-        case _:
-            return {}

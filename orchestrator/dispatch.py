@@ -7,9 +7,9 @@ becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes ba
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import assert_never
@@ -25,6 +25,7 @@ from orchestrator.core import events
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
+from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.summary import summary
 from orchestrator.files import write_atomically
@@ -39,17 +40,19 @@ SUMMARY_FILE = "summary.md"
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 """Shortages of the machine that pass without anybody's help to the task."""
 PUT_OFF_SECONDS = 5.0
+TELL_AGAIN_SECONDS = (30.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What commands are carried out with."""
+    """What commands are carried out with; `tell` answers with why a person was not told, empty if all is well."""
 
     running: Running
     workspace: Workspace
     checkpoints: Checkpoints
     gates: Gates
     timers: Timers
+    tell: Callable[[Task, Notice], Awaitable[str]]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
@@ -77,7 +80,7 @@ class Dispatcher:
                 self._wake(task, command)
             case do.FollowRun():
                 self._with.running.follow(task, command.folder)
-            case do.FreezeRun() | do.ThawRun():
+            case do.FreezeRun() | do.ThawRun() | do.TellPerson():
                 self._begin(self._guarded(task, command))
             case _:
                 self._begin(self._in_turn(task, command))
@@ -156,6 +159,12 @@ class Dispatcher:
                 await running.start_agent(task, command)
             case do.SendTurn():
                 await running.send_turn(task, command)
+            case do.SendAnswer():
+                await running.send_answer(task, command)
+            case do.InterruptTurn():
+                await running.interrupt(task, command)
+            case do.TellPerson():
+                await self._tell(task, command)
             case do.StopRun():
                 await running.stop(task, command)
             case do.FreezeRun():
@@ -173,6 +182,16 @@ class Dispatcher:
                 self.carry_out(task, command)
             case _:
                 assert_never(command)
+
+    async def _tell(self, task: Task, command: do.TellPerson) -> None:
+        """Tell it, some times if it fails; in the end that is on record, and no reason to hold the task up."""
+        notice = replace(command.notice, text=self._with.redact(command.notice.text))
+        for pause in (*TELL_AGAIN_SECONDS, None):
+            failure = await self._with.tell(task, notice)
+            if not failure or pause is None:
+                break
+            await asyncio.sleep(pause)
+        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=failure))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:
         def ring() -> None:

@@ -3,22 +3,24 @@
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.api import records, status, tasks, transcripts
+from orchestrator.api import checkpoints, overview, records, status, streams, tasks, transcripts
 from orchestrator.api.backend import Backend
 from orchestrator.api.callers import KnownCallers
 from orchestrator.api.keys import Keys
 from orchestrator.api.problems import answer_with_problems
 from orchestrator.api.register import Register
+from orchestrator.api.streams import Streams
 
 
 def create_app(backend: Backend) -> FastAPI:
-    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it."""
+    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex."""
     app = FastAPI(title="orchestrator", version=__version__, docs_url="/docs", redoc_url=None)
     app.state.backend = backend
     app.state.register = Register(backend)
+    app.state.streams = Streams(backend)
     app.state.keys = Keys(backend.settings.data_dir / "idempotency")
     answer_with_problems(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, records, transcripts, status):
+    for part in (tasks, records, checkpoints, transcripts, streams, status, overview):
         app.include_router(part.router)
     return app

@@ -5,7 +5,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,10 +32,13 @@ class Server(uvicorn.Server):
 
     It waits for the word to end. uvicorn itself looks for it ten times a second, which took most of what an idle daemon
     uses, and writes the time of day into a header then, which nobody reads on a socket of one's own machine.
+    Streams, which would never end by themselves, are told to by `end_streams`.
     """
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, path: Path) -> None:
-        self._over = asyncio.Event()
+    def __init__(
+        self, config: uvicorn.Config, listener: socket.socket, path: Path, end_streams: Callable[[], None]
+    ) -> None:
+        self._over, self._end_streams = asyncio.Event(), end_streams
         super().__init__(config)
         self._listener, self._path, self._inode = listener, path, path.stat().st_ino
 
@@ -52,8 +55,9 @@ class Server(uvicorn.Server):
             self._over.clear()
 
     async def main_loop(self) -> None:
-        """Wait for the word to end."""
+        """Wait for the word to end, and hand it on to the streams."""
         await self._over.wait()
+        self._end_streams()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer requests until `should_exit`; the socket is gone afterwards."""
@@ -86,7 +90,7 @@ def make_server(app: FastAPI, path: Path) -> Server:
         log_level="warning",
         timeout_graceful_shutdown=LAST_ANSWERS,
     )
-    return Server(config, listener, path)
+    return Server(config, listener, path, app.state.streams.end)
 
 
 def _listening(path: Path) -> socket.socket:

@@ -22,7 +22,7 @@ from orchestrator.api.daemon_views import (
 from orchestrator.api.problems import Problem, Refusal
 from orchestrator.api.tasks import TheBackend, task_line
 from orchestrator.api.views import seen
-from orchestrator.core.admission import queue
+from orchestrator.core.admission import Room, queue
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
 
@@ -50,7 +50,7 @@ async def status(backend: TheBackend) -> StatusView:
     room, tasks = supervisor.room, list(supervisor.tasks.values())
     running = await asyncio.to_thread(lambda: [_running(backend, task) for task in tasks if task.run])
     return StatusView(
-        health="draining" if room.draining else "pressure" if room.pressure else "ok",
+        health=health_of(room),
         pid=os.getpid(),
         version=__version__,
         started_at=backend.started_at,
@@ -81,6 +81,11 @@ async def roles(backend: TheBackend) -> RoleList:
     """Every role as it is declared now."""
     declared = backend.definitions.roles
     return RoleList(roles=tuple(RoleView.model_validate(declared[name]) for name in sorted(declared)))
+
+
+def health_of(room: Room) -> str:
+    """Whether tasks can start: ok, pressure or draining."""
+    return "draining" if room.draining else "pressure" if room.pressure else "ok"
 
 
 def _running(backend: Backend, task: Task) -> RunningView:

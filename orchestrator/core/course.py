@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import guards, plan
 from orchestrator.core.asks import Asking, AskStatus, Subject
-from orchestrator.core.budget import reached, seconds_left
+from orchestrator.core.budget import Spending, reached, seconds_left
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
 from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
@@ -132,6 +132,7 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         turn_deadline=deadline(task, at),
         at_work_since=None if task.paused else at,
         tool_uses=0,
+        turn_tokens=0,
         open_tools=0,
         timed_out=(),
         thawed_at_work=False,
@@ -150,11 +151,12 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 def cap_reached(task: Task) -> str | None:
     """Which of the task's caps is reached, in words for a person; None while something is left."""
+    spent_so_far = task.total_spent + Spending(tokens=task.agent.turn_tokens)
     since = task.total_spent.usd - (task.spent_at_limit or 0.0)
     most = task.terms.usd_after_limit
     if most is not None and task.spent_at_limit is not None and since >= most:
         return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached(task.total_spent, task.terms.caps)
+    return reached(spent_so_far, task.terms.caps)
 
 
 def within_caps(task: Task) -> Task:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from orchestrator.core.asks import Asking, AskStatus
+from orchestrator.core.asks import Answer, Asking, AskStatus
 from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
 from orchestrator.core.guards import Evidence
@@ -108,7 +108,7 @@ class AgentSaid(_Event):
     offset: int
     asking: tuple[Asking, ...] = ()
     trouble: Trouble | None = None
-    answers: tuple[str | None, ...] = ()
+    answers: tuple[Answer | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

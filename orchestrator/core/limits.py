@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zlib import crc32
+
+from orchestrator.core.stream.neutral import Limit
 
 FIRST_PROBE, LONGEST_PROBE = timedelta(minutes=5), timedelta(hours=1)
 FIRST_BACK_OFF, LONGEST_BACK_OFF = timedelta(seconds=30), timedelta(minutes=15)
 FARTHEST_RESET = timedelta(days=8)
+LAST_SECOND = 4_102_444_800
+"""The year 2100 in epoch seconds."""
 FAMILIES = ("opus", "sonnet", "haiku", "fable")
 """Words in names of models and, at the end, of windows; an unknown window binds everything."""
 
@@ -84,4 +88,18 @@ def nearly_used_up(windows: Windows, now: datetime) -> tuple[str, ...]:
         name
         for name, window in windows.items()
         if window.status == "allowed_warning" and (window.resets_at is None or window.resets_at > now)
+    )
+
+
+def window_of(limit: Limit, at: datetime) -> Window:
+    """A window as an agent's program tells of it; a reset that cannot be meant is none."""
+    resets_at = None
+    if limit.resets_at is not None and 0 < limit.resets_at < LAST_SECOND:
+        resets_at = datetime.fromtimestamp(limit.resets_at, UTC)
+    return Window(
+        status=limit.status.value,
+        resets_at=resets_at,
+        utilization=limit.utilization,
+        overage=limit.overage,
+        seen_at=at,
     )

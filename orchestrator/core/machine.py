@@ -299,9 +299,13 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
         return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
-    frozen = task.run is not None and task.run.process is Process.FROZEN
-    if task.owed in (Owed.TURN, Owed.INTERRUPT) and deadline and event.at >= deadline and not frozen:
-        return _out_of_time(pipeline, task, event.at)
+    if task.run is None or task.run.process is Process.FROZEN:
+        return task
+    if task.owed is Owed.TURN and course.cap_reached(turns.rested(task, event.at)) is not None:
+        return turns.interrupted(task, event.at)
+    if task.owed in (Owed.TURN, Owed.INTERRUPT) and deadline and event.at >= deadline:
+        reason = f"no result within {task.terms.turn_timeout:.0f} s"
+        return course.attempt_failed(pipeline, task, reason, "turn_timeout", event.at)
     return task
 
 
@@ -314,11 +318,3 @@ def _while_standing(task: Task, at: datetime) -> Task:
     if run is not None and run.process is Process.FROZEN and run.park_at and at >= run.park_at:
         return standing.parked(task)
     return task
-
-
-def _out_of_time(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """A turn that reached the task's hours is only interrupted; one that ran too long, or is deaf, has failed."""
-    if task.owed is Owed.TURN and course.cap_reached(turns.rested(task, at)) is not None:
-        return turns.interrupted(task, at)
-    reason = f"no result within {task.terms.turn_timeout:.0f} s"
-    return course.attempt_failed(pipeline, task, reason, "turn_timeout", at)

@@ -172,7 +172,7 @@ class Agent:
     `cost_usd` and `tokens_used` the task's so far. What earlier sessions had used is kept apart, for the CLI's totals
     are cumulative over a session (collected.md §1.2): they are differenced, never summed. `waits` counts the
     turns in a row that ended because the model could not be had. `open_tools` and `timed_out` are of the present turn:
-    tools at work, and commands that ran out of time. `thawed_at_work` says that it was frozen while a tool worked,
+    tools at work, and commands that ran out of time; so are `turn_tokens`, as far as they were told. `thawed_at_work` says that it was frozen while a tool worked,
     `nudges` how often it was found stalled since it last got on.
     """
 
@@ -191,12 +191,14 @@ class Agent:
     tool_uses: int = 0
     tokens_used: int = 0
     cost_usd: float = 0.0
+    turn_tokens: int = 0
     tokens_before: int = 0
     cost_before: float = 0.0
     waits: int = 0
     limit_window: str | None = None
     open_tools: int = 0
     timed_out: tuple[str, ...] = ()
+    retry_until: datetime | None = None
     thawed_at_work: bool = False
     corrected: bool = False
     nudges: int = 0

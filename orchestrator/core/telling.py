@@ -1,37 +1,55 @@
-"""A notice as programs read it: what happened, to which task, and the command line a person may want next."""
+"""What happened to a task, told in a few words for people, from its line in the journal.
 
-from typing import assert_never
+A journal may be older than this program: what an event does not say is left out, and one that has no words here is told
+by its name.
+"""
 
-from orchestrator.core.codec import Json, stamp
-from orchestrator.core.model import Task
-from orchestrator.core.notice import Notice, NoticeKind
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from orchestrator.core.codec import Json
+from orchestrator.core.escape import shown
+
+LONGEST = 300
+"""Letters of a text; of a longer one its beginning is told."""
+
+PHRASES: Final[Mapping[str, str]] = {
+    "TaskSubmitted": "handed in{ by |by}",
+    "DaemonStarted": "taken up again by a new daemon",
+    "TaskAdmitted": "got a place",
+    "WorkspaceReady": "its worktree is ready{, on branch |branch}",
+    "RunStarted": "a process started{: |folder}",
+    "SessionStarted": "its agent began a session{ with |model}",
+    "TurnFinished": "a turn of its agent ended{ |outcome}{: |reason}",
+    "AgentExited": "its agent's process ended{: |reason}",
+    "GateLooked": "the daemon looked at what {|stage} left behind",
+    "CheckFinished": "a check ended{: |name}",
+    "BranchDelivered": "the finished branch was delivered{: |branch}",
+    "CommandFailed": "something could not be done{: |reason}",
+    "RunFrozen": "its processes stand still",
+    "FreezeFailed": "some of its processes would not stand still",
+    "RunThawed": "its processes go on",
+    "AlarmRang": "a time that it waited for has come",
+    "CheckpointSaved": "a checkpoint was saved{: |number}",
+    "PauseRequested": "a pause was asked for{ by |by}{: |reason}",
+    "ResumeRequested": "it may go on{, says |by}",
+    "CancelRequested": "given up{ by |by}{: |reason}",
+    "ForeignEditFound": "another hand had changed state.json; that one is kept as {|kept_as}",
+}
+"""`{before|field}` stands for a field of the event, and for nothing where the event does not say it."""
+
+_FIELD = re.compile(r"\{([^|}]*)\|([a-z_]+)\}")
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def told(task: Task, notice: Notice) -> dict[str, Json]:
-    """A notice as programs read it, with the task that it is about and the command line that a person may want next."""
-    return {
-        "key": notice.key,
-        "event": notice.kind.value,
-        "task_id": task.id,
-        "title": task.title,
-        "status": task.status.value,
-        "stage": task.stage,
-        "text": notice.text,
-        "at": stamp(notice.at),
-        "what_to_do": what_to_do(notice.kind, task.id),
-    }
+def told(trigger: str, event: Json) -> str:
+    """The event in words, on one line, with whatever a terminal would obey escaped; not yet freed of secrets."""
+    facts = event if isinstance(event, dict) else {}
 
+    def filled(place: re.Match[str]) -> str:
+        value = facts.get(place[2])
+        return f"{place[1]}{value}" if isinstance(value, str | int) and value != "" else ""
 
-def what_to_do(kind: NoticeKind, task_id: str) -> str:
-    """The command line that shows what it is about, or answers it; none of them decides anything by itself."""
-    match kind:
-        case NoticeKind.REVIEW_ASKED | NoticeKind.COMPLETED:
-            return f"orchestrator show {task_id}"
-        case NoticeKind.QUESTION_ASKED:
-            return f"orchestrator answer {task_id}"
-        case NoticeKind.DEPENDENCY_ASKED | NoticeKind.LIMIT_REACHED | NoticeKind.REMINDER:
-            return f"orchestrator why {task_id}"
-        case NoticeKind.BLOCKED | NoticeKind.FAILED:
-            return f"orchestrator logs {task_id}"
-        case _:
-            assert_never(kind)
+    phrase = PHRASES.get(trigger) or _CAPITAL.sub(" ", trigger).lower()
+    return shown(" ".join(_FIELD.sub(filled, phrase).split()), LONGEST)

@@ -155,6 +155,7 @@ def _heard(task: Task, event: events.TurnFinished) -> Task:
         tokens_used=tokens,
         cost_usd=usd,
         turn_deadline=None,
+        turn_tokens=0,
         open_tools=0,
         last_update=event.at,
     )
@@ -257,15 +258,12 @@ def _troubled(task: Task, trouble: Trouble, at: datetime) -> Task:
             assert_never(trouble.recovery)
 
 
-def _asked(task: Task, asking: Asking, answer: str | None, at: datetime) -> Task:
+def _asked(task: Task, asking: Asking, answer: Answer | None, at: datetime) -> Task:
     known = reusable(task.asks, asking, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
         return standing.with_answered_ask(task, asking, same, at)
-    if answer is not None:
-        said = Answer(status=AskStatus.ANSWERED, text=answer)
-        return standing.with_answered_ask(task, asking, said, at)
-    decided = standing.answered_by_policy(task, asking)
+    decided = answer or standing.answered_by_policy(task, asking)
     if decided is not None:
         return standing.with_answered_ask(task, asking, decided, at)
     return standing.with_ask(task, asking, at)

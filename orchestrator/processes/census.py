@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.processes import files
-from orchestrator.processes.cgroup import Cgroup, recorded
+from orchestrator.processes.cgroup import PREFIX, Cgroup, name_of, own_place, recorded
 from orchestrator.processes.spec import MARKER, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
@@ -31,6 +31,16 @@ def cgroup_of(folder: Path) -> Cgroup:
         return recorded(files.decode(files.read(str(folder / files.PID))))  # type: ignore[arg-type]  # ours
     except (OSError, ValueError, KeyError, TypeError):
         return Cgroup(None)
+
+
+def remove_abandoned_groups() -> None:
+    """Take away the empty control groups of holders that were killed and whose runs nobody asks for any more."""
+    place = own_place()
+    for group in Path(place).glob(f"{PREFIX}*") if place else ():
+        pid = group.name.removeprefix(PREFIX).partition("-")[0]
+        abandoned = Cgroup(str(group))
+        if pid.isdecimal() and not _is_named_after(group.name, int(pid)) and not abandoned.members():
+            abandoned.remove()
 
 
 def usage_of(folder: Path) -> Usage:
@@ -74,6 +84,14 @@ def _marked(value: str) -> list[psutil.Process]:
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
     return marked
+
+
+def _is_named_after(name: str, pid: int) -> bool:
+    """True of the group of a holder that lives."""
+    try:
+        return name == name_of(pid, _start_ticks(pid))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _start_ticks(pid: int) -> int:

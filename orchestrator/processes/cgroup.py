@@ -89,8 +89,8 @@ class Cgroup:
         self._tell("cgroup.kill", b"1")
 
     def members(self) -> set[int]:
-        """The pids in the group and in the groups below it."""
-        return {int(pid) for group in self._groups() for pid in _lines(f"{group}/cgroup.procs") if pid.isdigit()}
+        """The pids in the group and in the groups below it; the kernel writes 0 for who is outside of our namespace."""
+        return {int(pid) for group in self._groups() for pid in _lines(f"{group}/cgroup.procs")} - {0}
 
     def held(self) -> set[int]:
         """The pids of which the kernel says that they stand still."""

@@ -177,7 +177,7 @@ class Holder:
     def thaw(self, request: str) -> None:
         """Let a frozen tree go on."""
         if self.state == files.FROZEN:
-            tree.thaw(self.pid, self.cgroup)
+            tree.thaw(self.pid, self.cgroup, self.stopped + self.survivors)
             self.state, self.stopped, self.survivors = files.RUNNING, [], []
         self.answer(request)
 
@@ -185,7 +185,7 @@ class Holder:
         """Begin the ladder: end of input, after a grace TERM, after another KILL; a frozen tree is thawed for it."""
         if self.state != files.STOPPING and self.wait_status is None:
             if self.state == files.FROZEN:
-                tree.thaw(self.pid, self.cgroup)
+                tree.thaw(self.pid, self.cgroup, self.stopped + self.survivors)
             self.state, self.stopped_by, self.stopped, self.survivors = files.STOPPING, why, [], []
             graces = self.spec["graces"]
             term = time.monotonic() + (graces["eof"] if self.spec["stdin"] == "pump" else 0)

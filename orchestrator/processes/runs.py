@@ -19,7 +19,7 @@ from secrets import token_hex
 
 import orchestrator
 from orchestrator.processes import files
-from orchestrator.processes.census import cgroup_of, usage_of
+from orchestrator.processes.census import cgroup_of, remove_abandoned_groups, usage_of
 from orchestrator.processes.doorbell import Doorbell, make_fifo
 from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, is_spawned, status_of, take_lock
 from orchestrator.processes.spec import (
@@ -70,6 +70,7 @@ class Runs:
     def watch(self, callback: Callable[[Path], None]) -> None:
         """Call `callback(folder)` whenever a started or adopted run's files may have changed, until its end."""
         self._callback = callback
+        remove_abandoned_groups()
         self._listen()
 
     def adopt(self, folder: Path) -> None:

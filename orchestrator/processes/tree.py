@@ -142,10 +142,18 @@ def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]
             pause = min(pause * 2, LONGEST_PAUSE)
 
 
-def thaw(root: int, cgroup: Cgroup) -> None:
-    """Let everything below `root` go on, children before their parents."""
+def thaw(root: int, cgroup: Cgroup, frozen: list[int]) -> None:
+    """Let everything below `root` go on, children before their parents; `frozen` are all that a freeze told of.
+
+    Where they are all in the control group still, it knows the tree, and nobody else has to be looked at.
+    """
+    members = cgroup.members()
     cgroup.thaw()
-    for row in reversed(whole_tree(root)):
+    if members.issuperset(frozen):
+        rows = sorted([row for pid in members if (row := process(pid))], key=lambda row: (row.ticks, row.pid))
+    else:
+        rows = whole_tree(root)
+    for row in reversed(rows):
         send(row.pid, _signal.SIGCONT)
 
 

@@ -5,9 +5,9 @@ is_error false. So OK has a positive rule (collected.md §1.2), everything else 
 only make it one.
 
 The error class is found from the most exact field to the least: the reason of a failed start, the stop reason, the
-API's own words, then the complaint's first words (a missing login and a missing credit have nothing else), then the
-HTTP status, then why the turn ended. Only a result that is an error is ever searched for words: an agent may well
-talk about limits.
+complaint's first words (a missing login, a missing credit and a limit of $0 have nothing else), the API's own words,
+then the HTTP status, then why the turn ended. Only a result that is an error is ever searched for words: an agent may
+well talk about limits.
 """
 
 import re
@@ -16,39 +16,51 @@ from orchestrator.core.stream.fields import count_of, integer_of, list_of, money
 from orchestrator.core.stream.neutral import ErrorClass, JsonObject, Outcome, TurnFinished, Usage
 
 TEXT = 20_000
+BEGINNING = 500
+"""Characters of a complaint that say what it is."""
 
 _UNFINISHED_STOPS = {"refusal": ErrorClass.REFUSED, "max_tokens": ErrorClass.OUTPUT}
 
 _API_ERRORS = {"usage_limit_reached": ErrorClass.USAGE_LIMIT, "connection_failed": ErrorClass.SERVER}
 
+# In their order: what a person must do about an account goes before what a clock does.
 _COMPLAINTS = {
-    "No conversation found": ErrorClass.SESSION,
-    "--resume requires a valid session": ErrorClass.SESSION,
-    "You're out of usage credits": ErrorClass.BILLING,
-    "Usage credits required": ErrorClass.BILLING,
-    "Credit balance is too low": ErrorClass.BILLING,
-    "Your org is out of usage": ErrorClass.BILLING,
-    "Your seat type": ErrorClass.BILLING,
-    "Your group's usage limit is set to $0": ErrorClass.BILLING,
-    "You've hit your": ErrorClass.USAGE_LIMIT,
-    "You've reached your": ErrorClass.USAGE_LIMIT,
-    "You're out of extra usage": ErrorClass.USAGE_LIMIT,
-    "Claude AI usage limit reached": ErrorClass.USAGE_LIMIT,
-    "Claude usage limit reached": ErrorClass.USAGE_LIMIT,
-    "5-hour limit reached": ErrorClass.USAGE_LIMIT,
-    "Weekly limit reached": ErrorClass.USAGE_LIMIT,
-    "Not logged in": ErrorClass.AUTHENTICATION,
-    "Failed to authenticate": ErrorClass.AUTHENTICATION,
-    "OAuth ": ErrorClass.AUTHENTICATION,
-    "Invalid API key": ErrorClass.AUTHENTICATION,
-    "This organization has been disabled": ErrorClass.AUTHENTICATION,
-    "This service is disabled for your org": ErrorClass.AUTHENTICATION,
-    "Prompt is too long": ErrorClass.CONTEXT,
-    "Context limit reached": ErrorClass.CONTEXT,
-    "There's an issue with the selected model": ErrorClass.MODEL,
+    ErrorClass.SESSION: r"No conversation found|--resume requires a valid session",
+    ErrorClass.AUTHENTICATION: (
+        r"Not logged in|Login expired|Failed to authenticate|OAuth |Invalid (?:API|bearer|authentication)"
+        r"|Could not resolve authentication|Your apiKeyHelper|Your account is on hold"
+        r"|This organization has been disabled|This service is disabled for your org"
+        r"|Your organization (?:has been disabled|does not have access)"
+        r"|(?:authentication_failed|account_on_hold|oauth_org_not_allowed|verification_required|cloud_credential_error)\b"
+    ),
+    ErrorClass.BILLING: (
+        r"(?:Your )?credit balance (?:is )?too low|Usage credits required|[A-Z][\w .-]{0,40} requires usage credits"
+        r"|You're out of usage credits(?!.*\bresets?\b)|Your org is out of usage|Your seat type"
+        r"|Your usage allocation has been disabled|Your (?:group|org)(?:anization)?'s usage limit is set to \$0"
+        r"|billing_error\b"
+    ),
+    ErrorClass.USAGE_LIMIT: (
+        r"You've (?:hit|reached) your|You're out of (?:extra usage|usage credits)|spend limit reached"
+        r"|Claude (?:AI )?usage limit reached|(?:5-hour|[a-z]+ly|session|[a-z]+ weekly|opus|sonnet|usage) limit reached"
+    ),
+    ErrorClass.CONTEXT: r"Prompt is too long|Context limit reached|input length and .{1,20} exceed context limit",
+    ErrorClass.MODEL: r"There's an issue with the selected model|model_not_found\b",
+    ErrorClass.OVERLOADED: r"Repeated 529|(?:529 )?Overloaded",
+    ErrorClass.THROTTLED: r"Server is temporarily limiting requests|Request rejected \(429\)",
+    ErrorClass.SERVER: (
+        r"Connection (?:error|refused|lost|closed|reset)|Unable to connect|Request timed out|Server error"
+        r"|Your computer went to sleep|The response stopped|Response stalled|spend limit unavailable"
+    ),
 }
 
-_FIRST_WORDS = re.compile("|".join(map(re.escape, _COMPLAINTS)))
+_RAW = r'(?:API Error:? ?)?(?:[1-5][0-9]{2} )?(?:\{.{0,100}"message": ?")?'
+"""What may stand before a complaint: the program's own prefix, the status, and the API's answer as it came."""
+
+_FIRST_WORDS = {
+    error: re.compile(f"{_RAW}(?:{words})", re.IGNORECASE | re.DOTALL) for error, words in _COMPLAINTS.items()
+}
+
+_STATUS_IN_WORDS = re.compile(r"API Error: ([45][0-9]{2})\b")
 
 _STATUSES = {
     401: ErrorClass.AUTHENTICATION,
@@ -130,24 +142,32 @@ def _outcome(message: JsonObject, reason: str) -> Outcome:
 def _error_class(message: JsonObject, reason: str, text: str) -> ErrorClass:
     if message.get("startup_failure_reason"):
         return ErrorClass.STARTUP
-    status = integer_of(message.get("api_error_status")) or 0
     complaint = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if message.get("is_error") is True else ""
     return (
         _UNFINISHED_STOPS.get(reason)
-        or _API_ERRORS.get(text_of(message.get("api_error")))
         or _by_first_words(complaint)
-        or _STATUSES.get(status)
-        or (ErrorClass.SERVER if status >= 500 else None)
-        or (ErrorClass.UNKNOWN if status >= 400 else None)
+        or _API_ERRORS.get(text_of(message.get("api_error")))
+        or _by_status(integer_of(message.get("api_error_status")) or _status_in(complaint))
         or _ENDS.get(reason)
         or _ENDS.get(text_of(message.get("subtype")))
-        or ErrorClass.UNKNOWN
+        or (ErrorClass.SERVER if complaint.startswith("API Error") else ErrorClass.UNKNOWN)
     )
 
 
 def _by_first_words(complaint: str) -> ErrorClass | None:
-    known = _FIRST_WORDS.match(complaint)
-    return _COMPLAINTS[known.group()] if known else None
+    beginning = complaint[:BEGINNING]
+    return next((error for error, words in _FIRST_WORDS.items() if words.match(beginning)), None)
+
+
+def _status_in(complaint: str) -> int:
+    said = _STATUS_IN_WORDS.match(complaint)
+    return int(said[1]) if said else 0
+
+
+def _by_status(status: int) -> ErrorClass | None:
+    if status >= 500:
+        return _STATUSES.get(status, ErrorClass.SERVER)
+    return _STATUSES.get(status, ErrorClass.UNKNOWN) if status >= 400 else None
 
 
 def _usage(message: JsonObject) -> Usage:

@@ -1,0 +1,86 @@
+"""Whether a pull request may be merged (sources.md §1.9, /merge): all must hold, and nothing waives any of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orchestrator.core.escape import shown
+from orchestrator.core.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePolicy:
+    """What is asked beyond what the forge asks itself: `approvals` on the very commit, and whether a check must exist.
+
+    `head` is the commit that was judged here.
+    """
+
+    head: str
+    approvals: int = 1
+    some_check: bool = True
+
+
+def hindrances_to_merge(state: PullState, policy: MergePolicy) -> tuple[str, ...]:
+    """Why the pull request may not be merged now, each reason in plain words; none means that it may."""
+    match state.pull.status:
+        case PullStatus.MERGED:
+            return ("it is merged already",)
+        case PullStatus.CLOSED:
+            return ("it was closed without a merge",)
+        case PullStatus.OPEN:
+            return (*_of_the_head(state, policy), *_of_people(state, policy), *_of_checks(state, policy))
+
+
+def check_status(state: PullState) -> CheckStatus | None:
+    """What all checks together come to; None where there is none."""
+    found = {check.status for check in state.checks}
+    order = (CheckStatus.RED, CheckStatus.PENDING, CheckStatus.GREEN)
+    return next((status for status in order if status in found), None)
+
+
+def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
+    if state.pull.unfinished:
+        yield "it is marked as a draft"
+    if state.pull.head_sha != policy.head:
+        yield f"its head is {shown(state.pull.head_sha)[:12]}, not {policy.head[:12]}, the commit that was judged"
+    match state.mergeable:
+        case Mergeable.YES:
+            pass
+        case Mergeable.CONFLICT:
+            yield f"it conflicts with {shown(state.pull.base)}"
+        case Mergeable.BLOCKED:
+            yield f"a rule of the repository blocks it ({shown(state.obstacle) or 'the forge does not say which'})"
+        case Mergeable.UNKNOWN:
+            yield "the forge has not yet worked out whether it can be merged"
+
+
+def _of_people(state: PullState, policy: MergePolicy) -> Iterator[str]:
+    against = [one.author for one in state.reviews if one.counts and one.verdict is ReviewVerdict.CHANGES_REQUESTED]
+    if against:
+        yield f"changes were requested by {_names(against)}"
+    approved = [one for one in state.reviews if one.counts and one.verdict is ReviewVerdict.APPROVED]
+    fresh = [one for one in approved if one.commit == state.pull.head_sha]
+    if len(fresh) < policy.approvals:
+        stale = f"; {len(approved) - len(fresh)} were for an earlier commit" if len(approved) > len(fresh) else ""
+        yield f"it has {len(fresh)} of {policy.approvals} approvals{stale}"
+    elif state.review_required:
+        yield "the repository asks for a review that it has not had"
+    if state.open_threads:
+        yield f"{state.open_threads} review threads are not resolved"
+
+
+def _of_checks(state: PullState, policy: MergePolicy) -> Iterator[str]:
+    red = [check.name for check in state.checks if check.status is CheckStatus.RED]
+    pending = [check.name for check in state.checks if check.status is CheckStatus.PENDING]
+    if red:
+        yield f"checks failed: {_names(red)}"
+    if pending:
+        yield f"checks have not finished: {_names(pending)}"
+    if policy.some_check and not state.checks:
+        yield "no check has reported on it"
+
+
+def _names(names: list[str]) -> str:
+    listed = ", ".join(shown(name, 60) for name in names[:_NAMED])
+    return listed + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

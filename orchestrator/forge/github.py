@@ -1,0 +1,320 @@
+"""GitHub and GitHub Enterprise: REST for what is said and done, GraphQL for what only it tells (github_reading.py)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import quote
+
+from orchestrator.core.forge import (
+    CheckStatus,
+    Comment,
+    CommentKind,
+    Draft,
+    FailedCheck,
+    ForgeCheck,
+    Merged,
+    PullRequest,
+    PullState,
+    PullStatus,
+)
+from orchestrator.core.stream.fields import object_of, text_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.forge import github_reading as reading
+from orchestrator.forge.answers import LONG, URL, name_of, number_of, objects_of
+from orchestrator.forge.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
+from orchestrator.forge.http import Declined, Http, Method, Params
+from orchestrator.forge.login import Login
+from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
+from orchestrator.forge.remote import Kind, Remote
+from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
+
+TAIL = 16 * 1024
+_WRITERS = frozenset({"admin", "maintain", "write"})
+_API_VERSION = "2022-11-28"
+
+
+class GitHub:
+    """One repository on GitHub; `api` is given where it is not where the remote's host has it."""
+
+    def __init__(self, remote: Remote, login: Login, api: str | None = None) -> None:
+        self._path = remote.path
+        self._owner, _, self._name = remote.path.partition("/")
+        base = (api or remote.api(Kind.GITHUB)).rstrip("/")
+        self._graphql = base.removesuffix("/v3") + "/graphql"
+        headers = {
+            "Authorization": f"Bearer {login.token}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": _API_VERSION,
+        }
+        self._http = Http(base, headers, remote.host)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def find(self, head: str, base: str) -> PullRequest | None:
+        """The open pull request between two branches of the repository."""
+        return next((pull for pull in self._between(head, base, "open")), None)
+
+    def open(self, draft: Draft) -> PullRequest:
+        """The pull request of the draft: found and brought up to date, or new."""
+        found = self.find(draft.head, draft.base)
+        if found is not None:
+            return self._updated(found, draft.title, marked(draft.key, draft.body))
+        for ended in self._between(draft.head, draft.base, "closed"):
+            if key_of(ended.body) == draft.key:
+                return ended
+        try:
+            made = self._repo(
+                "POST",
+                "/pulls",
+                {
+                    "title": one_line(draft.title),
+                    "body": marked(draft.key, draft.body),
+                    "head": draft.head,
+                    "base": draft.base,
+                    "draft": draft.unfinished,
+                },
+            )
+        except Declined:  # it may have been opened since it was looked for
+            found = self.find(draft.head, draft.base)
+            if found is None:
+                raise
+            return self._updated(found, draft.title, marked(draft.key, draft.body))
+        return reading.pull_of(object_of(made))
+
+    def update(self, number: int, title: str, body: str) -> None:
+        """Give a pull request this title and body."""
+        pull = self._pull(number)
+        key = key_of(pull.body)
+        self._updated(pull, title, marked(key, body) if key else harmless(body))
+
+    def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
+        """Add the labels that it does not have."""
+        there = self._pull(number).labels
+        missing: list[JsonValue] = [label for label in labels if label not in there]
+        if missing:
+            self._repo("POST", f"/issues/{number}/labels", {"labels": missing})
+
+    def comment(self, number: int, key: str, text: str) -> str:
+        """Say something in the conversation, once per key."""
+        said = self._said(f"/issues/{number}/comments", key)
+        if said is None:
+            said = object_of(self._repo("POST", f"/issues/{number}/comments", {"body": marked(key, text)}))
+        return text_of(said.get("html_url"), URL)
+
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+        """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
+        kind, _, one = comment_id.partition(":")
+        if kind != CommentKind.THREAD or not one.isdigit():
+            return self.comment(number, key, text)
+        said = self._said(f"/pulls/{number}/comments", key)
+        if said is None:
+            answered = object_of(self._repo("GET", f"/pulls/comments/{one}"))
+            root = answered.get("in_reply_to_id") or number_of(answered.get("id"), "comment")
+            path = f"/pulls/{number}/comments/{root}/replies"
+            said = object_of(self._repo("POST", path, {"body": marked(key, text)}))
+        return text_of(said.get("html_url"), URL)
+
+    def request_review(self, number: int, users: tuple[str, ...]) -> None:
+        """Ask those of the users for a review who were not asked yet."""
+        pull = object_of(self._repo("GET", f"/pulls/{number}"))
+        asked = {name_of(user, "login").lower() for user in objects_of(pull.get("requested_reviewers"))}
+        asked.add(name_of(pull.get("user"), "login").lower())
+        missing: list[JsonValue] = [user for user in users if user.lower() not in asked]
+        if missing:
+            self._repo("POST", f"/pulls/{number}/requested_reviewers", {"reviewers": missing})
+
+    def open_comments(
+        self, number: int, since: datetime | None = None, trusted: frozenset[str] = frozenset()
+    ) -> tuple[Comment, ...]:
+        """What is to be answered, earliest first."""
+        threads, viewer = self._threads(number)
+        resolved = reading.settled(threads)
+        found = [
+            *self._comments(CommentKind.THREAD, f"/pulls/{number}/comments"),
+            *self._comments(CommentKind.REVIEW, f"/pulls/{number}/reviews"),
+            *self._comments(CommentKind.CONVERSATION, f"/issues/{number}/comments"),
+        ]
+        heard: dict[str, bool] = {}
+        kept = []
+        for comment, root in found:
+            ours = key_of(comment.body) is not None and comment.author.removesuffix("[bot]") == viewer
+            if ours or root in resolved or not comment.body.strip() or (since is not None and comment.at < since):
+                continue
+            if comment.author not in heard:
+                heard[comment.author] = comment.author in trusted or self._may_write(comment.author)
+            if heard[comment.author]:
+                kept.append(comment)
+        return tuple(sorted(kept, key=lambda comment: comment.at))
+
+    def state(self, number: int) -> PullState:
+        """All that decides whether it may be merged."""
+        pull = self._pull(number)
+        asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
+        if text_of(asked.get("headRefOid")) != pull.head_sha:
+            raise ForgeUnreachable(f"pull request {number} changed while it was read; look again", again_after=10.0)
+        mergeable, obstacle = reading.mergeable_of(asked)
+        threads, _ = self._threads(number)
+        return PullState(
+            pull=pull,
+            mergeable=mergeable,
+            obstacle=obstacle,
+            behind=self._behind(pull),
+            reviews=reading.reviews_of(asked),
+            review_required=text_of(asked.get("reviewDecision")) == "REVIEW_REQUIRED",
+            checks=self._checks(pull.head_sha),
+            open_threads=sum(thread.get("isResolved") is not True for thread in threads),
+        )
+
+    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
+        """The red checks of a state with the ends of their logs."""
+        return tuple(
+            FailedCheck(
+                name=check.name,
+                commit=state.pull.head_sha,
+                conclusion=check.conclusion,
+                url=check.url,
+                tail=self._tail(check.log_id or ""),
+            )
+            for check in state.checks
+            if check.status is CheckStatus.RED
+        )
+
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
+        """Squash and merge exactly this head, or the merge of it that stands."""
+        pull = self._pull(number)
+        stands = standing(pull, expected_head)
+        if stands is not None:
+            return stands
+        asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
+        must_be_mergeable(pull, *reading.mergeable_of(asked))
+        wanted: JsonObject = {
+            "sha": expected_head,
+            "merge_method": "squash",
+            "commit_title": one_line(title),
+            "commit_message": harmless(body),
+        }
+        try:
+            done = object_of(self._repo("PUT", f"/pulls/{number}/merge", wanted))
+        except Declined as error:
+            raise refusal_of(error) from error
+        return Merged(commit=text_of(done.get("sha")), already=False)
+
+    def delete_branch(self, number: int) -> None:
+        """Delete the head branch of a merged pull request, if it holds nothing but what was merged."""
+        whole = object_of(self._repo("GET", f"/pulls/{number}"))
+        pull = reading.pull_of(whole)
+        if pull.status is not PullStatus.MERGED or not self._is_own(whole):
+            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
+        name = quote(pull.head, safe="/")
+        try:
+            there = object_of(self._repo("GET", f"/git/ref/heads/{name}"))
+        except NotThere:
+            return
+        if text_of(object_of(there.get("object")).get("sha")) != pull.head_sha:
+            raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
+        self._repo("DELETE", f"/git/refs/heads/{name}")
+
+    def _repo(
+        self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
+    ) -> JsonValue:
+        return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
+
+    def _asked_of(self, query: str, variables: Mapping[str, JsonValue]) -> JsonObject:
+        """What GraphQL says of the repository, with `viewer` beside it."""
+        body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
+        data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
+        return {**object_of(data.get("repository")), "viewer": data.get("viewer")}
+
+    def _between(self, head: str, base: str, status: str) -> list[PullRequest]:
+        params: Params = {"head": f"{self._owner}:{head}", "base": base, "state": status}
+        listed = self._http.pages(f"/repos/{self._path}/pulls", params)
+        pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
+        return [pull for pull in pulls if (pull.head, pull.base) == (head, base)]
+
+    def _is_own(self, pull: JsonObject) -> bool:
+        """Whether its branch is one of this repository and not of a fork."""
+        head = object_of(object_of(pull.get("head")).get("repo"))
+        return text_of(head.get("full_name")).lower() == self._path.lower()
+
+    def _pull(self, number: int) -> PullRequest:
+        return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
+
+    def _updated(self, pull: PullRequest, title: str, body: str) -> PullRequest:
+        title = one_line(title)
+        if pull.title == title and same(pull.body, body):
+            return pull
+        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"title": title, "body": body})))
+
+    def _said(self, path: str, key: str) -> JsonObject | None:
+        """What was said there under this key by this account."""
+        items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
+        return next((item for item in items if _login(item) == self._viewer()), None) if items else None
+
+    def _viewer(self) -> str:
+        answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
+        return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
+
+    def _threads(self, number: int) -> tuple[list[JsonObject], str]:
+        """The review threads, and the login that asks."""
+        return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
+
+    def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
+        rows, _ = self._pages_of(reading.CHECKS, {"sha": sha}, ("object", "statusCheckRollup", "contexts"))
+        return tuple(map(reading.check_of, rows))
+
+    def _pages_of(
+        self, query: str, variables: Mapping[str, JsonValue], way: tuple[str, ...]
+    ) -> tuple[list[JsonObject], str]:
+        """All nodes of the connection at the end of the way, and the login that asks."""
+        rows: list[JsonObject] = []
+        after: str | None = None
+        while len(rows) <= reading.MOST:
+            answer = connection = self._asked_of(query, {**variables, "after": after})
+            for name in way:
+                connection = object_of(connection.get(name))
+            rows += objects_of(connection.get("nodes"))
+            page = object_of(connection.get("pageInfo"))
+            if page.get("hasNextPage") is not True:
+                return rows, name_of(answer.get("viewer"), "login").removesuffix("[bot]")
+            after = text_of(page.get("endCursor"))
+        raise ForgeRefused(f"{self._path} has more than {reading.MOST} things to look at in one place")
+
+    def _comments(self, kind: CommentKind, path: str) -> list[tuple[Comment, int]]:
+        """The comments of one kind, each with the first of its thread."""
+        listed = self._http.pages(f"/repos/{self._path}{path}")
+        return [reading.comment_of(kind, item) for item in listed if text_of(item.get("state")) != "PENDING"]
+
+    def _may_write(self, login: str) -> bool:
+        if not login or login.endswith("[bot]"):
+            return False
+        try:
+            answer = object_of(self._repo("GET", f"/collaborators/{quote(login, safe='')}/permission"))
+        except NotThere:
+            return False
+        return text_of(answer.get("permission")) in _WRITERS
+
+    def _behind(self, pull: PullRequest) -> int:
+        if pull.status is not PullStatus.OPEN:
+            return 0
+        span = f"{quote(pull.base, safe='')}...{quote(pull.head_sha, safe='')}"
+        answer = object_of(self._repo("GET", f"/compare/{span}", params={"per_page": 1}))
+        return number_of(answer.get("behind_by"), "comparison")
+
+    def _tail(self, log_id: str) -> str:
+        kind, _, one = log_id.partition(":")
+        if kind == "job":
+            return self._http.tail(f"/repos/{self._path}/actions/jobs/{one}/logs", TAIL)
+        if kind == "run":
+            output = object_of(object_of(self._repo("GET", f"/check-runs/{one}")).get("output"))
+            parts = (text_of(output.get(name), LONG) for name in ("title", "summary", "text"))
+            return "\n".join(filter(None, parts))[-TAIL:]
+        return ""
+
+
+def _key(item: JsonObject) -> str | None:
+    return key_of(text_of(item.get("body"), LONG))
+
+
+def _login(item: JsonObject) -> str:
+    return name_of(item.get("user"), "login").removesuffix("[bot]")

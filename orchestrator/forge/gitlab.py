@@ -1,0 +1,267 @@
+"""GitLab, at gitlab.com or anywhere, by its REST API of version 4 (gitlab_reading.py has its words in ours)."""
+
+from datetime import datetime
+from urllib.parse import quote
+
+from orchestrator.core.forge import (
+    CheckStatus,
+    Comment,
+    Draft,
+    FailedCheck,
+    ForgeCheck,
+    Merged,
+    PullRequest,
+    PullState,
+    PullStatus,
+)
+from orchestrator.core.stream.fields import integer_of, object_of, text_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.forge import gitlab_reading as reading
+from orchestrator.forge.answers import LONG, name_of, number_of, objects_of
+from orchestrator.forge.errors import AccessDenied, ForgeRefused, HeadMoved, LoginRefused, NotThere
+from orchestrator.forge.http import Declined, Http, Method, Params
+from orchestrator.forge.login import Login
+from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
+from orchestrator.forge.remote import Kind, Remote
+from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
+
+TAIL = 16 * 1024
+_DEVELOPER = 30
+"""The lowest access level that may push."""
+
+
+class GitLab:
+    """One project on GitLab; `api` is given where it is not where the remote's host has it."""
+
+    def __init__(self, remote: Remote, login: Login, api: str | None = None) -> None:
+        self._web = remote.path
+        self._project = f"/projects/{quote(remote.path, safe='')}"
+        self._http = Http(api or remote.api(Kind.GITLAB), {"Authorization": f"Bearer {login.token}"}, remote.host)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def find(self, head: str, base: str) -> PullRequest | None:
+        """The open merge request between two branches of the project."""
+        return next(iter(self._between(head, base, "opened")), None)
+
+    def open(self, draft: Draft) -> PullRequest:
+        """The merge request of the draft: found and brought up to date, or new."""
+        body = marked(draft.key, draft.body)
+        found = self.find(draft.head, draft.base)
+        if found is not None:
+            return self._updated(found, draft.title, body)
+        for ended in (
+            *self._between(draft.head, draft.base, "merged"),
+            *self._between(draft.head, draft.base, "closed"),
+        ):
+            if key_of(ended.body) == draft.key:
+                return ended
+        title = ("Draft: " if draft.unfinished else "") + one_line(draft.title)
+        wanted: JsonObject = {
+            "source_branch": draft.head,
+            "target_branch": draft.base,
+            "title": title,
+            "description": body,
+        }
+        try:
+            made = self._ask("POST", "/merge_requests", wanted)
+        except Declined:  # it may have been opened since it was looked for
+            found = self.find(draft.head, draft.base)
+            if found is None:
+                raise
+            return self._updated(found, draft.title, body)
+        return reading.pull_of(object_of(made))
+
+    def update(self, number: int, title: str, body: str) -> None:
+        """Give a merge request this title and body."""
+        pull = self._pull(number)
+        key = key_of(pull.body)
+        self._updated(pull, title, marked(key, body) if key else harmless(body))
+
+    def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
+        """Add the labels that it does not have; a comma would part one into two."""
+        there = self._pull(number).labels
+        missing = [label for label in (name.replace(",", " ") for name in labels) if label not in there]
+        if missing:
+            self._ask("PUT", f"/merge_requests/{number}", {"add_labels": ",".join(missing)})
+
+    def comment(self, number: int, key: str, text: str) -> str:
+        """Say something in the conversation, once per key."""
+        return self._said(number, f"/merge_requests/{number}/notes", key, text)
+
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+        """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
+        _, _, one = comment_id.partition(":")
+        for discussion in self._discussions(number):
+            notes = objects_of(discussion.get("notes"))
+            if one in {str(note.get("id")) for note in notes}:
+                thread = quote(text_of(discussion.get("id")), safe="")
+                return self._said(number, f"/merge_requests/{number}/discussions/{thread}/notes", key, text)
+        return self.comment(number, key, text)
+
+    def request_review(self, number: int, users: tuple[str, ...]) -> None:
+        """Ask those of the users for a review who were not asked yet."""
+        merge_request = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        asked = {
+            name_of(user, "username").lower(): user.get("id") for user in objects_of(merge_request.get("reviewers"))
+        }
+        author = name_of(merge_request.get("author"), "username").lower()
+        missing = [user for user in users if user.lower() not in {*asked, author}]
+        if missing:
+            ids: list[JsonValue] = [*asked.values(), *map(self._user, missing)]
+            self._ask("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
+
+    def open_comments(
+        self, number: int, since: datetime | None = None, trusted: frozenset[str] = frozenset()
+    ) -> tuple[Comment, ...]:
+        """What is to be answered, earliest first."""
+        viewer, head = self._viewer(), self._pull(number)
+        heard: dict[str, bool] = {}
+        kept = []
+        for note in (note for discussion in self._discussions(number) for note in reading.open_notes(discussion)):
+            comment = reading.comment_of(note, head)
+            ours = key_of(comment.body) is not None and comment.author == viewer
+            if ours or not comment.body.strip() or (since is not None and comment.at < since):
+                continue
+            if comment.author not in heard:
+                heard[comment.author] = comment.author in trusted or self._may_write(object_of(note.get("author")))
+            if heard[comment.author]:
+                kept.append(comment)
+        return tuple(sorted(kept, key=lambda comment: comment.at))
+
+    def state(self, number: int) -> PullState:
+        """All that decides whether it may be merged."""
+        params: Params = {"include_diverged_commits_count": True}
+        whole = object_of(self._ask("GET", f"/merge_requests/{number}", params=params))
+        pull = reading.pull_of(whole)
+        discussions = self._discussions(number)
+        versions = objects_of(self._ask("GET", f"/merge_requests/{number}/versions"))
+        approvals = object_of(self._ask("GET", f"/merge_requests/{number}/approvals"))
+        mergeable, obstacle = reading.mergeable_of(whole)
+        notes = [note for discussion in discussions for note in objects_of(discussion.get("notes"))]
+        since = reading.pushed_at(versions, pull.head_sha)
+        return PullState(
+            pull=pull,
+            mergeable=mergeable,
+            obstacle=obstacle,
+            behind=integer_of(whole.get("diverged_commits_count")) or 0,
+            reviews=reading.reviews_of(approvals, objects_of(whole.get("reviewers")), notes, (pull.head_sha, since)),
+            review_required=(integer_of(approvals.get("approvals_left")) or 0) > 0,
+            checks=self._checks(whole, pull, since),
+            open_threads=sum(reading.is_open_thread(discussion) for discussion in discussions),
+        )
+
+    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
+        """The red checks of a state with the ends of their logs."""
+        return tuple(
+            FailedCheck(
+                name=check.name,
+                commit=state.pull.head_sha,
+                conclusion=check.conclusion,
+                url=check.url,
+                tail=self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else "",
+            )
+            for check in state.checks
+            if check.status is CheckStatus.RED
+        )
+
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
+        """Squash and merge exactly this head, or the merge of it that stands."""
+        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        pull = reading.pull_of(whole)
+        stands = standing(pull, expected_head)
+        if stands is not None:
+            return stands
+        must_be_mergeable(pull, *reading.mergeable_of(whole))
+        message = f"{one_line(title)}\n\n{harmless(body)}".strip()
+        wanted: JsonObject = {"sha": expected_head, "squash": True, "squash_commit_message": message}
+        wanted["should_remove_source_branch"] = False
+        try:
+            done = reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{number}/merge", wanted)))
+        except LoginRefused as error:  # GitLab's word for an account that may not merge into this branch
+            raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
+        except Declined as error:
+            raise refusal_of(error) from error
+        return Merged(commit=done.merge_commit or "", already=False)
+
+    def delete_branch(self, number: int) -> None:
+        """Delete the source branch of a merged merge request, if it holds nothing but what was merged."""
+        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        pull = reading.pull_of(whole)
+        if pull.status is not PullStatus.MERGED or not reading.is_own(whole):
+            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
+        path = f"/repository/branches/{quote(pull.head, safe='')}"
+        try:
+            there = object_of(self._ask("GET", path))
+        except NotThere:
+            return
+        if name_of(there.get("commit"), "id") != pull.head_sha:
+            raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
+        self._ask("DELETE", path)
+
+    def _ask(
+        self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
+    ) -> JsonValue:
+        return self._http.ask(method, self._project + path, body, params)
+
+    def _between(self, head: str, base: str, status: str) -> list[PullRequest]:
+        params: Params = {"source_branch": head, "target_branch": base, "state": status}
+        listed = self._http.pages(f"{self._project}/merge_requests", params)
+        pulls = [reading.pull_of(item) for item in listed if reading.is_own(item)]
+        return [pull for pull in pulls if (pull.head, pull.base) == (head, base)]
+
+    def _pull(self, number: int) -> PullRequest:
+        return reading.pull_of(object_of(self._ask("GET", f"/merge_requests/{number}")))
+
+    def _updated(self, pull: PullRequest, title: str, body: str) -> PullRequest:
+        title = ("Draft: " if pull.unfinished else "") + one_line(title)
+        if pull.title == title and same(pull.body, body):
+            return pull
+        wanted: JsonObject = {"title": title, "description": body}
+        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", wanted)))
+
+    def _said(self, number: int, path: str, key: str, text: str) -> str:
+        """Say it there, unless this account has said it under this key anywhere on the merge request."""
+        notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
+        there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
+        viewer = self._viewer() if there else ""
+        note = next((note for note in there if name_of(note.get("author"), "username") == viewer), None)
+        if note is None:
+            note = object_of(self._ask("POST", path, {"body": marked(key, text)}))
+        return f"{self._pull(number).url}#note_{number_of(note.get('id'), 'note')}"
+
+    def _discussions(self, number: int) -> list[JsonObject]:
+        return list(self._http.pages(f"{self._project}/merge_requests/{number}/discussions"))
+
+    def _viewer(self) -> str:
+        return name_of(self._http.ask("GET", "/user"), "username")
+
+    def _user(self, name: str) -> int:
+        found = objects_of(self._http.ask("GET", "/users", params={"username": name}))
+        if not found:
+            raise NotThere(f"there is no user {name!r:.80} to ask for a review; check the name")
+        return number_of(found[0].get("id"), "user")
+
+    def _may_write(self, author: JsonObject) -> bool:
+        if author.get("bot") is True:
+            return False
+        try:
+            member = object_of(self._ask("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
+        except NotThere:
+            return False
+        return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
+
+    def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
+        """What ran on the head, and on GitLab's trial merge of it if that is of this head."""
+        commits = [pull.head_sha]
+        pipeline = object_of(whole.get("head_pipeline"))
+        if reading.is_of_trial_merge(pipeline, since):
+            commits.append(text_of(pipeline.get("sha")))
+        listed = [
+            status
+            for commit in dict.fromkeys(commits)
+            for status in self._http.pages(f"{self._project}/repository/commits/{quote(commit, safe='')}/statuses")
+        ]
+        return tuple(map(reading.check_of, listed))

@@ -1,0 +1,227 @@
+"""HTTP as forges speak it: JSON, pages, limits of an account; every answer bounded, every failure a ForgeError."""
+
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+
+from orchestrator.core.escape import shown
+from orchestrator.core.stream.fields import line_of, list_of, object_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.forge.errors import (
+    AccessDenied,
+    ForgeBusy,
+    ForgeError,
+    ForgeRefused,
+    ForgeUnreachable,
+    LoginRefused,
+    NotThere,
+)
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Params = Mapping[str, str | int | bool]
+
+PATIENCE = httpx.Timeout(30.0, connect=10.0)
+"""Seconds without a byte."""
+
+LARGEST_ANSWER = 16 * 1024 * 1024
+LARGEST_LOG = 256 * 1024 * 1024
+PER_PAGE = 100
+MOST_PAGES = 50
+_SOON, _LATER, _LATEST = 10.0, 60.0, 86_400.0
+_SAID = 500
+
+
+class Http:
+    """Speaks to one API as one account; `headers` carry the login, which goes to that server alone."""
+
+    def __init__(self, api: str, headers: Mapping[str, str], name: str) -> None:
+        _must_be_safe(api)
+        self._name = name
+        self._api = api.rstrip("/")
+        self._client = httpx.Client(
+            headers={"User-Agent": "orchestrator", **headers}, timeout=PATIENCE, follow_redirects=False
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def ask(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> JsonValue:
+        """What the forge answers to one request; `path` is below the API, or a whole address of the same server."""
+        response = self._sent(method, path, body, params)
+        return self._json(response)
+
+    def pages(self, path: str, params: Params | None = None) -> Iterator[JsonObject]:
+        """Every item of a list, page by page; raises ForgeRefused for more than 5,000 of them."""
+        asked: Params | None = {**(params or {}), "per_page": PER_PAGE}
+        for _ in range(MOST_PAGES):
+            response = self._sent("GET", path, None, asked)
+            yield from map(object_of, list_of(self._json(response)))
+            following = response.links.get("next", {}).get("url")
+            if following is None:
+                return
+            path, asked = self._same_server(following), None
+        raise ForgeRefused(f"{self._name} lists more than {MOST_PAGES * PER_PAGE} things at {shown(path)}")
+
+    def tail(self, path: str, size: int) -> str:
+        """The last `size` bytes of a text, read without the login where the forge hands on to another server.
+
+        "" where there is none, or where it would be larger than 256 MiB.
+        """
+        kept = b""
+        read = 0
+        try:
+            with self._client.stream("GET", self._api + path, follow_redirects=True) as response:
+                if response.status_code != httpx.codes.OK:
+                    return ""
+                for piece in response.iter_bytes():
+                    kept = (kept + piece)[-size:]
+                    read += len(piece)
+                    if read > LARGEST_LOG:
+                        return ""
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._unreachable(error) from error
+        return kept.decode("utf-8", "replace")
+
+    def _sent(self, method: Method, path: str, body: JsonObject | None, params: Params | None) -> httpx.Response:
+        url = path if path.startswith(("https://", "http://")) else self._api + path
+        content = None if body is None else orjson.dumps(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        try:
+            with self._client.stream(method, url, params=params, content=content, headers=headers) as response:
+                read = bytearray()
+                for piece in response.iter_bytes():
+                    read += piece
+                    if len(read) > LARGEST_ANSWER:
+                        raise ForgeRefused(
+                            f"{self._name} answered with more than {LARGEST_ANSWER} bytes at {shown(path)}"
+                        )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._unreachable(error) from error
+        whole = httpx.Response(response.status_code, headers=_plain(response.headers), content=bytes(read))
+        whole.request = response.request
+        if not response.is_success:
+            raise self._refusal(whole, f"{method} {shown(path)}")
+        return whole
+
+    def _unreachable(self, error: Exception) -> ForgeUnreachable:
+        return ForgeUnreachable(
+            f"{self._name} did not answer ({type(error).__name__}: {shown(str(error))}); look at the network and the"
+            " forge's status page",
+            again_after=_SOON,
+        )
+
+    def _json(self, response: httpx.Response) -> JsonValue:
+        if not response.content:
+            return None
+        try:
+            value: JsonValue = orjson.loads(response.content)
+        except ValueError as error:
+            kind = shown(response.headers.get("Content-Type", "no type"))
+            raise ForgeRefused(
+                f"{self._name} answered with {kind} that is no JSON; is the address of its API right?"
+            ) from error
+        return value
+
+    def _same_server(self, url: str) -> str:
+        there, here = urlsplit(url), urlsplit(self._api)
+        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+            raise ForgeRefused(f"{self._name} sends on to {shown(url)}, which is another server; it was not followed")
+        return url
+
+    def _refusal(self, response: httpx.Response, asked: str) -> ForgeError:
+        status, said = response.status_code, words_of(response.content)
+        told = f"{self._name} answered {status} to {asked}{': ' if said else ''}{said}"
+        wait = _pause(response)
+        limited = wait is not None or "rate limit" in said.lower()
+        match status:
+            case 401:
+                return LoginRefused(f"{told}; the login is not accepted: log in again")
+            case 429:
+                return ForgeBusy(told, again_after=wait or _LATER)
+            case 403 if limited:
+                return ForgeBusy(told, again_after=wait or _LATER)
+            case 403:
+                return AccessDenied(f"{told}; let this account write to the repository, or use one that may")
+            case 404 | 410:
+                return NotThere(f"{told}; look whether it is there and this account may see it")
+            case _ if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+                return ForgeUnreachable(told, again_after=wait or _SOON)
+            case _ if response.is_redirect:
+                return ForgeRefused(f"{told}; the repository has moved: set its remote to the new address")
+            case _:
+                return Declined(told, status)
+
+
+class Declined(ForgeRefused):
+    """A request was understood and not done; `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+def words_of(content: bytes) -> str:
+    """What the forge says of a refusal, in one line: its message and the details of it."""
+    try:
+        answer = object_of(orjson.loads(content))
+    except ValueError:
+        return ""
+    told = [answer.get("message"), answer.get("error")]
+    details = [
+        object_of(item).get("message") or object_of(item).get("code") or item for item in list_of(answer.get("errors"))
+    ]
+    return shown("; ".join(filter(None, map(_word, [*told, *details]))), _SAID)
+
+
+def _word(value: JsonValue) -> str:
+    """A message, which GitLab may give as a list or by field."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_word, value)))
+    if isinstance(value, dict):
+        return ", ".join(f"{line_of(name)}: {_word(inner)}" for name, inner in value.items())
+    return line_of(value, _SAID)
+
+
+def _pause(response: httpx.Response) -> float | None:
+    """Seconds until the account may ask again, by the server's own clock; None where it is not the account's limit."""
+    asked = response.headers.get("Retry-After", "")
+    if asked.isascii() and asked.isdigit():
+        return min(float(asked) + 1.0, _LATEST)
+    for left, reset in (("X-RateLimit-Remaining", "X-RateLimit-Reset"), ("RateLimit-Remaining", "RateLimit-Reset")):
+        at = response.headers.get(reset, "")
+        if response.headers.get(left) == "0" and at.isascii() and at.isdigit():
+            now = _of_date(response.headers.get("Date", ""))
+            return min(max(float(at) - now, 0.0) + 1.0, _LATEST) if now is not None else _LATER
+    return None
+
+
+def _of_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _plain(headers: httpx.Headers) -> dict[str, str]:
+    """The headers that still hold of an answer once it was read and unpacked."""
+    return {name: value for name, value in headers.items() if name not in {"content-encoding", "content-length"}}
+
+
+def _must_be_safe(api: str) -> None:
+    """A token is sent over TLS, or to this machine."""
+    parts = urlsplit(api)
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        raise ForgeRefused(f"{shown(api)} is no https:// address; a token is not sent in the clear")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,392 @@
+"""Event streams over a real Unix socket: nothing is lost or doubled, whoever reads and whatever breaks."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+import pytest_asyncio
+
+from orchestrator import clock
+from orchestrator.api.stream_index import INDEX, Index, UnfitIndex
+from orchestrator.core.events import ForeignEditFound
+from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+
+SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    repository(tmp_path / "repo")
+    return desk_at(tmp_path / "data")
+
+
+@pytest_asyncio.fixture
+async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+    async with at_work(desk) as client:
+        yield client
+    desk.store.close()
+
+
+async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> str:
+    body = {"text": "Say hello", "repo": str(desk.settings.data_dir.parent / "repo"), **more}
+    answer = await client.post("/api/tasks", json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+async def restarted(desk: Desk) -> Desk:
+    """Another desk on the same data, as after the end of this one; the tasks at work are taken up again."""
+    live = list(desk.supervisor.tasks)
+    desk.store.close()
+    anew = desk_at(desk.settings.data_dir)
+    for task in live:
+        anew.supervisor.recover(anew.store.load(task, keep_open=True).task)
+    return anew
+
+
+def parse(block: str) -> Json:
+    """One event of a stream as its fields, `data` decoded."""
+    fields = dict(line.split(": ", 1) for line in block.splitlines())
+    return {**fields, "data": json.loads(fields["data"])}
+
+
+@asynccontextmanager
+async def reading(client: httpx.AsyncClient, path: str, **params: Any) -> AsyncIterator[AsyncIterator[Json]]:
+    """The events of a stream while it is open."""
+    headers = {"Last-Event-ID": str(params.pop("last_id"))} if "last_id" in params else {}
+    async with client.stream("GET", path, params=params, headers=headers) as answer:
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        yield _events(answer)
+
+
+async def _events(answer: httpx.Response) -> AsyncIterator[Json]:
+    text = ""
+    async for piece in answer.aiter_text():
+        *blocks, text = (text + piece).split("\n\n")
+        for block in blocks:
+            if not block.startswith(":"):
+                yield parse(block)
+
+
+async def everything(client: httpx.AsyncClient, path: str = "/api/events", begin: int = 0, **params: Any) -> list[Json]:
+    """All that there is until now."""
+    async with reading(client, path, **{"from": begin, "follow": False, **params}) as events:
+        return [event async for event in events]
+
+
+def told(events: list[Json]) -> list[tuple[str, int]]:
+    """Which decisions were told."""
+    return [(event["data"]["task"], event["data"]["seq"]) for event in events]
+
+
+def in_journals(desk: Desk) -> set[tuple[str, int]]:
+    """Every decision on disk."""
+    found = set()
+    for journal in desk.store.tasks_dir.glob("*/journal.jsonl"):
+        found |= {(journal.parent.name, orjson.loads(line)["seq"]) for line in journal.read_bytes().splitlines()}
+    return found
+
+
+async def test_an_event_tells_what_was_decided_in_camel_case_and_in_words(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await submitted(client, desk)
+    first, second = await everything(client)
+    assert (first["id"], first["event"], second["id"]) == ("1", "state_transition", "2")
+    assert first["data"]["text"].startswith("handed in by ")
+    data = second["data"]
+    assert (data["task"], data["seq"], data["trigger"], data["from"], data["to"]) == (
+        task,
+        2,
+        "TaskAdmitted",
+        "pending",
+        "in_progress",
+    )
+    assert set(data) == {
+        *("number", "task", "seq", "timestamp", "type", "from", "to", "trigger", "text", "metadata"),
+    }
+    whole = (await everything(client, whole=True))[1]["data"]
+    assert whole["change"]
+    assert whole["event"]["at"]
+
+
+async def test_who_follows_hears_of_everything_that_comes_and_of_nothing_before(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    first = await submitted(client, desk)
+    async with reading(client, "/api/events") as events, reading(client, f"/api/tasks/{first}/stream") as own:
+        second = await submitted(client, desk)
+        await client.post(f"/api/tasks/{first}/cancel")
+        heard = [await anext(events) for _ in range(3)]
+        assert told(heard) == [(second, 1), (first, 3), (second, 2)]
+        assert [event["id"] for event in heard] == ["3", "4", "5"]
+        assert told([await anext(own)]) == [(first, 3)]
+
+
+async def test_a_stream_goes_on_behind_the_last_event_that_was_heard(client: httpx.AsyncClient, desk: Desk) -> None:
+    tasks = [await submitted(client, desk) for _ in range(3)]
+    every = await everything(client)
+    assert [event["id"] for event in every] == ["1", "2", "3", "4"]
+    assert await everything(client, last_id=2) == every[2:]
+    assert await everything(client, begin=3) == every[3:]
+    assert await everything(client, begin=-2) == every[2:]
+    assert await everything(client, begin=-20) == every
+    own = await everything(client, f"/api/tasks/{tasks[0]}/stream", last_id=1)
+    assert (told(own), own[0]["id"]) == ([(tasks[0], 2)], "2")
+    assert told(await everything(client, f"/api/tasks/{tasks[0]}/stream", begin=-1)) == [(tasks[0], 2)]
+
+
+async def test_a_stream_begins_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:
+    first = await submitted(client, desk)
+    between = clock.now()
+    second = await submitted(client, desk)
+    await client.post(f"/api/tasks/{first}/cancel")
+    params = {"since": between.isoformat(), "follow": False}
+    async with reading(client, "/api/events", **params) as events:
+        assert told([event async for event in events])[:2] == [(second, 1), (first, 3)]
+    async with reading(client, f"/api/tasks/{first}/stream", **params) as events:
+        assert told([event async for event in events]) == [(first, 3)]
+    assert await everything(client, since="2999-01-01T00:00:00Z", begin=-1) != []
+
+
+async def test_a_restart_loses_and_doubles_nothing(desk: Desk) -> None:
+    heard: list[Json] = []
+    ids = []
+    for _ in range(3):
+        async with at_work(desk) as client:
+            ids.append(await submitted(client, desk))
+            heard += await everything(client, last_id=heard[-1]["id"] if heard else 0)
+            await client.post(f"/api/tasks/{ids[0]}/cancel")
+        desk = await restarted(desk)
+    async with at_work(desk) as client:
+        await desk.supervisor.settled()
+        heard += await everything(client, last_id=heard[-1]["id"])
+        assert heard == await everything(client)
+    assert len(told(heard)) == len(set(told(heard)))
+    assert set(told(heard)) == in_journals(desk)
+    assert [event["id"] for event in heard] == [str(number + 1) for number in range(len(heard))]
+    desk.store.close()
+
+
+@pytest.mark.parametrize("lost", [1, 40, 90, 10_000])
+async def test_what_a_crash_left_out_of_the_index_is_put_behind_the_rest(desk: Desk, lost: int) -> None:
+    async with at_work(desk) as client:
+        for _ in range(4):
+            await submitted(client, desk)
+        before = await everything(client)
+    index = desk.settings.data_dir / INDEX
+    os.truncate(index, max(0, index.stat().st_size - lost))
+    anew = await restarted(desk)
+    async with at_work(anew) as client:
+        await anew.supervisor.settled()
+        after = await everything(client)
+    kept = index.read_bytes().count(b"\n")
+    assert kept == len(after)
+    assert set(told(after)) == in_journals(anew)
+    assert len(set(told(after))) == len(after)
+    assert len(after) >= len(before)
+    anew.store.close()
+
+
+async def test_a_torn_line_of_a_journal_is_no_event(desk: Desk) -> None:
+    async with at_work(desk) as client:
+        task = await submitted(client, desk)
+    journal = desk.store.folder(task) / "journal.jsonl"
+    with journal.open("ab") as file:
+        file.write(b'{"seq": 3, "task_id": "')
+    (desk.settings.data_dir / INDEX).unlink()
+    anew = await restarted(desk)
+    async with at_work(anew) as client:
+        await anew.supervisor.settled()
+        assert told(await everything(client)) == told(await everything(client, f"/api/tasks/{task}/stream"))
+    anew.store.close()
+
+
+async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_told(desk: Desk) -> None:
+    async with at_work(desk) as client:
+        first, second = await submitted(client, desk), await submitted(client, desk)
+        await client.post(f"/api/tasks/{first}/cancel")
+        assert (first, 3) in told(await everything(client))
+        (desk.store.folder(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
+        events = await everything(client)
+        gaps = [event for event in events if event["event"] == "gap"]
+        assert [gap["id"] for gap in gaps] == ["1", "2", "4"]
+        assert f"the journal of {first} has lost decision 1" in gaps[0]["data"]["reason"]
+        assert {event["data"]["task"] for event in events if event not in gaps} == {second}
+    desk.store.close()
+
+
+async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_told(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    for _ in range(2):
+        await client.post(f"/api/tasks/{task}/pause")
+        await client.post(f"/api/tasks/{task}/resume")
+    journal = desk.store.folder(task) / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[2] = b"?" * (len(lines[2]) - 1) + b"\n"
+    lines[3] = orjson.dumps({"task_id": task, "seq": 4}).ljust(len(lines[3]) - 1) + b"\n"
+    journal.write_bytes(b"".join(lines))
+    for path in ("/api/events", f"/api/tasks/{task}/stream"):
+        events = await everything(client, path)
+        assert [event["id"] for event in events] == [str(number + 1) for number in range(len(lines))]
+        assert [event["id"] for event in events if event["event"] == "gap"] == ["3", "4"]
+
+
+async def test_an_event_that_is_still_to_come_is_told_as_a_gap(client: httpx.AsyncClient, desk: Desk) -> None:
+    await submitted(client, desk)
+    (gap,) = await everything(client, last_id=500)
+    assert (gap["event"], gap["id"]) == ("gap", "2")
+    assert "no event 500 yet" in gap["data"]["reason"]
+
+
+@pytest.mark.parametrize("path", ["/api/events", "/api/tasks/{task}/stream"])
+async def test_a_slow_reader_misses_nothing_and_holds_nobody_up(
+    client: httpx.AsyncClient, desk: Desk, path: str
+) -> None:
+    task = await submitted(client, desk)
+    path = path.format(task=task)
+    async with reading(client, path, **{"from": 0, "whole": True}) as events:
+        first = await anext(events)
+        for _ in range(100):
+            for action in ("pause", "resume"):
+                assert (await client.post(f"/api/tasks/{task}/{action}")).status_code == 200
+        rest = [await anext(events) for _ in range(201)]
+    assert [event["id"] for event in (first, *rest)] == [str(number + 1) for number in range(202)]
+
+
+async def test_fifty_readers_hear_the_same_and_leave_nothing_behind(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    await everything(client)
+    idle = descriptors(), len(asyncio.all_tasks())
+
+    async def heard() -> list[Json]:
+        async with (
+            httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=PATIENCE) as own,
+            reading(own, "/api/events", **{"from": 0}) as events,
+        ):
+            begun.release()
+            return [await anext(events) for _ in range(6)]
+
+    begun = asyncio.Semaphore(0)
+    readers = [asyncio.create_task(heard()) for _ in range(50)]
+    for _ in readers:
+        await begun.acquire()
+    for action in ("pause", "resume", "pause", "resume"):
+        await client.post(f"/api/tasks/{task}/{action}")
+    every = await asyncio.gather(*readers)
+    assert all(one == every[0] for one in every)
+    await settled_at(idle)
+
+
+async def test_readers_who_vanish_leave_nothing_behind(
+    client: httpx.AsyncClient, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await submitted(client, desk)
+    await everything(client)
+    idle = descriptors(), len(asyncio.all_tasks())
+    writers = []
+    for number in range(20):
+        reader, writer = await asyncio.open_unix_connection(desk.settings.socket)
+        path = "/api/events" if number % 2 else "/api/events?from=0"
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: orchestrator\r\n\r\n".encode())
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        writers.append(writer)
+    for writer in writers:
+        writer.transport.abort()
+    await settled_at(idle)
+    assert "request_failed" not in capsys.readouterr().out
+
+
+async def test_streams_end_when_the_daemon_does(desk: Desk) -> None:
+    async with at_work(desk) as client:
+        await submitted(client, desk)
+    loop = asyncio.get_running_loop()
+    anew = await restarted(desk)
+    begun = loop.create_future()
+
+    async def follow() -> list[Json]:
+        async with (
+            httpx.AsyncClient(transport=over(anew), base_url="http://orchestrator", timeout=PATIENCE) as own,
+            reading(own, "/api/events") as events,
+        ):
+            begun.set_result(None)
+            return [event async for event in events]
+
+    async with at_work(anew):
+        follower = asyncio.create_task(follow())
+        await begun
+    assert await follower is not None
+    anew.store.close()
+
+
+async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await submitted(client, desk)
+    said = ForeignEditFound(at=clock.now(), kept_as=SECRET)
+    desk.supervisor.post(task, said)
+    await client.post(f"/api/tasks/{task}/pause")
+    for path in ("/api/events", f"/api/tasks/{task}/stream"):
+        events = await everything(client, path, whole=True)
+        assert SECRET not in json.dumps(events)
+        assert events[2]["data"]["text"].endswith("[REDACTED:aws_access_key]")
+        assert events[2]["data"]["event"]["kept_as"] == "[REDACTED:aws_access_key]"
+
+
+@pytest.mark.parametrize("query", ["from=x", "from=99999999999999999999", "since=noon", "colour=blue"])
+async def test_a_stream_that_cannot_be_meant_is_refused(client: httpx.AsyncClient, query: str) -> None:
+    assert (await client.get(f"/api/events?{query}")).status_code == 400
+    assert (await client.get("/api/tasks/nobody/stream")).status_code == 404
+
+
+async def test_an_index_that_lost_its_beginning_says_so(client: httpx.AsyncClient, desk: Desk) -> None:
+    for _ in range(3):
+        await submitted(client, desk)
+    index = desk.settings.data_dir / INDEX
+    lines = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(b"".join(lines[2:]))
+    events = await everything(client)
+    assert [(event["event"] == "gap", event["id"]) for event in events] == [(True, "2"), (False, "3"), (False, "4")]
+
+
+def test_an_index_that_is_no_file_is_refused_with_what_mends_it(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / INDEX).mkdir()
+    with pytest.raises(UnfitIndex, match="move it away"):
+        Index(tmp_path, tmp_path / "tasks")
+
+
+async def test_the_overview_shows_who_works_who_waits_and_why(client: httpx.AsyncClient, desk: Desk) -> None:
+    first, second = await submitted(client, desk), await submitted(client, desk, title=f"use {SECRET}")
+    seen = (await client.get("/api/overview")).json()
+    assert [task["id"] for task in seen["tasks"]] == [first, second]
+    assert (seen["placesTaken"], seen["waiting"], seen["more"]) == (1, 1, 0)
+    assert "1 of 1 places are taken" in seen["tasks"][1]["why"]
+    assert SECRET not in seen["tasks"][1]["title"]
+    assert (await client.get("/api/overview", params={"limit": 1})).json()["more"] == 1
+
+
+def over(desk: Desk) -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone
+
+
+async def settled_at(idle: tuple[int, int]) -> None:
+    """Wait until no more descriptors are open and no more tasks run than then."""
+    async with asyncio.timeout(PATIENCE):
+        while descriptors() > idle[0] or len(asyncio.all_tasks()) > idle[1]:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
