@@ -30,7 +30,7 @@ from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.summary import summary
 from orchestrator.files import write_atomically
 from orchestrator.gates import Gates
-from orchestrator.running import Note, Post, Running
+from orchestrator.running import HeardLimit, Note, Post, Running
 from orchestrator.timers import Timers
 from orchestrator.workspace import Workspace
 
@@ -68,10 +68,10 @@ class Dispatcher:
         self._post: Post
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(self, post: Post, note: Note) -> None:
+    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
         """Say whom to tell of what happens."""
         self._post = post
-        self._with.running.tell(post, note)
+        self._with.running.tell(post, note, heard_limit)
 
     def carry_out(self, task: Task, command: do.Command) -> None:
         """Begin to carry a command out; what comes of it is told as an event."""
@@ -150,7 +150,7 @@ class Dispatcher:
                 log.warning("command_put_off", task=task.id, command=type(command).__name__, reason=str(error))
             await asyncio.sleep(PUT_OFF_SECONDS)
 
-    async def _effect(self, task: Task, command: do.Command) -> None:
+    async def _effect(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
         running = self._with.running
         match command:
             case do.PrepareWorkspace():

@@ -45,6 +45,7 @@ CLAUDE_ENV = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
     "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
     "DISABLE_AUTOUPDATER": "1",
+    "TZ": "UTC",  # a reset that is only told in prose is told in this zone
 }
 
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})

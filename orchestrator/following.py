@@ -210,13 +210,19 @@ class Follower:
 
     def _note_progress(self) -> None:
         offset, at, turn = self._told, self._ears.clock(), self._turn
-        heard = {
-            "tool_uses": turn.tool_uses,
-            "open_tools": len(turn.open),
-            "timed_out": tuple(turn.timed_out[:MOST_MALFORMED]),
-            "turn_tokens": sum(turn.tokens.values()),
-            "retry_until": turn.retry_until,
-        }
-        self._ears.telemetry(
-            lambda agent: replace(agent, read_offset=max(offset, agent.read_offset), last_update=at, **heard)
-        )
+        uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
+        tokens, retry_until = sum(turn.tokens.values()), turn.retry_until
+
+        def heard(agent: Agent) -> Agent:
+            return replace(
+                agent,
+                read_offset=max(offset, agent.read_offset),
+                last_update=at,
+                tool_uses=uses,
+                open_tools=at_work,
+                timed_out=late,
+                turn_tokens=tokens,
+                retry_until=retry_until,
+            )
+
+        self._ears.telemetry(heard)

@@ -20,11 +20,11 @@ from pathlib import Path
 import structlog
 
 from orchestrator.checks import environment
+from orchestrator.core.announcement import announcement
 from orchestrator.core.codec import Json
 from orchestrator.core.escape import shown
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
-from orchestrator.core.announcement import announcement
 from orchestrator.files import write_atomically
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.spec import MARKER

@@ -168,12 +168,13 @@ class Run:
 class Agent:
     """The agent at work: its role, its attempt (which never repeats within a task) and its session and turn.
 
-    `read_offset` counts bytes of its output that were read; `tool_uses` counts the present turn's tool calls, and
-    `cost_usd` and `tokens_used` the task's so far. What earlier sessions had used is kept apart, for the CLI's totals
-    are cumulative over a session (collected.md §1.2): they are differenced, never summed. `waits` counts the
-    turns in a row that ended because the model could not be had. `open_tools` and `timed_out` are of the present turn:
-    tools at work, and commands that ran out of time; so are `turn_tokens`, as far as they were told. `thawed_at_work` says that it was frozen while a tool worked,
+    `read_offset` counts bytes of its output that were read; `cost_usd` and `tokens_used` are the task's so far. What
+    earlier sessions had used is kept apart, for the CLI's totals are cumulative over a session (collected.md §1.2):
+    they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
     `nudges` how often it was found stalled since it last got on.
+
+    Of the present turn: its tool calls, tools at work, commands that ran out of time, tokens as far as they were told,
+    until when the CLI is about to try a call again, and whether it was frozen while a tool worked.
     """
 
     status: AgentStatus = AgentStatus.IDLE

@@ -23,7 +23,7 @@ from orchestrator.intake import Intake, Submission
 from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import Supervisor, Views
 from tests.fakes.still_hands import StillHands
 
 PATIENCE = 10.0
@@ -43,9 +43,8 @@ class Desk:
     submitters: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.supervisor = Supervisor(
-            self.store, self.hands, lambda task: self.definitions.pipelines[task.pipeline], Room(), clock.now
-        )
+        views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
 
     async def accept(self, submission: Submission, by: str) -> Task:
         """As the daemon does it."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.notice import Notice, NoticeKind
 from orchestrator.core.announcement import announcement, what_to_do
+from orchestrator.core.notice import Notice, NoticeKind
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
