@@ -1,6 +1,7 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -9,12 +10,17 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
+from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
 from orchestrator.api.record_views import AttemptList, TranscriptPage
+from orchestrator.api.stream_views import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.api.views import ProblemView, SubmissionBody, TaskFilter, TaskPage, TaskView, View, WhyView, seen
 from orchestrator.core.errors import OrchestratorError
 
 V = TypeVar("V", bound=View)
+
+Heard = tuple[int, EventView | GapView | None]
+"""Behind which number to go on, and what was heard; nothing at the beginning of a stream."""
 
 Params = Mapping[str, str | int | bool | Sequence[str]]
 
@@ -91,12 +97,48 @@ class Client:
         """What an agent said and did from an offset on."""
         return self._get(TranscriptPage, f"{_path(name)}/agents/{attempt}/transcript", {"offset": offset, "raw": raw})
 
+    def checkpoints(self, name: str) -> CheckpointList:
+        """Every checkpoint of a task, newest first."""
+        return self._get(CheckpointList, f"{_path(name)}/checkpoints")
+
+    def checkpoint(self, name: str, number: int) -> CheckpointView:
+        """One of them."""
+        return self._get(CheckpointView, f"{_path(name)}/checkpoints/{number}")
+
+    def restore(self, name: str, number: int, body: RestoreBody) -> RestoredView:
+        """Bring back what a checkpoint saved."""
+        return _view(RestoredView, self._posted(f"{_path(name)}/checkpoints/{number}/restore", body))
+
+    def pin(self, name: str, number: int, *, pinned: bool) -> CheckpointView:
+        """Keep a checkpoint for good, or no longer than others."""
+        path = f"{_path(name)}/checkpoints/{number}/pin"
+        return _view(CheckpointView, self._posted(path, PinBody(pinned=pinned)))
+
+    def overview(self, limit: int) -> OverviewView:
+        """Everything at a glance, so many tasks one by one."""
+        return self._get(OverviewView, "/api/overview", {"limit": limit})
+
+    def events(self, wanted: StreamFilter, task: str, last: int | None) -> Iterator[Heard]:
+        """What happens to a task, or to all without one, behind the number that was heard last, if there is one."""
+        path = f"{_path(task)}/stream" if task else "/api/events"
+        headers = {} if last is None else {"Last-Event-ID": str(last)}
+        params = httpx.QueryParams(dict(_params(wanted)))
+        with self._reached(), self._http.stream("GET", path, params=params, headers=headers) as response:
+            if response.is_error:
+                response.read()
+                raise RequestRefused(_problem(response))
+            yield from _heard(response.iter_raw())
+
     def ask(self, name: str, action: str) -> TaskView:
         """Ask something of a task: pause, resume or cancel."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
     def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
         return _view(kind, self._sent("GET", path, params=params or {}))
+
+    def _posted(self, path: str, body: View) -> httpx.Response:
+        content = body.model_dump_json(by_alias=True).encode()
+        return self._sent("POST", path, content=content, headers={"Content-Type": "application/json"})
 
     def _sent(
         self,
@@ -107,9 +149,7 @@ class Client:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        if not _is_there(self.socket):
-            raise self._nobody()
-        try:
+        with self._reached():
             response = self._http.request(
                 method,
                 path,
@@ -117,15 +157,23 @@ class Client:
                 content=content,
                 headers=headers,
             )
+        if response.is_error:
+            raise RequestRefused(_problem(response))
+        return response
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Say in words of ours how the daemon cannot be reached."""
+        if not _is_there(self.socket):
+            raise self._nobody()
+        try:
+            yield
         except httpx.ConnectError as error:
             raise self._nobody() from error
         except httpx.TransportError as error:
             raise DaemonUnreachable(
                 f"the daemon on {self.socket} broke off ({type(error).__name__}); look at its log, then try again"
             ) from error
-        if response.is_error:
-            raise RequestRefused(_problem(response))
-        return response
 
     def _nobody(self) -> DaemonUnreachable:
         return DaemonUnreachable(
@@ -158,6 +206,19 @@ def _params(wanted: View) -> Params:
 def _view(kind: type[V], response: httpx.Response) -> V:
     """The answer as a view; its words were masked by the daemon."""
     return seen(kind, response.json(), str)
+
+
+def _heard(pieces: Iterable[bytes]) -> Iterator[Heard]:
+    """The events of a stream, however it is cut in pieces; signs of life are left out."""
+    begun = b""
+    for piece in pieces:
+        *blocks, begun = (begun + piece).split(b"\n\n")
+        for block in blocks:
+            fields = dict(line.partition(b": ")[::2] for line in block.split(b"\n"))
+            if b"id" in fields:
+                kind = GapView if fields.get(b"event") == b"gap" else EventView
+                data = fields.get(b"data")
+                yield int(fields[b"id"]), None if data is None else kind.model_validate_json(data, context=str)
 
 
 def _problem(response: httpx.Response) -> ProblemView:

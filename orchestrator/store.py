@@ -202,10 +202,11 @@ class FolderStore:
     def windows(self) -> Windows:
         """What was known of the account's usage windows; nothing where that cannot be read."""
         try:
-            return from_json(Mapping[str, Window], orjson.loads((self.data_dir / LIMITS_FILE).read_bytes()))
+            found = orjson.loads((self.data_dir / LIMITS_FILE).read_bytes())
+            return {name: from_json(Window, one) for name, one in found.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             log.warning("limits_not_read", error=str(error))
             return {}
 
@@ -345,4 +346,4 @@ def _summary(name: str, document: Object) -> Summary:
 def _spent(document: Object) -> Mapping[str, Spending]:
     """What it had used on each day; nothing in files that an earlier version wrote."""
     found = document.get("spent")
-    return from_json(Mapping[str, Spending], found) if isinstance(found, dict) else {}
+    return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}

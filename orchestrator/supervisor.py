@@ -20,7 +20,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core import admission, machine
-from orchestrator.core.admission import Room, Scene, day_used_up, wall_before, withheld
+from orchestrator.core.admission import Room, Scene
 from orchestrator.core.budget import NOTHING_SPENT, Spending
 from orchestrator.core.checkpoint import Reason, reason_for
 from orchestrator.core.commands import Command
@@ -47,8 +47,6 @@ from orchestrator.core.why import Why, explain
 log = structlog.get_logger()
 
 COMMIT_RETRY_SECONDS = 1.0
-BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
-"""What a task owes when its next turn has not begun."""
 
 
 class NoSuchTask(OrchestratorError):
@@ -224,14 +222,10 @@ class Supervisor:
     def _hold_back(self) -> None:
         """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""
         scene = self.scene()
-        for task in scene.tasks:
-            if task.holds_slot and task.agent.turn_deadline is None and task.owed in BETWEEN_TURNS:
-                by = _held_by(task, scene)
-                if by is not None:
-                    self._hear(task.id, PauseRequested(at=scene.now, blocked_by=by, reason=withheld(task, scene) or ""))
-            elif task.paused and task.retry_at is None and _may_go_on(task, scene):
-                by = task.agent.blocked_by or BlockedBy.RATE_LIMIT
-                self._hear(task.id, ResumeRequested(at=scene.now, blocked_by=by))
+        for task_id, by, reason in admission.to_hold(scene):
+            self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
+        for task_id, by in admission.to_let_go(scene):
+            self._hear(task_id, ResumeRequested(at=scene.now, blocked_by=by))
 
     def set_room(self, room: Room) -> None:
         """Go by other numbers from now on; what is at work beyond them goes on."""
@@ -370,23 +364,6 @@ class Supervisor:
         self.ended[task.id] = TaskStatus.FAILED
         self._store.release(task.id)
         self._hands.abandon(task)
-
-
-def _held_by(task: Task, scene: Scene) -> BlockedBy | None:
-    if wall_before(task, scene) is not None:
-        return BlockedBy.RATE_LIMIT
-    return BlockedBy.BUDGET if day_used_up(scene) is not None else None
-
-
-def _may_go_on(task: Task, scene: Scene) -> bool:
-    """Whether what held it back, though nothing of its own did, is over."""
-    match task.agent.blocked_by:
-        case BlockedBy.RATE_LIMIT if not task.agent.waits:
-            return wall_before(task, scene) is None
-        case BlockedBy.BUDGET if cap_reached(task) is None:
-            return day_used_up(scene) is None
-        case _:
-            return False
 
 
 def _refusal(take: Callable[[], None]) -> OSError | None:

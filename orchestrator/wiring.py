@@ -223,8 +223,8 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions) -
     return Launching(
         driver=_driver(settings, base_env),
         role=declared.role,
-        model=settings.agent.model,
         provided=provisions.environment,
+        model=settings.agent.model,
         base_env=base_env,
         limits=limits,
     )

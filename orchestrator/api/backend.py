@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fastapi import Request
 
+from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.model import Task
 from orchestrator.definitions import Definitions
 from orchestrator.intake import Submission
@@ -23,6 +24,8 @@ class Backend(Protocol):
     def store(self) -> FolderStore: ...
     @property
     def supervisor(self) -> Supervisor: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
     @property
     def definitions(self) -> Definitions:
         """What is declared now; may change while the daemon runs."""

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from orchestrator.api.views import ProblemView
+from orchestrator.checkpoint_files import NoSuchCheckpoint
 from orchestrator.core.errors import InvalidTransition, OrchestratorError
 from orchestrator.core.model import TaskStatus
 from orchestrator.journal import StoreError
@@ -82,6 +83,8 @@ def problem_of(error: OrchestratorError) -> Problem:
             return Problem(404, "no-such-task", "There is no such task", str(error))
         case NoSuchFile():
             return Problem(404, "no-such-file", "There is no such file", str(error))
+        case NoSuchCheckpoint():
+            return Problem(404, "no-such-checkpoint", "There is no such checkpoint", str(error))
         case Ambiguous():
             return Problem(409, "ambiguous", "Several tasks fit", str(error), candidates=error.candidates)
         case InvalidTransition():

@@ -57,6 +57,11 @@ class AllDecisions:
     def __init__(self, index: Index, mark: Mark, tasks_dir: Path, telling: Telling) -> None:
         self._index, self._mark, self._tasks_dir, self._telling = index, mark, tasks_dir, telling
 
+    @property
+    def number(self) -> int:
+        """Behind which number it goes on."""
+        return self._mark.number
+
     def read(self) -> list[Told]:
         """The next ones, none only at the end. Blocks for the disk."""
         return list(self._read())
@@ -85,6 +90,11 @@ class OwnDecisions:
     def __init__(self, folder: Path, after: int, since: str, telling: Telling) -> None:
         self._path, self._task, self._telling = folder / NAME, folder.name, telling
         self._after, self._since, self._at, self._seq = after, since, 0, 0
+
+    @property
+    def number(self) -> int:
+        """Behind which number it goes on."""
+        return max(self._after, self._seq)
 
     def read(self) -> list[Told]:
         """The next ones, none only at the end. Blocks for the disk."""

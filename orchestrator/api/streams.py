@@ -1,6 +1,7 @@
 """What happens, as Server-Sent Events: to all tasks, or to one.
 
 An event's `id` is its number in the stream; after a broken connection the stream goes on behind the `Last-Event-ID`.
+It begins with an id alone, so that one which broke before its first event goes on where it had begun.
 The framework has streams of its own, with tasks and buffers between; measured, a reader who leaves while an event is on
 its way to him ends one of those with an error. Here an event is only made when the one before is on its way.
 """
@@ -29,8 +30,10 @@ router = APIRouter(prefix="/api", tags=["events"])
 
 
 class Reader(Protocol):
-    """Whoever reads on: the next decisions, none only at the end."""
+    """Whoever reads on behind a number: the next decisions, none only at the end."""
 
+    @property
+    def number(self) -> int: ...
     def read(self) -> list[Told]: ...
 
 
@@ -50,6 +53,7 @@ class Streams:
 
     async def follow(self, reader: Reader, wanted: StreamFilter) -> AsyncIterator[bytes]:
         """What a reader reads, as it comes."""
+        yield format_sse_event(id=str(reader.number))
         while True:
             changed = self._changed
             found = await asyncio.to_thread(reader.read)

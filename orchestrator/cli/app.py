@@ -26,6 +26,7 @@ FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3
 
 EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
+    "no-such-checkpoint": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,
     "malformed": BAD_USAGE,
@@ -34,7 +35,7 @@ EXIT_CODES = {
 
 
 class Entry(NamedTuple):
-    """A command: the module that has a function of its name, its line in the list, and an example."""
+    """A command: the module that has a function of its name (or the commands below it), its summary, and an example."""
 
     module: str
     summary: str
@@ -59,6 +60,11 @@ COMMANDS = {
     "show": Entry("show", "Show one task, whole.", "orchestrator show ABC-123", "Tasks"),
     "why": Entry("why", "Say what keeps a task where it is.", "orchestrator why ABC-123", "Tasks"),
     "logs": Entry("logs", "Read what an agent says and does.", "orchestrator logs ABC-123 -f", "Tasks"),
+    "checkpoints": Entry(
+        "checkpoints", "Have back what was saved of a task's work.", "orchestrator checkpoints list ABC-123", "Tasks"
+    ),
+    "events": Entry("events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
+    "watch": Entry("watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
     "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
     "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
     "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
@@ -99,18 +105,21 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     app.callback(help="Walks tickets through pipelines of coding agents, unattended.")(_options)
     for name, entry in COMMANDS.items():
-        app.command(
-            name,
-            short_help=entry.summary,
-            epilog=f"Example: [bold]{entry.example}[/bold]",
-            rich_help_panel=entry.panel,
-        )(_function(name, entry) if name in arguments else _unloaded)
+        example = f"Example: [bold]{entry.example}[/bold]"
+        found = _loaded(name, entry) if name in arguments else _unloaded
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, short_help=entry.summary, epilog=example, rich_help_panel=entry.panel)
+        else:
+            app.command(name, short_help=entry.summary, epilog=example, rich_help_panel=entry.panel)(found)
     return app
 
 
-def _function(name: str, entry: Entry) -> Callable[..., object]:
-    function: Callable[..., object] = getattr(importlib.import_module(f"orchestrator.cli.{entry.module}"), name)
-    return function
+def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
+    """The function of a command, or the commands below it."""
+    found: Callable[..., object] | typer.Typer = getattr(
+        importlib.import_module(f"orchestrator.cli.{entry.module}"), name
+    )
+    return found
 
 
 def _unloaded() -> None:

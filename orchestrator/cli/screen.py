@@ -30,7 +30,7 @@ COLOURS = {
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND"}
 """The columns that give way on a narrow terminal; an id or a status in half is of no use."""
 
-EXPENDABLE = ("AGE", "DONE", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY")
+EXPENDABLE = ("AGE", "SINCE", "DONE", "STEP", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY")
 """The columns that a narrow terminal goes without, first ones first."""
 LEAST_ELASTIC = 8
 """Columns of the terminal that an elastic one shall have."""

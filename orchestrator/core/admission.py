@@ -3,13 +3,17 @@
 All that one process assumes alone about places is here and in the store, so that many machines could share them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
+from orchestrator.core.course import cap_reached
 from orchestrator.core.limits import Wall, Windows, nearly_used_up, walls
-from orchestrator.core.model import BlockedBy, Priority, Task, TaskStatus
+from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
+
+BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
+"""What a task owes whose next turn has not begun."""
 
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
@@ -110,6 +114,28 @@ def day_used_up(scene: Scene, more: int = 0) -> str | None:
     reserved = Spending(usd=scene.room.turn_usd * running)
     over = reached(spent_today(scene) + reserved, scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
+
+
+def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:
+    """The tasks between two turns that must not begin the next, what for, and the reason in words."""
+    for task in scene.tasks:
+        if task.holds_slot and task.agent.turn_deadline is None and task.owed in BETWEEN_TURNS:
+            reason = withheld(task, scene)
+            if reason is not None:
+                walled = wall_before(task, scene) is not None
+                yield task.id, BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
+
+
+def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:
+    """The tasks that were held so, and need not be any more."""
+    for task in scene.tasks:
+        if not task.paused or task.retry_at is not None:
+            continue
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and not task.agent.waits:
+            if wall_before(task, scene) is None:
+                yield task.id, BlockedBy.RATE_LIMIT
+        elif task.agent.blocked_by is BlockedBy.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
+            yield task.id, BlockedBy.BUDGET
 
 
 def queue(tasks: Iterable[Task]) -> list[Task]:

@@ -22,6 +22,7 @@ LONGEST_ANSWER = 20_000
 """Characters."""
 DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEVER_SET = frozenset({"PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "NODE_OPTIONS", "TMPDIR"})
 POLICY = "policy"
 """Who answered where the task's own terms or the role did."""
 
@@ -164,6 +165,11 @@ def variable_of(name: str) -> str:
     """The environment variable in which a dependency of that name is provided."""
     letters = re.sub(r"[^A-Za-z0-9_]", "_", name).upper() if not _VARIABLE.fullmatch(name) else name
     return f"_{letters}" if letters[:1].isdigit() else letters
+
+
+def must_not_be_set(variable: str) -> bool:
+    """Whether a variable decides what programs an agent runs or how it is known, and so is never provided."""
+    return variable in _NEVER_SET or variable.startswith(("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_"))
 
 
 def pending(asks: Iterable[Ask]) -> tuple[Ask, ...]:

@@ -80,20 +80,10 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _workspace_ready(pipeline, task, event)
         case events.RunStarted():
             return _run_began(pipeline, task, event.folder, event.pid, event.at)
-        case events.SessionStarted():
-            return _session_started(task, event)
-        case events.TurnFinished():
-            return turns.finished(pipeline, task, event)
-        case events.AgentSaid():
-            return turns.said(task, event)
-        case events.RequestWithdrawn():
-            return turns.withdrawn(task, event)
-        case events.AnswerSent():
-            return turns.answer_sent(task, event)
-        case events.StallSeen():
-            return turns.stalled(pipeline, task, event)
-        case events.AgentExited():
-            return turns.exited(pipeline, task, event)
+        case events.SessionStarted() | events.TurnFinished() | events.AgentSaid() | events.AgentExited():
+            return turns.heard(pipeline, task, event)
+        case events.RequestWithdrawn() | events.AnswerSent() | events.StallSeen():
+            return turns.heard(pipeline, task, event)
         case events.GateLooked():
             return _gate_looked(pipeline, task, event)
         case events.CheckFinished():
@@ -112,20 +102,10 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _alarm_rang(pipeline, task, event)
         case events.CheckpointSaved():
             return replace(task, agent=replace(task.agent, last_saved=event.at))
-        case events.PauseRequested():
-            return requests.pause(task, event)
-        case events.ResumeRequested():
-            return requests.resume(task, event)
-        case events.CancelRequested():
-            return requests.cancel(task)
-        case events.RetryRequested():
-            return requests.retry(pipeline, task, event)
-        case events.DraftSubmitted():
-            return requests.submit(task)
-        case events.AskAnswered():
-            return requests.answer(pipeline, task, event)
-        case events.CapsChanged():
-            return requests.change_caps(task, event.caps)
+        case events.PauseRequested() | events.ResumeRequested() | events.CancelRequested() | events.CapsChanged():
+            return requests.requested(pipeline, task, event)
+        case events.RetryRequested() | events.DraftSubmitted() | events.AskAnswered():
+            return requests.requested(pipeline, task, event)
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
@@ -164,12 +144,6 @@ def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at:
         return task
     task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
     return course.next_turn(pipeline, task, at)
-
-
-def _session_started(task: Task, event: events.SessionStarted) -> Task:
-    if event.attempt != task.agent.attempt or task.agent.session_seen:
-        return task
-    return replace(task, agent=replace(task.agent, session_seen=True, session_id=event.session_id))
 
 
 def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:

@@ -5,6 +5,7 @@ AnswerRefused; then nothing has changed.
 """
 
 from dataclasses import replace
+from typing import assert_never
 
 from orchestrator.core import course, events, halts, standing, transitions
 from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, checked
@@ -20,7 +21,40 @@ _ENDS = {
 }
 
 
-def pause(task: Task, event: events.PauseRequested) -> Task:
+Request = (
+    events.PauseRequested
+    | events.ResumeRequested
+    | events.CancelRequested
+    | events.RetryRequested
+    | events.DraftSubmitted
+    | events.AskAnswered
+    | events.CapsChanged
+)
+"""What may be asked of a task."""
+
+
+def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
+    """The task after what was asked of it."""
+    match event:
+        case events.PauseRequested():
+            return _pause(task, event)
+        case events.ResumeRequested():
+            return _resume(task, event)
+        case events.CancelRequested():
+            return _cancel(task)
+        case events.RetryRequested():
+            return _retry(pipeline, task, event)
+        case events.DraftSubmitted():
+            return _submit(task)
+        case events.AskAnswered():
+            return _answered(pipeline, task, event)
+        case events.CapsChanged():
+            return _change_caps(task, event.caps)
+        case _:
+            assert_never(event)
+
+
+def _pause(task: Task, event: events.PauseRequested) -> Task:
     """The task standing still."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("pause", task)
@@ -30,7 +64,7 @@ def pause(task: Task, event: events.PauseRequested) -> Task:
     return standing.parked(task) if event.park else task
 
 
-def resume(task: Task, event: events.ResumeRequested) -> Task:
+def _resume(task: Task, event: events.ResumeRequested) -> Task:
     """The task going on as soon as it may."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("resume", task)
@@ -40,14 +74,14 @@ def resume(task: Task, event: events.ResumeRequested) -> Task:
     return standing.released(replace(task, retry_at=retry_at))
 
 
-def cancel(task: Task) -> Task:
+def _cancel(task: Task) -> Task:
     """The task given up."""
     transitions.require("cancel", task)
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     return replace(task, status=TaskStatus.CANCELLED, owed=Owed.NOTHING, agent=agent)
 
 
-def retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
+def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
     """The blocked task at the beginning of its stage again, every try renewed."""
     transitions.require("retry", task)
     budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
@@ -58,13 +92,13 @@ def retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
     return course.enter(pipeline, task, task.stage, event.at)
 
 
-def submit(task: Task) -> Task:
+def _submit(task: Task) -> Task:
     """The draft waiting for a place."""
     transitions.require("submit", task)
     return replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
 
 
-def change_caps(task: Task, caps: Caps) -> Task:
+def _change_caps(task: Task, caps: Caps) -> Task:
     """The task under other caps; one that was held by the old ones goes on if the new ones let it."""
     task = replace(task, terms=replace(task.terms, caps=caps))
     if task.paused and task.agent.blocked_by is BlockedBy.BUDGET and course.cap_reached(task) is None:
@@ -72,7 +106,7 @@ def change_caps(task: Task, caps: Caps) -> Task:
     return task
 
 
-def answer(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
     """The task with one of its asks answered, once and for all."""
     ask = _pending(task, event)
     match event.status:

@@ -1,11 +1,70 @@
-"""What can be a ticket's text, wherever it comes from."""
+"""What can be a ticket, wherever it comes from: its text made fit to be read, and what is known beside the text.
+
+What is said in comments is quoted, so that none of it can pass for a section of the ticket.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.escape import shown
+from orchestrator.core.markdown import cleaned, open_fence, visible
+from orchestrator.core.model import Priority, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
+
+MOST_COMMENTS = 100
+LONGEST_COMMENT = 16 * 1024
+"""Characters; what is longer is cut, and says so."""
+MOST_NAMES = 100
+"""Labels and attachments that are named."""
+
+_ROOM = LARGEST_TEXT - 4096
+"""Bytes for all but the lines that say what was left out."""
 
 
 class NoTicket(OrchestratorError):
     """A text cannot be a ticket."""
+
+
+class Source(StrEnum):
+    """Where a ticket comes from; a text or a file that a person hands in is local (seed 000)."""
+
+    LOCAL = "local"
+    JIRA = "jira"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """What somebody said about a ticket, in Markdown."""
+
+    author: str
+    text: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """What is to be done, as a ticket says it; `key` is None where the ticket has none, `text` is Markdown.
+
+    `type` and `priority` are None where the ticket does not say.
+    """
+
+    title: str
+    text: str
+    key: str | None = None
+    type: TicketType | None = None
+    priority: Priority | None = None
+    source: Source = Source.LOCAL
+    url: str = ""
+    labels: tuple[str, ...] = ()
+    status: str = ""
+    assignee: str = ""
+    created: datetime | None = None
+    updated: datetime | None = None
 
 
 def readable(text: str, source: str = "the ticket") -> str:
@@ -20,3 +79,55 @@ def readable(text: str, source: str = "the ticket") -> str:
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise NoTicket(f"{source} is not text; give plain UTF-8, for example Markdown")
     return text
+
+
+def names(texts: Sequence[str]) -> tuple[str, ...]:
+    """The first `MOST_NAMES` that say something, each as one line that can be shown."""
+    cut = (shown(" ".join(cleaned(text[:1000]).split())) for text in texts[:MOST_NAMES])
+    return tuple(filter(None, cut))
+
+
+def composed(description: str, comments: Sequence[Comment], attachments: Sequence[str] = (), source: str = "") -> str:
+    """One Markdown text of a description, the names of attachments and the newest comments that fit, oldest first.
+
+    Raises NoTicket, naming `source`, if the description alone is too large.
+    """
+    parts = [_closed(readable(description.strip("\n"), source))]
+    if attachments:
+        named = [f"- {name.replace('`', '')}" for name in names(attachments)]
+        parts.append("\n".join(["# Attachments", "", "They are named here and were not fetched.", "", *named]))
+    room = _ROOM - sum(len(part.encode()) + 2 for part in parts)
+    told: list[str] = []
+    for comment in sorted(comments, key=_age, reverse=True)[:MOST_COMMENTS]:
+        one = _told(comment)
+        room -= len(one.encode()) + 2
+        if room < 0:
+            break
+        told.append(one)
+    if comments:
+        parts.append("# Comments")
+    if len(told) < len(comments):
+        parts.append("Older or longer ones are left out.")
+    return "\n\n".join([*parts, *reversed(told)]) + "\n"
+
+
+def _closed(markdown: str) -> str:
+    """The text with its last block of code closed, so that what follows it is none."""
+    fence = ""
+    for line in markdown.split("\n"):
+        fence = open_fence(line, fence)
+    return f"{markdown}\n{'{code}' if fence == '{' else fence}" if fence else markdown
+
+
+def _age(comment: Comment) -> float:
+    return comment.at.timestamp() if comment.at else 0.0
+
+
+def _told(comment: Comment) -> str:
+    text = visible(comment.text).strip()
+    if len(text) > LONGEST_COMMENT:
+        text = f"{text[:LONGEST_COMMENT]}\n… ({len(text) - LONGEST_COMMENT} more characters are left out)"
+    author = "".join(names([comment.author])) or "somebody"
+    when = f", {comment.at:%Y-%m-%d %H:%M}" if comment.at else ""
+    quoted = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    return f"### {author}{when}\n\n{quoted}"

@@ -24,23 +24,62 @@ SHORT_WAIT = timedelta(seconds=60)
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
-def finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+Heard = (
+    events.SessionStarted
+    | events.TurnFinished
+    | events.AgentSaid
+    | events.AgentExited
+    | events.RequestWithdrawn
+    | events.AnswerSent
+    | events.StallSeen
+)
+"""What is heard of an agent."""
+
+
+def heard(pipeline: Pipeline, task: Task, event: Heard) -> Task:
+    """The task after what was heard of its agent."""
+    match event:
+        case events.SessionStarted():
+            return _session_started(task, event)
+        case events.TurnFinished():
+            return _finished(pipeline, task, event)
+        case events.AgentSaid():
+            return _said(task, event)
+        case events.RequestWithdrawn():
+            return _withdrawn(task, event)
+        case events.AnswerSent():
+            return _answer_sent(task, event)
+        case events.StallSeen():
+            return _stalled(pipeline, task, event)
+        case events.AgentExited():
+            return _exited(pipeline, task, event)
+        case _:
+            assert_never(event)
+
+
+def _session_started(task: Task, event: events.SessionStarted) -> Task:
+    if event.attempt != task.agent.attempt or task.agent.session_seen:
+        return task
+    return replace(task, agent=replace(task.agent, session_seen=True, session_id=event.session_id))
+
+
+def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """The task after a turn's result."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
     was_under_way = task.owed in (Owed.TURN, Owed.INTERRUPT) and task.at_work
-    heard = _heard(task, event)
+    after = _accounted(task, event)
     if not was_under_way:
-        return heard
+        return after
     if event.outcome is events.TurnOutcome.OK:
-        return _well(pipeline, _told(heard), event)
+        return _well(pipeline, _told(after), event)
     if event.outcome is events.TurnOutcome.INTERRUPTED:
-        return course.next_turn(pipeline, heard, event.at)
-    return _badly(pipeline, heard, event)
+        return course.next_turn(pipeline, after, event.at)
+    return _badly(pipeline, after, event)
 
 
-def said(task: Task, event: events.AgentSaid) -> Task:
+def _said(task: Task, event: events.AgentSaid) -> Task:
     """The task after its agent asked for something or reported trouble."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
@@ -58,7 +97,7 @@ def said(task: Task, event: events.AgentSaid) -> Task:
     return task
 
 
-def answer_sent(task: Task, event: events.AnswerSent) -> Task:
+def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
     """The task whose agent was given an answer."""
     if event.attempt != task.agent.attempt:
         return task
@@ -71,7 +110,7 @@ def answer_sent(task: Task, event: events.AnswerSent) -> Task:
     return task if asks == task.asks else replace(task, asks=asks)
 
 
-def withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
+def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     """The task whose agent does not wait for an answer any more."""
     for ask in task.pending_asks:
         if ask.asking.request_id == event.request_id and ask.attempt == event.attempt:
@@ -80,7 +119,7 @@ def withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     return task
 
 
-def stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
+def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
     """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
     agent = task.agent
     if (event.attempt, event.turn) != (agent.attempt, agent.turn) or task.owed is not Owed.TURN or task.paused:
@@ -106,7 +145,7 @@ def interrupted(task: Task, at: datetime) -> Task:
     return replace(task, owed=Owed.INTERRUPT, agent=replace(task.agent, turn_deadline=deadline))
 
 
-def exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
+def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     """The task after its agent's process was gone."""
     run = task.run
     if run is None or run.folder != run_folder_of_agent(event.attempt):
@@ -143,12 +182,12 @@ def rested(task: Task, at: datetime) -> Task:
     return replace(task, agent=replace(task.agent, at_work_since=None))
 
 
-def _heard(task: Task, event: events.TurnFinished) -> Task:
+def _accounted(task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
     tokens, usd = agent.tokens_before + event.tokens, agent.cost_before + event.cost_usd
     used = Spending(usd=max(0.0, round(usd - agent.cost_usd, 6)), tokens=max(0, tokens - agent.tokens_used), turns=1)
     task = rested(_with_spending(task, used, event.at), event.at)
-    heard = replace(
+    agent = replace(
         task.agent,
         read_offset=event.offset,
         tool_uses=event.tool_uses,
@@ -159,7 +198,7 @@ def _heard(task: Task, event: events.TurnFinished) -> Task:
         open_tools=0,
         last_update=event.at,
     )
-    return replace(task, agent=heard)
+    return replace(task, agent=agent)
 
 
 def _told(task: Task) -> Task:

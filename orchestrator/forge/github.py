@@ -97,9 +97,10 @@ class GitHub:
 
     def comment(self, number: int, key: str, text: str) -> str:
         """Say something in the conversation, once per key."""
+        body: JsonObject = {"body": marked(key, text)}
         said = self._said(f"/issues/{number}/comments", key)
         if said is None:
-            said = object_of(self._repo("POST", f"/issues/{number}/comments", {"body": marked(key, text)}))
+            said = object_of(self._repo("POST", f"/issues/{number}/comments", body))
         return text_of(said.get("html_url"), URL)
 
     def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
@@ -107,12 +108,13 @@ class GitHub:
         kind, _, one = comment_id.partition(":")
         if kind != CommentKind.THREAD or not one.isdigit():
             return self.comment(number, key, text)
+        body: JsonObject = {"body": marked(key, text)}
         said = self._said(f"/pulls/{number}/comments", key)
         if said is None:
             answered = object_of(self._repo("GET", f"/pulls/comments/{one}"))
             root = answered.get("in_reply_to_id") or number_of(answered.get("id"), "comment")
             path = f"/pulls/{number}/comments/{root}/replies"
-            said = object_of(self._repo("POST", path, {"body": marked(key, text)}))
+            said = object_of(self._repo("POST", path, body))
         return text_of(said.get("html_url"), URL)
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:

@@ -224,12 +224,13 @@ class GitLab:
 
     def _said(self, number: int, path: str, key: str, text: str) -> str:
         """Say it there, unless this account has said it under this key anywhere on the merge request."""
+        body: JsonObject = {"body": marked(key, text)}
         notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
         viewer = self._viewer() if there else ""
         note = next((note for note in there if name_of(note.get("author"), "username") == viewer), None)
         if note is None:
-            note = object_of(self._ask("POST", path, {"body": marked(key, text)}))
+            note = object_of(self._ask("POST", path, body))
         return f"{self._pull(number).url}#note_{number_of(note.get('id'), 'note')}"
 
     def _discussions(self, number: int) -> list[JsonObject]:

@@ -173,10 +173,15 @@ def words_of(content: bytes) -> str:
     except ValueError:
         return ""
     told = [answer.get("message"), answer.get("error")]
-    details = [
-        object_of(item).get("message") or object_of(item).get("code") or item for item in list_of(answer.get("errors"))
-    ]
-    return shown("; ".join(filter(None, map(_word, [*told, *details]))), _SAID)
+    details = [_detail(item) for item in list_of(answer.get("errors"))]
+    return shown("; ".join(filter(None, (*map(_word, told), *details))), _SAID)
+
+
+def _detail(item: JsonValue) -> str:
+    """One of GitHub's errors: a message, or a field and a word for what is wrong with it."""
+    error = object_of(item)
+    told = _word(error.get("message")) or " ".join(filter(None, (_word(error.get("field")), _word(error.get("code")))))
+    return told or _word(item)
 
 
 def _word(value: JsonValue) -> str:

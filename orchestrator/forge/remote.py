@@ -12,7 +12,7 @@ from orchestrator.forge.errors import UnknownForge
 _SCP = re.compile(r"(?:[^@/:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?!//)(.+)")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z0-9_.-]{1,255}")
-_LOGIN = re.compile(r"^([a-z0-9+.-]+://)?[^/]*@", re.IGNORECASE)
+_LOGIN = re.compile(r"^([a-z0-9+.-]+://)?.*@", re.IGNORECASE | re.DOTALL)
 _SSH_BY_HTTPS_PORT = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
 
 
@@ -81,7 +81,7 @@ def kind_of(remote: Remote, declared: Mapping[str, Kind]) -> Kind:
 
 
 def without_login(url: str) -> str:
-    """An address fit to be shown: no user, no password, no control characters."""
+    """An address fit to be shown: nothing up to its last @, which a password may hold too, and no control characters."""
     return shown(_LOGIN.sub(r"\1", url))
 
 

@@ -28,7 +28,7 @@ else:
     import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
 
 PREFIX = "orchestrator-"
-FREEZE_TAKES = 0.2  # seconds; what waits for a disk stands still only after that
+FREEZE_TAKES = 0.2  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
 REMOVE_TRIES = 100  # a group is empty a moment after its last process was reaped
 REMOVE_PAUSE = 0.001
@@ -73,12 +73,18 @@ class Cgroup:
         return None
 
     def freeze(self) -> None:
-        """Hold everything in the group; what does not stand after 0.2 seconds is left to who looks at it."""
+        """Hold everything in the group, or after 0.2 seconds nothing: then signals have to.
+
+        One process that waits for a dead disk keeps the group from being frozen, and in a group on its way there the
+        others, who wait for it, obey no signal.
+        """
         deadline, pause = time.monotonic() + FREEZE_TAKES, FIRST_PAUSE
         self._tell("cgroup.freeze", b"1")
         while self.path and not self._is_frozen() and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+        if not self._is_frozen():
+            self.thaw()
 
     def thaw(self) -> None:
         """Let everything in the group go on that no signal has stopped."""

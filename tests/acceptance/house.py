@@ -36,6 +36,8 @@ from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]
 T = TypeVar("T")
+Stream = int | IO[bytes]
+"""Where a process reads from or writes to."""
 
 PATIENCE = 30.0
 LOOK_EVERY = 0.01
@@ -117,7 +119,7 @@ class House:
         }
         (self.root / "orchestrator.toml").write_text(_toml({"agent": agent, **self.settings}))
         with (self.root / "daemon.log").open("ab") as log:
-            self.daemon = self._spawned("serve", log)
+            self.daemon = self.begin("serve", out=log, err=log)
         return self.daemon
 
     def start(self) -> None:
@@ -159,6 +161,19 @@ class House:
             env=self._environment(),
             timeout=PATIENCE,
             check=False,
+        )
+
+    def begin(
+        self, *arguments: str, out: Stream, err: Stream = subprocess.DEVNULL, stdin: Stream = subprocess.DEVNULL
+    ) -> "subprocess.Popen[bytes]":
+        """Begin a command of `orchestrator` and do not wait for its end."""
+        return subprocess.Popen(
+            self._command(*arguments),
+            stdin=stdin,
+            stdout=out,
+            stderr=err,
+            cwd=SOURCES,
+            env=self._environment(),
         )
 
     def submit(self, text: str = TICKET, key: str = "", **more: Any) -> str:
@@ -260,11 +275,6 @@ class House:
             for pid in pids:
                 _signal(pid, signal.SIGKILL)
             time.sleep(LOOK_EVERY)
-
-    def _spawned(self, verb: str, log: IO[bytes]) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            self._command(verb), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=SOURCES, env=self._environment()
-        )
 
     def _command(self, *arguments: str) -> list[str]:
         there = ["--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data)]

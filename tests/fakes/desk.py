@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from orchestrator import clock
 from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
 from orchestrator.bundled import Kind, bundled
+from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import Task
@@ -24,6 +25,7 @@ from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
+from orchestrator.workspace import Workspace
 from tests.fakes.still_hands import StillHands
 
 PATIENCE = 10.0
@@ -45,6 +47,9 @@ class Desk:
     def __post_init__(self) -> None:
         views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
         self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
+        self.checkpoints = Checkpoints(Workspace(self.settings.data_dir), self.store, clock.now)
+        self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
+        self.supervisor.listen(self.checkpoints.decided)
 
     async def accept(self, submission: Submission, by: str) -> Task:
         """As the daemon does it."""

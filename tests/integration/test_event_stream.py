@@ -77,7 +77,7 @@ async def _events(answer: httpx.Response) -> AsyncIterator[Json]:
     async for piece in answer.aiter_text():
         *blocks, text = (text + piece).split("\n\n")
         for block in blocks:
-            if not block.startswith(":"):
+            if "data: " in block:
                 yield parse(block)
 
 
@@ -147,6 +147,16 @@ async def test_a_stream_goes_on_behind_the_last_event_that_was_heard(client: htt
     own = await everything(client, f"/api/tasks/{tasks[0]}/stream", last_id=1)
     assert (told(own), own[0]["id"]) == ([(tasks[0], 2)], "2")
     assert told(await everything(client, f"/api/tasks/{tasks[0]}/stream", begin=-1)) == [(tasks[0], 2)]
+
+
+@pytest.mark.parametrize(("query", "number"), [("", b"2"), ("?from=1", b"1"), ("?from=-5", b"0")])
+async def test_a_stream_says_first_behind_which_number_it_begins(
+    client: httpx.AsyncClient, desk: Desk, query: str, number: bytes
+) -> None:
+    task = await submitted(client, desk)
+    for path in ("/api/events", f"/api/tasks/{task}/stream"):
+        async with client.stream("GET", path + query) as answer:
+            assert (await anext(answer.aiter_bytes())).startswith(b"id: " + number + b"\n\n")
 
 
 async def test_a_stream_begins_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:

@@ -105,7 +105,7 @@ class Playbook:
             raise AssertionError("\n".join(("", *(f"{ours:{width}}{theirs}" for ours, theirs in rows))))
 
 
-def said(command: do.Command, now: datetime) -> str:
+def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - one case for each command
     """A command in the few words by which playbooks name it."""
     match command:
         case do.PrepareWorkspace():
@@ -281,7 +281,7 @@ def cancel(task: Task, at: datetime) -> events.Event:
     return events.CancelRequested(at=at)
 
 
-def answer(task: Task, at: datetime) -> events.Event:
+def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
     """What comes next in a world without trouble."""
     match task.owed:
         case Owed.ADMISSION:

@@ -65,6 +65,8 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "journal": frozenset({"files"}),
     "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
+    "quarantine": frozenset({"files"}),
+    "provisions": frozenset({"files", "vault"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),

@@ -7,40 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.redact import LARGEST_TEXT, Redactor, Result, Scan, parse_rules
+from orchestrator.core.redact import LARGEST_TEXT, Action, Finding, Redactor, Result, Scan, parse_rules
 from orchestrator.core.table import DefinitionError
+from tests.fakes.made_up_secrets import samples
 
 RULES = parse_rules(Path("config/redaction.toml").read_text(encoding="utf-8"), "redaction.toml")
 BUNDLED = Redactor(RULES)
-
-MADE_UP = [
-    ("private_key_pem", "-----BEGIN " + "OPENSSH PRIVATE KEY-----"),
-    ("private_key_pem", "-----BEGIN " + "PRIVATE KEY-----"),
-    ("gcp_service_account", '{"type": "service_' + 'account"}'),
-    ("aws_access_key", "AK" + "IA" + "ABCDEFGHIJKLMNOP"),
-    ("aws_secret_key", "AWS_SECRET_" + "ACCESS_KEY=" + "aB3/" * 10),
-    ("openai_api_key", "s" + "k-" + "a1B2" * 6),
-    ("openai_api_key", "s" + "k-proj-" + "a1B2" * 6),
-    ("anthropic_api_key", "s" + "k-ant-" + "api03-a1B2" * 3),
-    ("db_connection_string", "postgres://me:hidden" + "@db.example:5432/app"),
-    ("db_connection_string", "mongodb+srv://me:hid@den" + "@db.example/app"),
-    ("jwt_token", "ey" + "JhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3In0.c2lnbmF0dXJl"),
-    ("bearer_token", "Authorization: Bear" + "er abcdef123456"),
-    ("webhook_secret", "webhook_secret = " + "0123456789ab"),
-    ("webhook_secret", "X-Hub-Signature-256: " + "sha256=0123456789ab"),
-    ("password_assignment", '"password": "' + "hunter2hunter2"),
-    ("ip_address_internal", "10.1.2.3"),
-    ("ip_address_internal", "172.31.0.1"),
-    ("ip_address_internal", "192.168.178.1"),
-    ("github_token", "gh" + "p_" + "a1B2" * 9),
-    ("github_token", "github_" + "pat_" + "a1B2" * 9),
-    ("gitlab_token", "gl" + "pat-" + "a1B2" * 5),
-    ("slack_token", "xo" + "xb-" + "123456789012-abcdef"),
-    ("slack_webhook", "https://hooks.slack" + ".com/services/T00000000/B00000000/abcdefgh"),
-    ("google_api_key", "AI" + "za" + "a1B2c" * 7),
-    ("npm_token", "npm" + "_" + "a1B2" * 9),
-    ("pypi_token", "pypi-" + "AgE" + "a1B2" * 20),
-]
+SAMPLES = list(samples())
 
 HARMLESS = [
     "Fix the login page",
@@ -52,21 +25,6 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "secret"), MADE_UP)
-def test_every_kind_of_secret_is_kept_back(rule: str, secret: str) -> None:
-    scan = BUNDLED.scan(f"before {secret} after")
-    assert rule in scan.redacted + scan.blocked
-    assert secret not in scan.text
-    if scan.result is Result.REDACTED:
-        assert scan.text.startswith("before ")
-        assert f"[REDACTED:{rule}]" in scan.text
-
-
-def test_every_bundled_rule_has_its_example() -> None:
-    warned = {"email_address", "high_entropy_string"}
-    assert {rule.id for rule in RULES} == {rule for rule, _ in MADE_UP} | warned
-
-
 @pytest.mark.parametrize("text", HARMLESS)
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert BUNDLED.scan(text) == Scan(result=Result.CLEAN, text=text)
@@ -76,12 +34,29 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     ("rule", "text"), [("email_address", "ask me@example.org"), ("high_entropy_string", "x aB3dE6gH9jK2mN5pQ8rS1tU4 x")]
 )
 def test_what_may_be_harmless_is_only_warned_of(rule: str, text: str) -> None:
-    assert BUNDLED.scan(text) == Scan(result=Result.CLEAN, text=text, warnings=(f"warn:{rule}",))
+    scan = BUNDLED.scan(text)
+    assert scan == Scan(result=Result.CLEAN, text=text, findings=(Finding(rule=rule, action=Action.WARN, line=1),))
+    assert scan.warnings == (f"warn:{rule}",)
+    assert BUNDLED.masked(text) == text
 
 
 def test_a_blocked_text_is_empty_whatever_else_is_in_it() -> None:
-    scan = BUNDLED.scan("10.0.0.1\n-----BEGIN " + "RSA PRIVATE KEY-----\nme@example.org")
-    assert scan == Scan(result=Result.BLOCKED, text="", blocked=("private_key_pem",))
+    text = "10.0.0.1\n-----BEGIN " + "RSA PRIVATE KEY-----\nme@example.org\n-----BEGIN " + "PRIVATE KEY-----"
+    scan = BUNDLED.scan(text)
+    assert (scan.result, scan.text) == (Result.BLOCKED, "")
+    assert scan.findings == tuple(Finding(rule="private_key_pem", action=Action.BLOCK, line=line) for line in (2, 4))
+    assert (scan.blocked, scan.redacted, scan.warnings) == (("private_key_pem",), (), ())
+    assert BUNDLED.masked(text) == "[WITHHELD: private_key_pem]"
+
+
+def test_a_finding_tells_the_rule_and_the_line_of_every_mask() -> None:
+    scan = BUNDLED.scan("one\n10.0.0.1 and 10.0.0.2\n\nfour 192.168.0.1")
+    assert [(finding.rule, finding.line) for finding in scan.findings] == [
+        ("ip_address_internal", 2),
+        ("ip_address_internal", 2),
+        ("ip_address_internal", 4),
+    ]
+    assert scan.redacted == ("ip_address_internal",) * 3
 
 
 def redactor(*patterns: str) -> Redactor:
@@ -100,9 +75,11 @@ def redactor(*patterns: str) -> Redactor:
         (("abc", "abc"), "-[REDACTED:rule_0]def-"),
         (("abc", "def"), "-[REDACTED:rule_0][REDACTED:rule_1]-"),
         (("ab", "bcd", "de"), "-[REDACTED:rule_1]f-"),
+        (("ab(?P<secret>cd)", "de"), "-ab[REDACTED:rule_0]f-"),
+        (("ab(?P<secret>x)?",), "-[REDACTED:rule_0]cdef-"),
     ],
 )
-def test_overlapping_matches_become_one_mask_named_by_the_longest_then_the_earliest(
+def test_overlapping_secrets_become_one_mask_named_by_the_longest_then_the_earliest_then_the_first(
     patterns: tuple[str, ...], masked: str
 ) -> None:
     assert redactor(*patterns).scan("-abcdef-").text == masked
@@ -110,36 +87,60 @@ def test_overlapping_matches_become_one_mask_named_by_the_longest_then_the_earli
 
 def test_a_text_over_one_mebibyte_is_refused_unread() -> None:
     assert BUNDLED.scan("a" * LARGEST_TEXT).result is Result.CLEAN
-    too_large = Scan(result=Result.BLOCKED, text="", blocked=("payload_too_large",))
+    refused = Finding(rule="payload_too_large", action=Action.BLOCK, line=0)
+    too_large = Scan(result=Result.BLOCKED, text="", findings=(refused,))
     assert BUNDLED.scan("a" * (LARGEST_TEXT + 1)) == too_large
     assert BUNDLED.scan("ä" * (LARGEST_TEXT // 2 + 1)) == too_large
 
 
+def test_a_rule_that_says_how_it_begins_finds_what_it_would_find_without() -> None:
+    text = "[[rules]]\nid = 'a'\naction = 'redact'\npattern = '(?i)ab(?:ab)?c'\n"
+    slow, fast = Redactor(parse_rules(text, "r.toml")), Redactor(parse_rules(text + "begins = ['ab']", "r.toml"))
+    for sample in ("ababc", "xABabCabcab", "ababab", "İabc", "ab", "", "abcabc"):
+        assert fast.scan(sample) == slow.scan(sample)
+
+
+def test_a_text_without_what_a_rule_needs_is_not_searched() -> None:
+    rule = "[[rules]]\nid = 'a'\naction = 'redact'\npattern = '[0-9]'\nneeds = ['pin']"
+    picky = Redactor(parse_rules(rule, "r.toml"))
+    assert picky.scan("1").text == "1"
+    assert picky.scan("PIN 1").text == "PIN [REDACTED:a]"
+
+
 HOSTILE = [
-    "a",
-    "eyJ-",
-    "-eyJa",
-    "eyJaaaaaaaaaa.eyJ",
-    "sk-",
-    "password ",
-    "a@",
-    "a@a.",
-    "mysql://a:",
-    '"type" ',
-    "1.",
-    "\n",
+    *("a", "A", " ", "=", "'", '"', "{", "\n", "-", "f", "\x00", "\u200b", "a\u200b", "é", "e\u0301", "İ", "\x1b["),
+    *("eyJ-", "-eyJa", "eyJaaaaaaaaaa.eyJ", ".eyJaaaaaaaaaa", "sk-", "sk-a-", "sk-ant-", "ghghp_", "glpat-", "xox"),
+    *("AKIA", "npm_a", ":_authToken", "0:aa", "123456789:AA", "a-us", "Q~", "abc0Q~", "hvs.", "ya29."),
+    *("password ", "password: ", "password: a ", 'password="a', "pwd:::", "passwordpassword=", "password : a = "),
+    *("token=", "token=aA1.", "api_key: ", "webhook_secret=", "secret_access_key=", "--password ", "machine a login "),
+    *("authorization: bearer ", "authorization: basic a", "a@", "a@a.", "mysql://a:", "://a:", "://a:b@", '"type" '),
+    *("1.", "10.1.", "fd00:", "fd00::", "-----BEGIN ", "-BEGIN PRIVATE ", "Begin\tPRIVATE KEY-", "\uff50assword "),
 ]
+SHORT = 24 * 1024
+TIMES = 8
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_mebibyte_made_to_hurt_is_scanned_in_two_seconds(piece: str) -> None:
-    text = (piece * (LARGEST_TEXT // len(piece) + 1))[:LARGEST_TEXT]
-    before = time.process_time()
-    BUNDLED.scan(text)
-    assert time.process_time() - before < 2.0
+def test_a_text_made_to_hurt_costs_no_more_than_in_proportion_to_its_length(piece: str) -> None:
+    """Were the cost to grow with the square, it would be 64 times as much."""
+
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece.encode()))
+        rounds = []
+        for _ in range(2):
+            before = time.process_time()
+            BUNDLED.scan(text)
+            rounds.append(time.process_time() - before)
+        return min(rounds)
+
+    assert seconds(TIMES * SHORT) < 3 * TIMES * seconds(SHORT)
 
 
-@given(st.lists(st.sampled_from([secret for _, secret in MADE_UP] + HARMLESS + [" ", "\n", "é", "\ud800"])))
+@given(
+    st.lists(
+        st.sampled_from([sample.text for sample in SAMPLES] + HARMLESS + ["\n", "é", "\ud800", "\u200b", "\uff47"])
+    )
+)
 def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> None:
     once = BUNDLED.scan(" ".join(pieces))
     again = BUNDLED.scan(once.text)
@@ -155,6 +156,14 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
         ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty text"),
         ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule is called in small letters"),
         ("id = 'a'\naction = 'redact'\npatern = 'x'", "r.toml:4: unknown key 'patern'; did you mean 'pattern'?"),
+        (
+            "id = 'a'\naction = 'redact'\npattern = 'x'\nneeds = ['X']",
+            "r.toml:5: needs holds 'X'; write what is looked",
+        ),
+        (
+            "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['']",
+            "r.toml:5: begins holds ''; write what is looked",
+        ),
         ("id = 'a'\naction = 'redact'\npattern = 'x'\nmin_entropy = -1", "r.toml:5: min_entropy = -1 must be a number"),
         (
             "id = 'a'\naction = 'warn'\npattern = 'x'\n[[rules]]\nid = 'a'\naction = 'warn'\npattern = 'y'",

@@ -101,13 +101,10 @@ def _assistant(message: JsonObject) -> Events:
                 events.append(Thinking(text=text_of(block.get("thinking"), TEXT)))
             case "tool_use" | "server_tool_use":
                 events.append(_tool_started(block, subagent=subagent))
-    return (*events, *_spent(said)) or _PROGRESS
-
-
-def _spent(said: JsonObject) -> tuple[Spent, ...]:
     usage = object_of(said.get("usage"))
-    tokens = count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens"))
-    return (Spent(message_id=text_of(said.get("id")), tokens=tokens),) if tokens else ()
+    if tokens := count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens")):
+        events.append(Spent(message_id=text_of(said.get("id")), tokens=tokens))
+    return tuple(events) or _PROGRESS
 
 
 def _tool_started(block: JsonObject, *, subagent: bool) -> ToolStarted:

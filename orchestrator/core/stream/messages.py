@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NoReturn, TypeVar
-from unicodedata import category, is_normalized, normalize
+from unicodedata import category, combining, is_normalized, normalize
 
 from orchestrator.core.escape import shown
 from orchestrator.core.stream.fields import list_of, object_of, text_of
@@ -30,6 +30,7 @@ from orchestrator.core.stream.said import (
 
 LARGEST_FIELD: Final = 10_000  # characters
 LONGEST_NAME: Final = 255  # characters
+MOST_ACCENTS: Final = 30
 MOST_OPTIONS: Final = 50
 MOST_CRITERIA: Final = 200
 MOST_DOCUMENTS: Final = 200
@@ -105,12 +106,23 @@ def malformed(name: str, wrong: str) -> Malformed:
 
 def cleaned(text: str) -> str:
     """The text in Unicode's composed form, without control characters, and white space around it."""
-    if not (text.isascii() or is_normalized("NFC", text)):
-        text = normalize("NFC", text)
+    if not text.isascii():
+        text = _thinned(text)
+        text = text if is_normalized("NFC", text) else normalize("NFC", text)
     text = text.replace("\r\n", "\n")
     if not text.isprintable():
         text = "".join(letter for letter in text if letter in "\n\t" or _may_stay(letter))
     return text.strip()
+
+
+def _thinned(text: str) -> str:
+    """The text with no more accents on one letter than Unicode's stream-safe form has: composing them is quadratic."""
+    accents, letters = 0, []
+    for letter in text:
+        accents = accents + 1 if combining(letter) else 0
+        if accents <= MOST_ACCENTS:
+            letters.append(letter)
+    return "".join(letters)
 
 
 def _may_stay(letter: str) -> bool:

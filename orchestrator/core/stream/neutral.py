@@ -219,8 +219,8 @@ class Usage:
 class Spent:
     """Tokens that one message of a running turn took in and gave so far, caches apart.
 
-    Every line of a message tells it again: keep the last of each id. What it gives is told as it begins, so the sum
-    stays below what `TurnFinished` says in the end.
+    Every line of a message tells it again: keep the last of each id. What it gives is told as it begins and a
+    subagent's last words not at all (measured), so the sum stays below what `TurnFinished` says in the end.
     """
 
     message_id: str

@@ -56,9 +56,9 @@ _COMPLAINTS = {
 _RAW = r'(?:API Error:? ?)?(?:[1-5][0-9]{2} )?(?:\{.{0,100}"message": ?")?'
 """What may stand before a complaint: the program's own prefix, the status, and the API's answer as it came."""
 
-_FIRST_WORDS = {
-    error: re.compile(f"{_RAW}(?:{words})", re.IGNORECASE | re.DOTALL) for error, words in _COMPLAINTS.items()
-}
+_FIRST_WORDS = re.compile(
+    f"{_RAW}(?:{'|'.join(f'(?P<{error}>{words})' for error, words in _COMPLAINTS.items())})", re.IGNORECASE | re.DOTALL
+)
 
 _STATUS_IN_WORDS = re.compile(r"API Error: ([45][0-9]{2})\b")
 
@@ -155,8 +155,8 @@ def _error_class(message: JsonObject, reason: str, text: str) -> ErrorClass:
 
 
 def _by_first_words(complaint: str) -> ErrorClass | None:
-    beginning = complaint[:BEGINNING]
-    return next((error for error, words in _FIRST_WORDS.items() if words.match(beginning)), None)
+    known = _FIRST_WORDS.match(complaint[:BEGINNING])
+    return ErrorClass(known.lastgroup) if known and known.lastgroup else None
 
 
 def _status_in(complaint: str) -> int:

@@ -3,14 +3,32 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from orchestrator.processes.spec import Limits, RunGone, State
-from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, stands_still, until
+from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, stands_still, state_of, until
 
 LONG_ENOUGH_TO_TICK = 0.3  # seconds; a ticker ticks a few dozen times in it
+
+# Waits as for a disk that is gone: in the kernel, for a page that only this process itself could give.
+WAITS_FOR_A_PAGE = """
+import ctypes, fcntl, mmap, os, platform, struct
+libc = ctypes.CDLL(None)
+faults = libc.syscall({"x86_64": 323}.get(platform.machine(), 282), os.O_CLOEXEC)
+try:
+    fcntl.ioctl(faults, 0xC018AA3F, bytearray(struct.pack("QQQ", 0xAA, 0, 0)))
+except OSError:
+    print("waiter may not", flush=True)
+    raise
+page = mmap.mmap(-1, 4096)
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("QQQQ", address, 4096, 1, 0)))
+print("waiter", os.getpid(), "waits", flush=True)
+libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(4096))
+"""
 
 
 async def ticks_while(stage: Stage, folder: Path) -> int:
@@ -93,6 +111,25 @@ async def test_a_process_stuck_between_fork_and_exec_counts_as_stopped(stage: St
     frozen = await stage.runs.freeze(folder)
     assert not frozen.survivors
     assert len(frozen.stopped) == 2
+
+
+async def test_a_process_that_waits_for_a_disk_keeps_nobody_else_from_being_frozen(stage: Stage) -> None:
+    folder = await stage.start(
+        shell(f"setsid {sys.executable} -c '{WAITS_FOR_A_PAGE}' & setsid sh -c '{TICKER}' & wait")
+    )
+    await stage.says(folder, b"waiter")
+    if b"waiter may not" in stage.output(folder):
+        pytest.skip("this user may not wait for a page that never comes (userfaultfd)")
+    waiting = int(stage.output(folder).split(b"waiter ")[1].split()[0])
+    await until(lambda: state_of(waiting) == "D", "the wait")
+    frozen = await stage.runs.freeze(folder)
+    assert waiting in frozen.stopped
+    assert not frozen.survivors
+    await ticks_while(stage, folder)
+    assert await ticks_while(stage, folder) == 0
+    await stage.runs.thaw(folder)
+    before = len(stage.output(folder))
+    await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
 
 
 async def test_freezing_and_thawing_twice_is_freezing_and_thawing_once(stage: Stage) -> None:

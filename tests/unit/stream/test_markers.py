@@ -1,6 +1,7 @@
 """The line protocol: what is a message, what only looks like one, and what an agent is told about a wrong one."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -171,15 +172,25 @@ def test_a_message_in_json_says_the_same_in_a_code_fence_or_not(name: str, field
 
 def test_options_may_stand_in_one_line() -> None:
     text = "[USER_QUESTION]\nquestion: Which?\noptions: [one, \"two, or more\", 'three']\n[/USER_QUESTION]\n"
-    assert said_in(text) == (
-        Question(
-            category=Category.CHOICE,
-            question="Which?",
-            options=("one", "two, or more", "three"),
-            default=None,
-            required=True,
-        ),
+    assert (
+        said_in(text)
+        == said_in(text.replace(" [one", "\n[one"))
+        == (
+            Question(
+                category=Category.CHOICE,
+                question="Which?",
+                options=("one", "two, or more", "three"),
+                default=None,
+                required=True,
+            ),
+        )
     )
+
+
+def test_an_option_may_go_on_in_the_next_line() -> None:
+    (said,) = said_in("[USER_QUESTION]\nquestion: Which?\noptions:\n1. one\n   or so\n2) two\n[/USER_QUESTION]\n")
+    assert isinstance(said, Question)
+    assert said.options == ("one\n   or so", "two")
 
 
 def test_an_unknown_category_is_guessed_and_loses_no_question() -> None:
@@ -208,7 +219,7 @@ def test_only_what_calls_itself_fatal_is_fatal_and_an_unknown_remedy_is_to_ask_a
         "`=== PHASE 1 COMPLETE ===`\n",
         "**=== PHASE 1 COMPLETE ===**\n",
         "[ERROR] Failed to execute goal\n[ERROR] \n[ERROR] To see the full stack trace\n",
-        "[ERROR]\nFailed to execute goal\n",
+        "[ERROR]\nFailed to execute goal\nmessage: see above\n",
         "[ERROR]\n[ERROR]\n\n",
         f"```\n{QUESTION}{PHASE}```\n",
         f"~~~~ text\n{QUESTION}~~~\n{PHASE}```\n~~~~~\n",
@@ -270,6 +281,9 @@ def test_a_fence_of_one_turn_does_not_reach_into_the_next() -> None:
         ),
         ("[ERROR]\ntype: fatal\n[/ERROR]", "message is missing"),
         ("[/ERROR]", "was never begun"),
+        ("[ERROR]\nThe compiler is gone.\n[/ERROR]", "was never begun"),
+        ("[ERROR]\n[/ERROR]", "message is missing"),
+        (f"[ERROR_JSON]\n{'[' * 50_000}\n[/ERROR_JSON]", "its body is no JSON"),
         ("=== VERIFICATION_RESULT ===\nAll is well.", "no JSON object follows"),
         ('=== VERIFICATION_RESULT ===\n{"criteria": []}', "a list of 1 to"),
         ('=== VERIFICATION_RESULT ===\n{"criteria": [{"id": "a", "status": "meh"}]}', "passed or failed"),
@@ -321,10 +335,28 @@ def test_a_line_without_end_is_passed_over() -> None:
     assert said_in("=== PHASE 1 COMPLETE ===" + " " * LARGEST_MESSAGE, "\n", PHASE)[-1] == DESIGNED
 
 
+@pytest.mark.parametrize("text", [text for text, _ in EVERY_FORM], ids=lambda text: text.split()[0])
+def test_no_flood_of_lines_or_without_lines_is_kept(text: str) -> None:
+    beginning = text[: text.rindex("\n", 0, -1)].removesuffix("Ready for review.")
+    tracemalloc.start()
+    try:
+        for flood in ("x" * 50_000, f"- {'a' * 97}\n" * 500):
+            markers = Markers()
+            markers.push(beginning)
+            for _ in range(40):
+                markers.push(flood)
+            assert tracemalloc.get_traced_memory()[0] < 5 * LARGEST_MESSAGE
+    finally:
+        tracemalloc.stop()
+
+
 def test_what_could_deceive_a_reader_is_taken_out() -> None:
     said = question(question="Pay\u202e\x1b[2J 5\u0000?", default="cafe\u0301\r\n")
     assert isinstance(said, Question)
     assert (said.question, said.default) == ("Pay[2J 5?", "caf\u00e9")
+    crowned = question(question="a" + "\u0323\u0301" * 4000)
+    assert isinstance(crowned, Question)
+    assert len(crowned.question) < 40
 
 
 def test_a_list_of_documents_ends_somewhere() -> None:
@@ -332,6 +364,7 @@ def test_a_list_of_documents_ends_somewhere() -> None:
     (said,) = said_in(text)
     assert isinstance(said, PhaseComplete)
     assert len(said.documents) == MOST_DOCUMENTS
+    assert said_in("=== PHASE 1 COMPLETE ===\n```\nFiles created:\n```\n") == (PhaseComplete(number=1, documents=()),)
     assert said_in("=== PHASE 1 COMPLETE ===\nNext I look at it.\nFiles created:\n- a.md\n") == (
         PhaseComplete(number=1, documents=()),
     )

@@ -20,6 +20,7 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
+    Spent,
     Text,
     ToolFinished,
     ToolStarted,
@@ -56,6 +57,7 @@ LAST_TURN = {
     "structured_output": (Outcome.OK, "completed", None),
     "text": (Outcome.OK, "completed", None),
     "throttled_429": (Outcome.FAILED, "api_error", ErrorClass.THROTTLED),
+    "tool_timed_out": (Outcome.OK, "completed", None),
     "tool_use": (Outcome.OK, "completed", None),
 }
 
@@ -147,6 +149,27 @@ def test_a_tool_use_reads_as_a_short_story() -> None:
         ),
         SessionState(state=SessionActivity.IDLE),
     ]
+
+
+def test_a_tool_that_ran_out_of_time_is_told_from_one_that_failed_with_the_same_words() -> None:
+    tools = [event for event in events_of("tool_timed_out") if isinstance(event, ToolFinished)]
+    assert [(tool.ok, tool.timed_out) for tool in tools] == [
+        (False, True),
+        (False, False),
+        (True, False),
+        (True, False),
+    ]
+    assert "Command timed out after 1s" in tools[1].summary
+
+
+def test_what_a_running_turn_has_spent_is_the_last_of_each_message_and_never_more_than_in_the_end() -> None:
+    for recording in LAST_TURN:
+        events = events_of(recording)
+        spent = {event.message_id: event.tokens for event in events if isinstance(event, Spent)}
+        used = [event.usage for event in events if isinstance(event, TurnFinished)]
+        assert not used or sum(spent.values()) <= used[-1].input_tokens + used[-1].output_tokens
+    every = [event for event in events_of("tool_timed_out") if isinstance(event, Spent)]
+    assert (len(every), len({event.message_id for event in every})) == (8, 5)
 
 
 def test_a_weekly_limit_is_a_wall_with_its_reset() -> None:

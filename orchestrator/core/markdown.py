@@ -1,0 +1,74 @@
+"""Markdown of strangers: where code is in it, and what a person sees of it on a tracker's page.
+
+Everybody who can write to a tracker can write to an agent by way of it. So an agent is shown what a person sees and
+nothing else: no control characters, no text that changes its direction, no invisible letters, no HTML comments.
+"""
+
+import re
+from collections.abc import Iterator
+
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_INVISIBLE = re.compile(
+    "[\0-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+)
+_FENCE = re.compile(r"[ \t]*(?:[-*+>][ \t]{0,3})*(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
+_WIKI_CODE = re.compile(r"\{(?:code|noformat)(?:[:|][^}\n]{0,200})?\}")
+_CODE_OR_HIDDEN = re.compile(r"(?<!`)(?P<ticks>`++)[^`]++(?P=ticks)(?!`)|(?P<hidden><!--)")
+
+
+def cleaned(text: str) -> str:
+    """The text with plain line ends and without characters that nobody sees."""
+    return _INVISIBLE.sub("", _LINE_ENDS.sub("\n", text))
+
+
+def visible(markdown: str) -> str:
+    """The text as its page shows it, without HTML comments but for those in code."""
+    return "\n".join(_visible_lines(cleaned(markdown))).strip("\n")
+
+
+def open_fence(line: str, fence: str) -> str:
+    """The sign of the block of code that is open after a line, "" if none is; `fence` is the one open before it.
+
+    Jira's {code} and {noformat} are fences too.
+    """
+    mark = _FENCE.match(line)
+    if mark and not fence:
+        return mark["mark"] if mark["mark"][0] == "~" or "`" not in mark["rest"] else ""
+    if mark and mark["mark"].startswith(fence) and not mark["rest"].strip():
+        return ""
+    if fence in {"", "{"} and len(_WIKI_CODE.findall(line)) % 2:
+        return "" if fence else "{"
+    return fence
+
+
+def _visible_lines(text: str) -> Iterator[str]:
+    fence, hidden = "", False
+    for line in text.split("\n"):
+        was = (fence, hidden)
+        if not hidden:
+            fence = open_fence(line, fence)
+        if fence or was[0]:
+            yield line
+            continue
+        left, hidden = _without_comments(line, hidden=hidden)
+        if left.strip() or (left == line and not was[1]):
+            yield left
+
+
+def _without_comments(line: str, *, hidden: bool) -> tuple[str, bool]:
+    """What of a line is seen, and whether a comment is open at its end."""
+    seen: list[str] = []
+    at = 0
+    while at < len(line):
+        if hidden:
+            end = line.find("-->", at)
+            if end < 0:
+                return "".join(seen), True
+            at, hidden = end + len("-->"), False
+            continue
+        found = (match.start() for match in _CODE_OR_HIDDEN.finditer(line, at) if match["hidden"])
+        begin = next(found, len(line))
+        seen.append(line[at:begin])
+        at, hidden = begin + len("<!--"), begin < len(line)
+    return "".join(seen), hidden

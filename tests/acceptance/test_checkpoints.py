@@ -1,0 +1,89 @@
+"""Checkpoints as people use them: a real daemon, real agents, and the command line."""
+
+import json
+from pathlib import Path
+
+from orchestrator.core.checkpoint import Reason
+from orchestrator.core.model import TaskStatus
+from tests.acceptance.house import House
+from tests.fakes.repositories import git
+
+HALF_DONE = {"write": {"file": "half-done.txt", "text": "not lost\n"}}
+FOR_EVER = {"think_ms": 600_000}
+
+
+def checkpoints(house: House, task: str) -> list[dict[str, object]]:
+    """What `checkpoints list --json` says."""
+    done = house.cli("checkpoints", "list", task, "--json")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["checkpoints"])
+
+
+def reasons(house: House, task: str) -> list[Reason]:
+    return [one.reason for one in house.client.checkpoints(task).checkpoints]
+
+
+def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"IMPLEMENTATION": [[HALF_DONE, FOR_EVER]]}) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        house.client.ask(task, "pause")
+        house.wait_until_frozen(task)
+        house.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(house, task))
+        newest = checkpoints(house, task)[0]
+        assert newest["reason"] == "user"
+        assert "PATH" in str(newest["environment"])
+        number = str(newest["number"])
+        assert "half-done" not in house.cli("checkpoints", "list", task).stdout
+        assert "1 file, +1 -0" in house.cli("checkpoints", "list", task).stdout
+        assert "implementer" in house.cli("checkpoints", "show", task, number).stdout
+        assert "pinned" in house.cli("checkpoints", "pin", task, number).stdout
+        refused = house.cli("checkpoints", "restore", task, number, "--in-place")
+        assert (refused.returncode, refused.stdout) == (5, "")
+        assert "without --in-place the work comes as a branch" in refused.stderr
+        done = house.cli("checkpoints", "restore", task, number)
+        assert done.returncode == 0, done.stderr
+        branch = f"orchestrator/{task}/checkpoint-{number}"
+        assert branch in done.stdout
+        assert git(house.repo, "show", f"{branch}:half-done.txt") == "not lost"
+        missing = house.cli("checkpoints", "show", task, "99999")
+        assert (missing.returncode, missing.stdout) == (4, "")
+        assert house.cli("checkpoints", "list", "NOBODY-1").returncode == 4
+        assert house.cli("checkpoints", "restore", task, number, "--in-place", "--branch", "x").returncode == 2
+
+
+def test_the_worktree_of_a_blocked_task_goes_back_and_forth(tmp_path: Path) -> None:
+    lost = [HALF_DONE, {"exit": 1}]
+    with House(tmp_path, scenario={"IMPLEMENTATION": [lost, lost, lost, lost]}, retry_delay=0.05) as house:
+        task = house.submit()
+        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
+        worktree = Path(blocked.worktree or "")
+        house.wait_for("the checkpoint of the failure", lambda: Reason.ERROR in reasons(house, task))
+        then = house.client.checkpoints(task).checkpoints[0].number
+        (worktree / "half-done.txt").write_text("by hand\n")
+        (worktree / "more.txt").write_text("by hand too\n")
+        done = house.cli("checkpoints", "restore", task, str(then), "--in-place", "--json")
+        assert done.returncode == 0, done.stderr
+        assert (worktree / "half-done.txt").read_text() == "not lost\n"
+        assert not (worktree / "more.txt").exists()
+        before = json.loads(done.stdout)["keptAs"]
+        assert next(one for one in checkpoints(house, task) if one["number"] == before)["pinned"]
+        assert house.cli("checkpoints", "restore", task, str(before), "--in-place").returncode == 0
+        assert (worktree / "more.txt").read_text() == "by hand too\n"
+
+
+def test_stages_and_the_end_of_the_daemon_leave_checkpoints_that_outlive_the_task(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"DESIGN": [{"think_ms": 1500}]}) as house:
+        task = house.submit()
+        house.wait_until_it_works(task, "DESIGN")
+        house.wait_for("the end of a stage", lambda: Reason.PHASE in reasons(house, task))
+        assert house.stop() == 0
+        house.start()
+        assert Reason.STOP in reasons(house, task)
+        house.wait_for_end(task)
+        kept = house.client.checkpoints(task).checkpoints
+        assert kept
+        assert len(kept) <= 10
+        done = house.cli("checkpoints", "restore", task, str(kept[0].number))
+        assert done.returncode == 0, done.stderr

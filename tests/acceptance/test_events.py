@@ -1,0 +1,81 @@
+"""The event stream as people and scripts follow it, over the death of the daemon too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.house import House, Json
+from tests.acceptance.test_queue import held_by
+
+
+def decided(house: House) -> list[tuple[str, int]]:
+    """Every decision on disk."""
+    tasks = sorted(folder.name for folder in (house.data / "tasks").iterdir())
+    return [(task, line["seq"]) for task in tasks for line in house.journal(task)]
+
+
+def test_a_follower_hears_every_event_once_though_the_daemon_is_killed(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with House(tmp_path, scenario=held_by(gate), max_agents=2) as house:
+        output = tmp_path / "heard"
+        with output.open("wb") as heard:
+            follower = house.begin("events", "--follow", "--since", "0", "--json", out=heard)
+        tasks = [house.submit("First"), house.submit("Second")]
+        house.wait_until_it_works(tasks[0], "ANALYSIS")
+        house.wait_for("the first events", output.read_text)
+        house.kill()
+        house.start()
+        gate.touch()
+        for task in tasks:
+            house.wait_for_end(task)
+
+        def told() -> list[Json]:
+            return [json.loads(line) for line in output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+        house.wait_for("every event", lambda: len(told()) >= len(decided(house)))
+        follower.terminate()
+        follower.wait()
+        assert sorted((one["task"], one["seq"]) for one in told()) == sorted(decided(house))
+        assert [one["number"] for one in told()] == [number + 1 for number in range(len(told()))]
+
+
+def test_events_are_told_in_words_from_a_number_or_a_time_on(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        task = house.submit("First")
+        house.wait_for_end(task)
+        every = house.cli("events", "--since", "0")
+        count = len(decided(house))
+        assert (every.returncode, every.stdout.count("\n")) == (0, count)
+        assert f"{task}  handed in by " in every.stdout.splitlines()[0]
+        assert every.stdout.splitlines()[-1].endswith("in_progress → completed")
+        assert house.cli("events", task, "--since", "-2").stdout.splitlines() == every.stdout.splitlines()[-2:]
+        assert house.cli("events", "--since", str(count - 1)).stdout == every.stdout.splitlines(keepends=True)[-1]
+        assert house.cli("events", "--since", "2026-01-01").stdout == every.stdout
+        assert house.cli("events", "--since", "2999-01-01").stdout == ""
+        assert house.cli("events").stdout.splitlines() == every.stdout.splitlines()[-50:]
+        beyond = house.cli("events", "--since", "100000").stdout
+        assert beyond.startswith("some events are lost: there is no event 100000 yet")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--since", "yesterday"), 2, "2026-05-28T22:30"),
+        (("--since", "9" * 30), 2, "neither the number"),
+        (("NOPE-1",), 4, "no task NOPE-1"),
+    ],
+)
+def test_events_that_cannot_be_meant_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    with House(tmp_path) as house:
+        done = house.cli("events", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+
+
+def test_without_a_daemon_nobody_waits_for_events(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.stop()
+        assert house.cli("events", "-f").returncode == 3

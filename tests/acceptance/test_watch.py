@@ -1,0 +1,169 @@
+"""The live screen on a real terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.acceptance.house import PATIENCE, House
+from tests.acceptance.test_queue import held_by
+
+HOME = "\x1b[H"
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+ENTERED, LEFT = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Terminal:
+    """A terminal of so many columns and rows, on which `orchestrator watch` runs."""
+
+    def __init__(self, house: House, columns: int, rows: int) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self.columns, self.rows, self.text = columns, rows, ""
+        self.resize(columns, rows)
+        self.before = termios.tcgetattr(self.theirs)
+        self.process = house.begin("watch", stdin=self.theirs, out=self.theirs, err=self.theirs)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Make the window another size."""
+        self.columns, self.rows = columns, rows
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._ours, keys.encode())
+
+    def picture(self) -> list[str]:
+        """The lines of the newest picture that is whole."""
+        self._take_in()
+        *_, whole, _ = ["", "", *self.text.split(HOME)]
+        return [CONTROL.sub("", line) for line in whole.replace("\r", "").split("\n")]
+
+    def shows(self, house: House, *words: str) -> list[str]:
+        """Wait for a picture that has all these words; its lines."""
+
+        def look() -> list[str]:
+            lines = self.picture()
+            assert self.process.poll() is None, self.text[-2000:]
+            return lines if all(word in "\n".join(lines) for word in words) else []
+
+        return house.wait_for(f"{words} on the screen", look)
+
+    def ended(self) -> int:
+        """Wait for the end of the program; its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self._take_in()
+        self._take_in()
+        return self.process.wait(0)
+
+    def close(self) -> None:
+        """Put it away."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+        os.close(self.theirs)
+
+    def _take_in(self) -> None:
+        """Read what is there, and wait a little for it."""
+        while select.select([self._ours], [], [], 0.05)[0]:
+            self.text += os.read(self._ours, 65536).decode("utf-8", "replace")
+
+
+@contextmanager
+def terminal(house: House, columns: int = 160, rows: int = 40) -> Iterator[Terminal]:
+    made = Terminal(house, columns, rows)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(autouse=True)
+def an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with House(tmp_path, scenario=held_by(gate)) as house, terminal(house) as screen:
+        screen.shows(house, "no task is at work", "places taken")
+        first = house.submit("First\n\ntext")
+        house.wait_until_it_works(first, "ANALYSIS")
+        second = house.submit("Second \x1b[31m red \x07")
+        lines = screen.shows(house, first, second, "1 of 1 places taken", "1 waiting", "handed in by")
+        working = next(line for line in lines if line.startswith(first))
+        waiting = next(line for line in lines if line.startswith(second))
+        assert "ANALYSIS" in working
+        assert "1 of 1 places are taken" in waiting
+        assert "\\x1b[31m red \\x07" in waiting
+        assert "\x07" not in screen.text
+        house.client.ask(first, "pause")
+        screen.shows(house, "paused", "a person paused it")
+        house.client.ask(first, "cancel")
+        screen.shows(house, "1 cancelled", f"{first}  given up by")
+        screen.press("xyz")
+        screen.press("q")
+        assert screen.ended() == 0
+
+
+def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path) -> None:
+    with House(tmp_path, scenario=held_by(tmp_path / "gate")) as house, terminal(house) as screen:
+        task = house.submit("First")
+        screen.shows(house, task)
+        house.kill()
+        screen.shows(house, "away: ", task)
+        house.start()
+        screen.shows(house, "taken up again by a new daemon")
+        house.wait_for("the end of the warning", lambda: "away: " not in "\n".join(screen.picture()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_it_finds_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    with House(tmp_path) as house, terminal(house) as screen:
+        screen.shows(house, "q quits")
+        assert termios.tcgetattr(screen.theirs) != screen.before
+        screen.process.send_signal(number)
+        assert screen.ended() == (0 if number is signal.SIGINT else 128 + number)
+        assert termios.tcgetattr(screen.theirs) == screen.before
+        assert (screen.text.count(ENTERED), screen.text.count(LEFT)) == (1, 1)
+        assert "Traceback" not in screen.text
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 12), (80, 24), (200, 30)])
+def test_many_tasks_fit_on_any_screen(tmp_path: Path, columns: int, rows: int) -> None:
+    with House(tmp_path, scenario=held_by(tmp_path / "gate")) as house:
+        tasks = [house.submit(f"Number {number} 你好 {'x' * 200}") for number in range(30)]
+        with terminal(house, columns, rows) as screen:
+            lines = screen.shows(house, "more tasks", "q quits", tasks[0])
+            assert len(lines) <= rows
+            assert max(cell_len(line.rstrip("\n")) for line in lines) <= columns
+            screen.resize(120, 30)
+            assert len(screen.shows(house, "WHY", "TITLE", "AGENT")) <= 30
+
+
+def test_without_a_terminal_it_says_what_to_take_instead(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        done = house.cli("watch")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "orchestrator events -f" in done.stderr
+
+
+def test_without_a_daemon_the_screen_does_not_begin(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.stop()
+        with terminal(house) as screen:
+            assert screen.ended() == 3
+            assert ENTERED not in screen.text

@@ -1,0 +1,293 @@
+"""A forge on loopback that keeps what it is told: a stand-in for GitHub (github_api.py) and GitLab (gitlab_api.py).
+
+    with ForgeServer(github_api.answer) as forge:
+        forge.push("feature/x")
+        GitHub(remote, login, api=forge.api).open(draft)
+        forge.lose_next_answer("POST")          # it is done, and nobody hears of it
+    assert len(forge.pulls) == 1
+
+Answers have the form of the real ones as far as they are read. Lists come in pages, with a Link header.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha1
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from socket import socket
+from socketserver import BaseServer
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import orjson
+
+from orchestrator.core.stream.fields import object_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+
+TOKEN = "forge-token-of-the-tests"
+REPO = "team/tool"
+FIRST_ID = 3_000_000_000
+"""Ids are larger than 32 bits hold, as on the real forges."""
+
+
+class NoSuchPull(Exception):
+    """Nothing is there by this number."""
+
+
+@dataclass(kw_only=True)
+class Said:
+    """A comment anywhere; `root` is the first of its thread, `place` where that stands."""
+
+    id: int
+    author: str
+    body: str
+    at: str
+    root: int | None = None
+    place: tuple[str, int | None] | None = None
+    outdated: bool = False
+    resolved: bool = False
+
+
+@dataclass(kw_only=True)
+class Opinion:
+    """A review."""
+
+    id: int
+    author: str
+    state: str
+    commit: str
+    at: str
+    body: str = ""
+
+
+@dataclass(kw_only=True)
+class Job:
+    """A check on a commit; `log` is what it printed."""
+
+    id: int
+    name: str
+    commit: str
+    status: str
+    log: str = ""
+
+
+@dataclass(kw_only=True)
+class Pull:
+    """A pull request as the forge has it; `rule` names a rule that is not met."""
+
+    number: int
+    head: str
+    base: str
+    title: str
+    body: str
+    draft: bool
+    head_sha: str
+    author: str
+    status: str = "open"
+    merge_commit: str | None = None
+    labels: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    conversation: list[Said] = field(default_factory=list)
+    threads: list[Said] = field(default_factory=list)
+    opinions: list[Opinion] = field(default_factory=list)
+    conflict: bool = False
+    checking: bool = False
+    rule: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request as it came in."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What goes back; a list is parted into pages, bytes are sent as they are."""
+
+    status: int = 200
+    body: "JsonValue | bytes" = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class ForgeServer:
+    """Serves from `__enter__` to `__exit__`; what it holds may be looked at and changed between requests."""
+
+    def __init__(self, dialect: Callable[["ForgeServer", Asked], Answer], prefix: str = "") -> None:
+        self.viewer = "robot"
+        self.users = {"robot": "admin", "alice": "write", "bob": "admin", "mallory": "read"}
+        self.branches = {"main": sha_of("main")}
+        self.pulls: list[Pull] = []
+        self.jobs: list[Job] = []
+        self.behind = 0
+        self.asked: list[Asked] = []
+        self.merge_messages: list[str] = []
+        self.labels_refused = False
+        self._ids = count(FIRST_ID)
+        self._clock = count(0)
+        self._dialect, self._prefix = dialect, prefix
+        self._lost: deque[str] = deque()
+        self._instead: deque[Answer] = deque()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The server's own address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def api(self) -> str:
+        """Where its API begins."""
+        return self.url + self._prefix
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def written(self) -> list[tuple[str, str]]:
+        """Every request so far that was to change something, GraphQL's questions left out."""
+        return [(one.method, one.path) for one in self.asked if one.method != "GET" and "graphql" not in one.path]
+
+    def pull(self, number: JsonValue) -> Pull:
+        """One pull request; raises NoSuchPull."""
+        found = [pull for pull in self.pulls if str(pull.number) == str(number)]
+        if not found:
+            raise NoSuchPull
+        return found[0]
+
+    def push(self, branch: str, name: str = "") -> str:
+        """A new commit on a branch, and so on its open pull requests; the commit's hash."""
+        self.branches[branch] = sha_of(name or f"{branch} {next(self._ids)}")
+        for pull in self.pulls:
+            if pull.head == branch and pull.status == "open":
+                pull.head_sha = self.branches[branch]
+        self.now()
+        return self.branches[branch]
+
+    def now(self) -> str:
+        """A time; each is a second later than the one before."""
+        second = next(self._clock)
+        return f"2026-11-21T22:{second // 60:02}:{second % 60:02}Z"
+
+    def id(self) -> int:
+        """A number that nothing has yet."""
+        return next(self._ids)
+
+    def says(
+        self, author: str, body: str, place: tuple[str, int | None] | None = None, root: int | None = None
+    ) -> Said:
+        """A comment of somebody on the newest pull request: in the conversation, at a place, or in a thread."""
+        said = Said(id=self.id(), author=author, body=body, at=self.now(), place=place, root=root)
+        (self.pulls[-1].threads if place or root else self.pulls[-1].conversation).append(said)
+        return said
+
+    def reviews(self, author: str, state: str, body: str = "") -> Opinion:
+        """A review of the newest pull request as it stands."""
+        pull = self.pulls[-1]
+        opinion = Opinion(id=self.id(), author=author, state=state, commit=pull.head_sha, at=self.now(), body=body)
+        pull.opinions.append(opinion)
+        return opinion
+
+    def runs(self, name: str, status: str, log: str = "") -> Job:
+        """A check of the newest pull request's head."""
+        job = Job(id=self.id(), name=name, commit=self.pulls[-1].head_sha, status=status, log=log)
+        self.jobs.append(job)
+        return job
+
+    def lose_next_answer(self, method: str) -> None:
+        """The next request of this method is carried out, and the connection dies before the answer."""
+        self._lost.append(method)
+
+    def answer_next(self, answer: Answer) -> None:
+        """The next request is answered so, and not carried out."""
+        self._instead.append(answer)
+
+    def answer(self, asked: Asked, authorization: str) -> Answer | None:
+        """The answer to a request; None if it is lost."""
+        self.asked.append(asked)
+        if self._instead:
+            return self._instead.popleft()
+        if authorization != f"Bearer {TOKEN}" and not asked.path.startswith("/blobs/"):
+            return Answer(status=401, body={"message": "Bad credentials"})
+        try:
+            answer = self._dialect(self, asked)
+        except NoSuchPull:
+            return Answer(status=404, body={"message": "Not Found"})
+        if self._lost and self._lost[0] == asked.method and "graphql" not in asked.path:
+            self._lost.popleft()
+            return None
+        return self._paged(asked, answer)
+
+    def _paged(self, asked: Asked, answer: Answer) -> Answer:
+        if not isinstance(answer.body, list):
+            return answer
+        size, page = int(asked.query.get("per_page", "30")), int(asked.query.get("page", "1"))
+        rows = answer.body[(page - 1) * size : page * size]
+        if page * size >= len(answer.body):
+            return Answer(body=rows)
+        others = "&".join(f"{name}={value}" for name, value in asked.query.items() if name != "page")
+        following = f"{self.url}{self._prefix}{asked.path}?{others}&page={page + 1}"
+        return Answer(body=rows, headers={"Link": f'<{following}>; rel="next"'})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet, or each answer waits for an acknowledgement
+
+    def __init__(
+        self, forge: ForgeServer, request: socket, client_address: tuple[str, int], server: BaseServer
+    ) -> None:
+        self.forge = forge
+        super().__init__(request, client_address, server)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Nothing: stderr belongs to the tests."""
+
+    def _take(self) -> None:
+        parts = urlsplit(self.path)
+        content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        prefix = self.forge.api.removeprefix(self.forge.url)
+        asked = Asked(
+            method=self.command,
+            path=unquote(parts.path).removeprefix(prefix),
+            query={name: values[0] for name, values in parse_qs(parts.query).items()},
+            body=object_of(orjson.loads(content)) if content else {},
+        )
+        answer = self.forge.answer(asked, self.headers.get("Authorization", ""))
+        if answer is None:
+            self.close_connection = True
+            return
+        body = (
+            answer.body if isinstance(answer.body, bytes) else b"" if answer.body is None else orjson.dumps(answer.body)
+        )
+        self.send_response(answer.status)
+        for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815 - the names are the base class's
+
+
+def sha_of(name: str) -> str:
+    """A commit's hash."""
+    return sha1(name.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,53 @@
+"""GitHub Enterprise on loopback."""
+
+import re
+
+from orchestrator.core.stream.neutral import JsonValue
+from orchestrator.core.ticket import Source
+from orchestrator.trackers.account import Account
+from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
+
+_PATH = re.compile(r"/api/v3/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(?P<comments>/comments)?")
+
+
+class GitHubServer(TrackerServer):
+    """Keeps issues by `owner/repo#number`."""
+
+    @property
+    def account(self) -> Account:
+        return Account(kind=Source.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
+
+    def answer(self, asked: Asked) -> JsonValue:
+        found = _PATH.fullmatch(asked.path)
+        issue = self.issues.get(f"{found['repo']}#{found['number']}") if found else None
+        if found is None or issue is None:
+            return None
+        return _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
+
+
+def _issue(number: int, issue: Issue) -> JsonValue:
+    labels: list[JsonValue] = [{"name": label, "color": "ededed"} for label in issue.labels]
+    pull: dict[str, JsonValue] = {"pull_request": {"url": "https://elsewhere.example"}} if issue.is_pull else {}
+    return {
+        "number": number,
+        "title": issue.title,
+        "body": issue.body,
+        "state": "open",
+        "labels": labels,
+        "user": {"login": "ada"},
+        "assignee": {"login": "ada"},
+        "html_url": "javascript:alert(1)",
+        "comments": len(issue.comments),
+        "type": named(issue.kind),
+        "created_at": "2026-05-28T12:00:00Z",
+        "updated_at": "2026-05-28T12:00:00Z",
+        **pull,
+    }
+
+
+def _comments(issue: Issue, asked: Asked) -> JsonValue:
+    size, page = asked.number("per_page", 30), asked.number("page", 1)
+    return [
+        {"body": said.text, "user": {"login": said.author}, "author_association": said.role, "created_at": at(number)}
+        for number, said in list(enumerate(issue.comments))[(page - 1) * size : page * size]
+    ]

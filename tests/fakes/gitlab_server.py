@@ -1,0 +1,57 @@
+"""GitLab on loopback."""
+
+import re
+from urllib.parse import unquote
+
+from orchestrator.core.stream.neutral import JsonValue
+from orchestrator.core.ticket import Source
+from orchestrator.trackers.account import Account
+from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
+
+_PATH = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues/(?P<number>\d+)(?P<notes>/notes)?")
+
+
+class GitLabServer(TrackerServer):
+    """Keeps issues by `group/project#number`."""
+
+    @property
+    def account(self) -> Account:
+        return Account(kind=Source.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
+
+    def answer(self, asked: Asked) -> JsonValue:
+        found = _PATH.fullmatch(asked.path)
+        issue = self.issues.get(f"{unquote(found['project'])}#{found['number']}") if found else None
+        if found is None or issue is None:
+            return None
+        return _notes(issue, asked) if found["notes"] else _issue(int(found["number"]), issue)
+
+
+def _issue(number: int, issue: Issue) -> JsonValue:
+    return {
+        "iid": number,
+        "title": issue.title,
+        "description": issue.body,
+        "state": "opened",
+        "labels": [*issue.labels],
+        "issue_type": issue.kind or "issue",
+        "severity": issue.priority or "UNKNOWN",
+        "assignee": {"username": "ada"},
+        "user_notes_count": sum(not said.system for said in issue.comments),
+        "created_at": "2026-05-28T12:00:00.000Z",
+        "updated_at": "2026-05-28T12:00:00.000Z",
+    }
+
+
+def _notes(issue: Issue, asked: Asked) -> JsonValue:
+    size, page = asked.number("per_page", 20), asked.number("page", 1)
+    newest_first = list(enumerate(issue.comments))[::-1]
+    return [
+        {
+            "body": said.text,
+            "author": {"username": said.author},
+            "system": said.system,
+            "internal": said.apart,
+            "created_at": at(number),
+        }
+        for number, said in newest_first[(page - 1) * size : page * size]
+    ]

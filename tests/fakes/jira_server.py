@@ -1,0 +1,77 @@
+"""Jira on loopback: Jira Cloud with a user, a server of one's own without."""
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+
+from orchestrator.core.stream.neutral import JsonValue
+from orchestrator.core.ticket import Source
+from orchestrator.trackers.account import Account
+from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
+
+_PATH = re.compile(r"/rest/api/(?P<version>[23])/issue/(?P<key>[A-Z]+-\d+)(?P<comments>/comment)?")
+
+
+class JiraServer(TrackerServer):
+    """Keeps issues by key; `moved` tells under which key one stands today."""
+
+    def __init__(self, issues: Mapping[str, Issue], token: str = "", user: str = "") -> None:
+        super().__init__(issues, token)
+        self.user = user
+        self.moved: dict[str, str] = {}
+
+    @property
+    def account(self) -> Account:
+        return Account(kind=Source.JIRA, url=self.url, user=self.user, token=self.token, setting="JIRA_API_TOKEN")
+
+    def authorization(self) -> str:
+        if not self.user:
+            return super().authorization()
+        return "Basic " + b64encode(f"{self.user}:{self.token}".encode()).decode()
+
+    def answer(self, asked: Asked) -> JsonValue:
+        found = _PATH.fullmatch(asked.path)
+        if not found or (found["version"] == "3") != bool(self.user):
+            return None
+        key = self.moved.get(found["key"], found["key"])
+        issue = self.issues.get(key)
+        if issue is None:
+            return None
+        return _comments(issue, asked) if found["comments"] else _issue(key, issue)
+
+
+def _issue(key: str, issue: Issue) -> JsonValue:
+    files: list[JsonValue] = [{"filename": name, "content": "https://elsewhere.example/file"} for name in issue.files]
+    return {
+        "id": "10234",
+        "key": key,
+        "fields": {
+            "summary": issue.title,
+            "description": issue.body,
+            "issuetype": named(issue.kind),
+            "status": {"name": "To Do", "statusCategory": {"key": "new"}},
+            "priority": named(issue.priority),
+            "labels": [*issue.labels],
+            "assignee": {"displayName": "Ada Lovelace", "accountId": "1"},
+            "created": "2026-05-28T12:00:00.000+0000",
+            "updated": "2026-05-28T14:00:00.000+0200",
+            "attachment": files,
+        },
+    }
+
+
+def _comments(issue: Issue, asked: Asked) -> JsonValue:
+    start, most = asked.number("startAt", 0), asked.number("maxResults", 50)
+    numbered = list(enumerate(issue.comments))
+    if asked.query.get("orderBy") == "-created":
+        numbered.reverse()
+    page: list[JsonValue] = [
+        {
+            "author": {"displayName": said.author},
+            "body": said.text,
+            "created": at(number),
+            **({"visibility": {"type": "role", "value": "Administrators"}} if said.apart else {}),
+        }
+        for number, said in numbered[start : start + most]
+    ]
+    return {"startAt": start, "maxResults": most, "total": len(numbered), "comments": page}

@@ -1,0 +1,207 @@
+"""A tracker on loopback over real HTTP: what the three kinds have in common, and what can go wrong with any of them.
+
+    with GitHubServer(issues={"acme/app#12": Issue(title="Fix it", body="…")}) as server:
+        server.mishaps = [Busy(429, retry_after="0")]
+        requirement = await Trackers([server.account]).requirement("acme/app#12")
+    assert len(server.asked) == 2
+
+Each mishap is used up by one request; afterwards the tracker answers as it should.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
+from socketserver import BaseServer
+from types import TracebackType
+from typing import Self, TypeAlias, assert_never
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+
+DAY = datetime(2026, 5, 28, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A comment on an issue; `apart` is one that not everybody may read."""
+
+    author: str
+    text: str
+    apart: bool = False
+    role: str = "MEMBER"
+    system: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """An issue as a tracker keeps it."""
+
+    title: str
+    body: JsonValue = None
+    kind: str = ""
+    labels: tuple[str, ...] = ()
+    priority: str = ""
+    files: tuple[str, ...] = ()
+    comments: tuple[Said, ...] = ()
+    is_pull: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A status and headers instead of an answer."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The beginning of an answer, and then nothing until the server closes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """An answer of so many bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Any body with status 200."""
+
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Mishap: TypeAlias = Busy | Silent | Flood | Raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request that came in."""
+
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+
+    def number(self, name: str, otherwise: int) -> int:
+        """A number of the query."""
+        return int(self.query.get(name, otherwise))
+
+
+class TrackerServer:
+    """Serves from `__enter__` to `__exit__`; `asked` holds every request so far."""
+
+    def __init__(self, issues: Mapping[str, Issue], token: str = "") -> None:
+        self.issues, self.token = issues, token
+        self.asked: list[Asked] = []
+        self.mishaps: list[Mishap] = []
+        self.closing = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where people would open it."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def authorization(self) -> str:
+        """The header that a good login sends."""
+        return f"Bearer {self.token}"
+
+    def answer(self, asked: Asked) -> JsonValue:
+        """What the tracker answers; None is 404."""
+        raise NotImplementedError
+
+
+def at(number: int) -> str:
+    """When the comment of this number was made."""
+    return (DAY + timedelta(minutes=number)).isoformat()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(
+        self, tracker: TrackerServer, request: socket, client_address: tuple[str, int], server: BaseServer
+    ) -> None:
+        self.tracker = tracker
+        super().__init__(request, client_address, server)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Nothing: stderr belongs to the tests."""
+
+    def do_GET(self) -> None:
+        """Answer, or have the next mishap."""
+        split = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        asked = Asked(path=split.path, query=query, headers=headers)
+        self.tracker.asked.append(asked)
+        try:
+            if self.tracker.mishaps:
+                self._fail(self.tracker.mishaps.pop(0))
+            elif self.tracker.token and headers.get("authorization") != self.tracker.authorization():
+                self._send(401, {"message": "Bad credentials"})
+            else:
+                answer = self.tracker.answer(asked)
+                self._send(404 if answer is None else 200, {"message": "Not Found"} if answer is None else answer)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # the other side had enough
+
+    def _fail(self, mishap: Mishap) -> None:
+        match mishap:
+            case Busy(status, headers):
+                self._begin(status, 2, headers)
+                self.wfile.write(b"{}")
+            case Silent():
+                self._begin(200, 1000, {})
+                self.wfile.write(b"{")
+                self.wfile.flush()
+                self.tracker.closing.wait()
+            case Flood(size):
+                self._begin(200, size, {})
+                for _ in range(0, size, 65536):
+                    self.wfile.write(b" " * 65536)
+            case Raw(body, headers):
+                self._begin(200, len(body), headers)
+                self.wfile.write(body)
+            case _:
+                assert_never(mishap)
+
+    def _send(self, status: int, body: JsonValue) -> None:
+        content = orjson.dumps(body)
+        self._begin(status, len(content), {"Content-Type": "application/json"})
+        self.wfile.write(content)
+
+    def _begin(self, status: int, length: int, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+
+def named(name: str) -> JsonObject | None:
+    """Something that has nothing but a name, or nothing."""
+    return {"name": name} if name else None

@@ -1,0 +1,327 @@
+"""Checkpoints over real git, a real store and a real loop: bursts, what is kept, pins, and having work back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import orjson
+import pytest
+
+from orchestrator.checkpoint_files import NoSuchCheckpoint
+from orchestrator.checkpoints import Checkpoints, NotAtRest, NothingSaved
+from orchestrator.clone import WorkspaceError
+from orchestrator.core import commands as do
+from orchestrator.core import events
+from orchestrator.core.admission import Room
+from orchestrator.core.checkpoint import KEPT, Checkpoint, Reason
+from orchestrator.core.model import BlockedBy, Task, TaskStatus
+from orchestrator.journal import lines
+from orchestrator.store import FolderStore
+from orchestrator.supervisor import Supervisor
+from orchestrator.workspace import DeliveryError, Workspace
+from tests.fakes.repositories import commit, git, repository
+from tests.fakes.still_hands import StillHands
+from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.world import START
+
+PATIENCE = 20.0
+TASK = "T-1"
+
+
+class Hands(StillHands):
+    """Hands that carry nothing out but checkpoints, as the dispatcher does it."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        super().__init__()
+        self.checkpoints = checkpoints
+        self.working: set[asyncio.Task[None]] = set()
+
+    def checkpoint(self, task: Task, reason: Reason) -> None:
+        if self.checkpoints.ask(task, reason):
+            self.working.add(asyncio.get_running_loop().create_task(self.checkpoints.take(task.id)))
+
+
+class House:
+    """A task in the worktree of a real repository, its loop at work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = folder / "repo"
+        self.base = repository(self.repo, {"a.txt": "one\n", ".gitignore": "*.log\n"})
+        self.workspace = Workspace(folder / "data")
+        self.store = FolderStore(folder / "data")
+        self.checkpoints = Checkpoints(self.workspace, self.store, lambda: START)
+        self.hands = Hands(self.checkpoints)
+        self.supervisor = Supervisor(self.store, self.hands, lambda _: full_pipeline(), Room(), lambda: START)
+        self.turns: dict[str, asyncio.Lock] = {}
+        self.checkpoints.tell(self.supervisor, self.turn)
+        self.supervisor.listen(self.checkpoints.decided)
+        self.worktree = self.workspace.worktree(TASK)
+
+    @asynccontextmanager
+    async def turn(self, task_id: str) -> AsyncIterator[None]:
+        async with self.turns.setdefault(task_id, asyncio.Lock()):
+            yield
+
+    @property
+    def task(self) -> Task:
+        return self.supervisor.tasks[TASK]
+
+    @property
+    def folder(self) -> Path:
+        return self.store.folder(TASK)
+
+    async def begin(self) -> None:
+        """The task with its worktree, waiting for its first agent."""
+        await self.supervisor.submit(
+            events.TaskSubmitted(
+                at=START, task=submitted(TASK, folder=str(self.folder), repo=str(self.repo), base_commit=self.base)
+            )
+        )
+        await self.supervisor.settled()
+        made = await asyncio.to_thread(self.workspace.prepare, TASK, self.repo, self.base, "feature/T-1")
+        await self.told(
+            events.WorkspaceReady(at=START, worktree=str(made.worktree), branch=made.branch, head=self.base)
+        )
+
+    async def told(self, *facts: events.Event) -> None:
+        for fact in facts:
+            self.supervisor.post(TASK, fact)
+        await self.settled()
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self.supervisor.settled()
+            while working := [one for one in self.hands.working if not one.done()]:
+                await asyncio.wait(working)
+                await self.supervisor.settled()
+
+    async def taken(self, reason: Reason = Reason.INTERVAL) -> Checkpoint:
+        """One more checkpoint."""
+        self.hands.checkpoint(self.task, reason)
+        await self.settled()
+        return self.kept()[0]
+
+    def kept(self) -> list[Checkpoint]:
+        return self.checkpoints.kept(self.task)
+
+    def refs(self) -> set[int]:
+        """Numbers of the checkpoints that have a ref."""
+        listed = self.workspace.git_of(TASK).run(
+            "for-each-ref", "--format=%(refname:lstrip=3)", f"refs/orchestrator/{TASK}"
+        )
+        return {int(name) for name in listed.split() if name.isdecimal()}
+
+    def write(self, text: str) -> None:
+        (self.worktree / "a.txt").write_text(text)
+
+
+@asynccontextmanager
+async def at_work(folder: Path) -> AsyncIterator[House]:
+    house = House(folder)
+    loop = asyncio.create_task(house.supervisor.run())
+    try:
+        await house.begin()
+        yield house
+        assert not loop.done()
+    finally:
+        loop.cancel()
+        with suppress(asyncio.CancelledError):
+            await loop
+        house.store.close()
+
+
+async def test_a_checkpoint_says_what_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        run = house.folder / "agents/0"
+        run.mkdir(parents=True)
+        (run / "spec.json").write_text(json.dumps({"env": {"TOKEN": "hunter2", "PATH": "/bin", "E\x1b": ""}}))
+        (house.folder / "plan.md").write_text("## Step 1\n")
+        house.write("work\n")
+        one = await house.taken(Reason.FREEZE)
+        path = house.folder / f"checkpoints/{one.number:06d}.json"
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert (one.reason, one.environment, one.artifacts) == (
+            Reason.FREEZE,
+            ("E\\x1b", "PATH", "TOKEN"),
+            ("plan.md",),
+        )
+        assert one.work is not None
+        assert (one.work.head, one.work.files, one.work.added, one.work.removed) == (house.base, 1, 1, 1)
+        assert house.refs() == {one.number}
+        document = orjson.loads(path.read_bytes())
+        assert "hunter2" not in path.read_text()
+        assert document["state"]["seq"] == house.task.seq
+        assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
+
+
+async def test_a_burst_makes_one_and_what_is_asked_meanwhile_one_more(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        for reason in (Reason.ERROR, Reason.PHASE, Reason.LIMIT):
+            house.hands.checkpoint(house.task, reason)
+        await house.settled()
+        assert [one.reason for one in house.kept()] == [Reason.LIMIT]
+        house.hands.checkpoint(house.task, Reason.ERROR)
+        await asyncio.sleep(0)  # it is under way now
+        house.hands.checkpoint(house.task, Reason.PHASE)
+        house.hands.checkpoint(house.task, Reason.USER)
+        await house.settled()
+        assert [one.reason for one in house.kept()] == [Reason.USER, Reason.ERROR, Reason.LIMIT]
+
+
+async def test_decisions_that_want_one_get_it(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        look = next(command for _, command in house.hands.asked if isinstance(command, do.LookAtGate))
+        await house.told(events.CommandFailed(at=START, command=look, reason="no room"))
+        assert house.task.status is TaskStatus.BLOCKED
+        assert [one.reason for one in house.kept()] == [Reason.ERROR]
+
+
+async def test_the_newest_ten_and_the_pinned_ones_are_kept_with_their_refs(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        numbers = []
+        for count in range(KEPT + 4):
+            house.write(f"{count}\n")
+            numbers.append((await house.taken()).number)
+            if count == 1:
+                assert house.checkpoints.pin(house.task, numbers[1], pinned=True).pinned
+        kept = {one.number for one in house.kept()}
+        assert kept == {numbers[1], *numbers[-KEPT:]}
+        await house.taken()
+        assert house.refs() >= {one.number for one in house.kept()}
+        assert len(house.refs()) <= KEPT + 2, "the refs of the others go with the next one"
+        assert not house.checkpoints.pin(house.task, numbers[1], pinned=False).pinned
+        house.store.release(TASK)
+        assert house.store.load(TASK).task == house.task
+
+
+async def test_unchanged_work_is_kept_as_the_same_commit(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        house.write("work\n")
+        first, second = await house.taken(), await house.taken()
+        assert first.work == second.work
+        assert first.number != second.number
+
+
+async def test_a_worktree_that_cannot_be_read_costs_only_the_work(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        (house.worktree / ".git").rename(house.worktree / "moved")
+        one = await house.taken()
+        assert one.work is None
+        with pytest.raises(NothingSaved):
+            await house.checkpoints.restore(house.task, one.number)
+
+
+async def test_a_damaged_one_is_no_checkpoint_and_hinders_no_other(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        first, second = await house.taken(), await house.taken()
+        path = house.folder / f"checkpoints/{first.number:06d}.json"
+        path.write_bytes(path.read_bytes().replace(b"interval", b"Interval"))
+        (house.folder / "checkpoints/000999.json").symlink_to("/etc/passwd")
+        assert [one.number for one in house.kept()] == [second.number]
+        for act in (house.checkpoints.found, lambda task, n: house.checkpoints.pin(task, n, pinned=True)):
+            with pytest.raises(NoSuchCheckpoint, match="checkpoints list T-1"):
+                act(house.task, first.number)
+
+
+async def test_a_disk_that_takes_no_checkpoint_hinders_nothing(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        (house.folder / "checkpoints").touch()
+        house.hands.checkpoint(house.task, Reason.INTERVAL)
+        await house.settled()
+        assert house.kept() == []
+        assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
+
+
+async def test_saved_work_comes_as_a_branch_and_nothing_else_of_the_repository_changes(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        house.write("work\n")
+        (house.worktree / "new.txt").write_text("untracked\n")
+        one = await house.taken()
+        before = git(house.repo, "for-each-ref"), git(house.repo, "status", "--porcelain")
+        done = await house.checkpoints.restore(house.task, one.number)
+        assert done.branch == f"orchestrator/T-1/checkpoint-{one.number}"
+        assert git(house.repo, "show", f"{done.branch}:new.txt") == "untracked"
+        assert git(house.repo, "rev-parse", f"{done.branch}^") == house.base
+        assert (await house.checkpoints.restore(house.task, one.number)).already
+        git(house.repo, "branch", "-D", done.branch)
+        assert (git(house.repo, "for-each-ref"), git(house.repo, "status", "--porcelain")) == before
+        assert (await house.checkpoints.restore(house.task, one.number, "mine/now")).branch == "mine/now"
+
+
+@pytest.mark.parametrize("name", ["-d", "a..b", "a b", "x\n", "a.lock", "\x1b", "@{"])
+async def test_a_name_that_git_would_not_take_is_refused(tmp_path: Path, name: str) -> None:
+    async with at_work(tmp_path) as house:
+        one = await house.taken()
+        with pytest.raises(WorkspaceError, match="cannot be the name of a branch"):
+            await house.checkpoints.restore(house.task, one.number, name)
+
+
+async def test_a_branch_of_the_users_is_never_moved(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        one = await house.taken()
+        mine = commit(house.repo, {"a.txt": "mine\n"})
+        with pytest.raises(DeliveryError, match="has a branch main already"):
+            await house.checkpoints.restore(house.task, one.number, "main")
+        assert git(house.repo, "rev-parse", "main") == mine
+
+
+async def test_in_place_what_was_there_is_kept_for_good(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        house.write("then\n")
+        one = await house.taken()
+        house.write("now\n")
+        (house.worktree / "new.txt").write_text("now too\n")
+        await house.supervisor.request(TASK, events.PauseRequested(at=START))
+        before = await house.checkpoints.restore_in_place(house.task, one.number)
+        assert (house.worktree / "a.txt").read_text() == "then\n"
+        assert not (house.worktree / "new.txt").exists()
+        assert (before.pinned, before.reason) == (True, Reason.USER)
+        await house.checkpoints.restore_in_place(house.task, before.number)
+        assert (house.worktree / "a.txt").read_text() == "now\n"
+        assert (house.worktree / "new.txt").read_text() == "now too\n"
+
+
+async def test_in_place_is_refused_while_an_agent_lives_or_may_begin(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        one = await house.taken()
+        house.write("now\n")
+        with pytest.raises(NotAtRest, match="blocked, or paused with its agent ended"):
+            await house.checkpoints.restore_in_place(house.task, one.number)
+        assert (house.worktree / "a.txt").read_text() == "now\n"
+
+
+async def test_a_resume_that_comes_first_wins_over_a_restore(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        one = await house.taken()
+        house.write("now\n")
+        paused = await house.supervisor.request(TASK, events.PauseRequested(at=START))
+        async with house.turn(TASK):
+            restoring = asyncio.create_task(house.checkpoints.restore_in_place(paused, one.number))
+            await house.told(events.ResumeRequested(at=START, blocked_by=BlockedBy.USER))
+            assert not house.task.paused
+        with pytest.raises(NotAtRest):
+            await restoring
+        assert (house.worktree / "a.txt").read_text() == "now\n"
+
+
+async def test_what_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        one = await house.taken()
+        paused = await house.supervisor.request(TASK, events.PauseRequested(at=START))
+        (house.worktree / ".git").rename(house.worktree / "moved")
+        house.write("now\n")
+        with pytest.raises(NothingSaved, match="nothing was changed"):
+            await house.checkpoints.restore_in_place(paused, one.number)
+        assert (house.worktree / "a.txt").read_text() == "now\n"
+
+
+async def test_one_of_a_task_that_ended_meanwhile_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        house.hands.checkpoint(house.task, Reason.INTERVAL)
+        await asyncio.sleep(0)  # it is under way now
+        await house.supervisor.request(TASK, events.CancelRequested(at=START))
+        await house.settled()
+        assert TASK not in house.supervisor.tasks
+        assert list(lines(house.folder))[-1]["trigger"] == "CancelRequested"

@@ -1,0 +1,159 @@
+"""What goes wrong between us and a forge: each failure says who mends it, and whether and when to try again."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.forge.errors import (
+    AccessDenied,
+    ForgeBusy,
+    ForgeError,
+    ForgeRefused,
+    ForgeUnreachable,
+    LoginRefused,
+    NotThere,
+)
+from orchestrator.forge.github import GitHub
+from orchestrator.forge.http import LARGEST_ANSWER, Http
+from orchestrator.forge.login import Login
+from orchestrator.forge.remote import Remote
+from tests.fakes import github_api
+from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer, Job
+
+REMOTE = Remote(host="forge.test", path=REPO)
+
+
+@pytest.fixture
+def server() -> Iterator[ForgeServer]:
+    with ForgeServer(github_api.answer) as server:
+        yield server
+
+
+@pytest.fixture
+def forge(server: ForgeServer) -> Iterator[GitHub]:
+    forge = GitHub(REMOTE, Login(host="forge.test", token=TOKEN), server.api)
+    yield forge
+    forge.close()
+
+
+def said(message: str) -> JsonObject:
+    return {"message": message}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "again_after"),
+    [
+        (Answer(status=401, body=said("Bad credentials")), LoginRefused, None),
+        (Answer(status=403, body=said("Resource not accessible")), AccessDenied, None),
+        (Answer(status=403, body=said("You have exceeded a secondary rate limit")), ForgeBusy, 60.0),
+        (Answer(status=403, body=said("wait"), headers={"Retry-After": "30"}), ForgeBusy, 31.0),
+        (Answer(status=429, headers={"Retry-After": "5"}), ForgeBusy, 6.0),
+        (Answer(status=429, headers={"Retry-After": "Sat, 21 Nov 2026 22:00:10 GMT"}), ForgeBusy, 60.0),
+        (Answer(status=429, headers={"Retry-After": "99999999"}), ForgeBusy, 86_400.0),
+        (Answer(status=404, body=said("Not Found")), NotThere, None),
+        (Answer(status=500), ForgeUnreachable, 10.0),
+        (Answer(status=502, body=b"<html>Bad gateway</html>"), ForgeUnreachable, 10.0),
+        (Answer(status=503, headers={"Retry-After": "120"}), ForgeUnreachable, 121.0),
+        (Answer(status=301, headers={"Location": "https://api.elsewhere.test/x"}), ForgeRefused, None),
+        (Answer(status=422, body=said("Validation Failed")), ForgeRefused, None),
+        (Answer(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}), ForgeRefused, None),
+        (Answer(body=b" " * (LARGEST_ANSWER + 1)), ForgeRefused, None),
+    ],
+)
+def test_every_refusal_has_a_kind_and_a_time_to_come_back(
+    server: ForgeServer, forge: GitHub, answer: Answer, kind: type[ForgeError], again_after: float | None
+) -> None:
+    server.answer_next(answer)
+    with pytest.raises(ForgeError) as refused:
+        forge.find("feature/x", "main")
+    assert isinstance(refused.value, kind)
+    assert refused.value.again_after == again_after
+    assert TOKEN not in str(refused.value)
+    assert forge.find("feature/x", "main") is None
+
+
+def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, forge: GitHub) -> None:
+    """The stand-in's Date is this machine's time, long past the reset or long before it."""
+    limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
+    server.answer_next(Answer(status=403, headers=limited))
+    with pytest.raises(ForgeBusy) as over:
+        forge.find("a", "main")
+    assert over.value.again_after == 1.0
+    server.answer_next(Answer(status=403, headers=limited | {"X-RateLimit-Reset": "99999999999"}))
+    with pytest.raises(ForgeBusy) as far:
+        forge.find("a", "main")
+    assert far.value.again_after == 86_400.0
+
+
+def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(server: ForgeServer, forge: GitHub) -> None:
+    server.push("feature/x")
+    kinds: dict[str, type[ForgeError]] = {"RATE_LIMITED": ForgeBusy, "NOT_FOUND": NotThere, "FORBIDDEN": ForgeRefused}
+    for word, kind in kinds.items():
+        server.answer_next(Answer(body={"errors": [{"type": word, "message": "No."}]}))
+        with pytest.raises(kind, match="No"):
+            forge.open_comments(1)
+
+
+def test_nothing_that_answers_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    api = Http(f"http://127.0.0.1:{port}", {}, "forge.test")
+    with pytest.raises(ForgeUnreachable, match=r"forge\.test did not answer"):
+        api.ask("GET", "/user")
+    with pytest.raises(ForgeUnreachable):
+        api.tail("/log", 10)
+    api.close()
+
+
+def test_a_login_is_sent_in_the_clear_to_this_machine_only() -> None:
+    for api in ("http://forge.test/api", "ftp://forge.test", "forge.test"):
+        with pytest.raises(ForgeRefused, match="not sent in the clear"):
+            Http(api, {"Authorization": "Bearer x"}, "forge.test")
+    Http("http://localhost:1/api", {}, "forge.test").close()
+
+
+def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, forge: GitHub) -> None:
+    server.answer_next(Answer(body=b"[]", headers={"Link": '<http://127.0.0.1:1/pulls?page=2>; rel="next"'}))
+    with pytest.raises(ForgeRefused, match="another server"):
+        forge.find("a", "main")
+
+
+def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Watched(ForgeServer):
+        def answer(self, asked: Asked, authorization: str) -> Answer | None:
+            seen.append((asked.path, authorization))
+            return super().answer(asked, authorization)
+
+    with Watched(github_api.answer) as server:
+        server.push("feature/x")
+        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        server.jobs.append(Job(id=5, name="actions/x", commit="c", status="FAILURE", log="the end"))
+        assert api.tail(f"/repos/{REPO}/actions/jobs/5/logs", 3) == "end"
+        assert api.tail(f"/repos/{REPO}/nothing", 3) == ""
+        api.close()
+    assert seen[:2] == [(f"/repos/{REPO}/actions/jobs/5/logs", f"Bearer {TOKEN}"), ("/blobs/5", "")]
+
+
+def test_a_list_without_end_is_given_up() -> None:
+    def endless(server: ForgeServer, asked: Asked) -> Answer:
+        return Answer(body=b"[{}]", headers={"Link": f'<{server.url}/more>; rel="next"'})
+
+    with ForgeServer(endless) as server:
+        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        with pytest.raises(ForgeRefused, match="more than"):
+            list(api.pages("/more"))
+        assert len(server.asked) == 50
+        api.close()
+
+
+def test_an_answer_of_another_form_is_refused_and_not_guessed_at(server: ForgeServer, forge: GitHub) -> None:
+    for body in (b"[1]", b'[{"number": "7"}]', b'{"a": 1}', b"null", b""):
+        server.answer_next(Answer(body=body))
+        assert forge.find("a", "main") is None
+        server.answer_next(Answer(body=body))
+        with pytest.raises(ForgeRefused, match="no pull request"):
+            forge.update(1, "a", "b")

@@ -1,0 +1,141 @@
+"""Which forge a remote means, and whose account speaks to it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrator.forge.errors import LoginRefused, UnknownForge
+from orchestrator.forge.login import login_for
+from orchestrator.forge.remote import Kind, Remote, kind_of, remote_of, without_login
+
+SECRET = "ghp_averysecrettoken"
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "path", "port"),
+    [
+        ("git@github.com:team/tool.git", "github.com", "team/tool", None),
+        ("github.com:team/tool", "github.com", "team/tool", None),
+        ("https://github.com/team/tool.git", "github.com", "team/tool", None),
+        ("https://GitHub.com/team/tool/", "github.com", "team/tool", None),
+        (f"https://x-access-token:{SECRET}@github.com/team/tool", "github.com", "team/tool", None),
+        (f"https://{SECRET}@github.com/team/tool", "github.com", "team/tool", None),
+        ("ssh://git@github.com/team/tool.git", "github.com", "team/tool", None),
+        ("ssh://git@ssh.github.com:443/team/tool.git", "github.com", "team/tool", None),
+        ("ssh://git@git.example.org:2222/team/tool.git", "git.example.org", "team/tool", None),
+        ("git+ssh://git@git.example.org/team/tool.git", "git.example.org", "team/tool", None),
+        ("https://git.example.org:8443/team/tool.git", "git.example.org", "team/tool", 8443),
+        ("https://git.example.org:443/team/tool.git", "git.example.org", "team/tool", None),
+        ("http://git.example.org/team/tool.git", "git.example.org", "team/tool", None),
+        ("git@gitlab.com:group/sub/deep/tool.git", "gitlab.com", "group/sub/deep/tool", None),
+        ("ssh://git@altssh.gitlab.com:443/group/tool.git", "gitlab.com", "group/tool", None),
+        ("https://github.com/team/.github.git", "github.com", "team/.github", None),
+    ],
+)
+def test_a_remote_is_understood_however_it_is_written(url: str, host: str, path: str, port: int | None) -> None:
+    assert remote_of(url) == Remote(host=host, path=path, port=port)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/home/me/tool.git",
+        "../tool",
+        "file:///home/me/tool",
+        "C:\\tool",
+        "https://github.com/tool",
+        "https://github.com/team/../tool",
+        "https://github.com/team/%2e%2e/x",
+        "https://github.com/team/tool?x=1",
+        f"https://me:a/{SECRET}@github.com/team/tool/..",
+        f"https://x:{SECRET}@github.com/",
+        f"ext::sh -c x {SECRET}@github.com",
+        "https://[::1/team/tool",
+        "https://github.com:99999/team/tool",
+        "git@host:team/to ol",
+        "git@ho\nst:team/tool",
+        "",
+    ],
+)
+def test_what_is_no_repository_on_a_forge_is_refused_without_showing_a_login(url: str) -> None:
+    with pytest.raises(UnknownForge, match="set-url") as refused:
+        remote_of(url)
+    assert SECRET not in str(refused.value)
+
+
+def test_an_address_is_shown_without_its_login() -> None:
+    assert without_login(f"https://me:{SECRET}@github.com/team/tool") == "https://github.com/team/tool"
+    assert without_login(f"{SECRET}@github.com:team/tool") == "github.com:team/tool"
+    assert without_login(f"https://me:a/{SECRET}@b/c") == "https://b/c"
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "api"),
+    [
+        ("git@github.com:team/tool", Kind.GITHUB, "https://api.github.com"),
+        ("https://acme.ghe.com/team/tool", Kind.GITHUB, "https://api.acme.ghe.com"),
+        ("https://github.example.org:8443/team/tool", Kind.GITHUB, "https://github.example.org:8443/api/v3"),
+        ("git@gitlab.com:group/tool", Kind.GITLAB, "https://gitlab.com/api/v4"),
+        ("git@gitlab.example.org:group/tool", Kind.GITLAB, "https://gitlab.example.org/api/v4"),
+        ("git@code.example.org:group/tool", Kind.GITLAB, "https://code.example.org/api/v4"),
+    ],
+)
+def test_the_host_tells_the_forge_and_its_api(url: str, kind: Kind, api: str) -> None:
+    remote = remote_of(url)
+    assert kind_of(remote, {"code.example.org": Kind.GITLAB}) is kind
+    assert remote.api(kind) == api
+    assert remote.web.startswith(f"https://{remote.host}")
+
+
+def test_a_host_that_could_be_anything_has_to_be_declared() -> None:
+    with pytest.raises(UnknownForge, match="declare its kind"):
+        kind_of(remote_of("git@notgithub.org.evil.test:a/b"), {})
+
+
+def test_a_given_token_is_taken_and_never_shown() -> None:
+    login = login_for(Kind.GITHUB, "github.com", f" {SECRET}\n")
+    assert login.token == SECRET
+    assert SECRET not in repr(login)
+    for bad in ("", "short", "two words here", "new\nline-in-it", "ünicode-token"):
+        with pytest.raises(LoginRefused, match="cannot be one") as refused:
+            login_for(Kind.GITHUB, "github.com", bad)
+        assert not bad.strip() or bad not in str(refused.value)
+
+
+def test_without_the_forges_tool_the_message_says_how_to_log_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for kind, mend in ((Kind.GITHUB, "gh auth login"), (Kind.GITLAB, "glab auth login")):
+        with pytest.raises(LoginRefused, match=f"not installed.*{mend} --hostname git.test"):
+            login_for(kind, "git.test")
+
+
+@pytest.mark.skipif(shutil.which("gh") is None, reason="gh is not installed")
+def test_the_real_gh_hands_out_the_login_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("GH_", "GITHUB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
+    with pytest.raises(LoginRefused, match=r"gh auth login --hostname github\.com"):
+        login_for(Kind.GITHUB, "github.com")
+    hosts = f"github.com:\n    oauth_token: {SECRET}\n    user: me\n    git_protocol: https\n"
+    (tmp_path / "hosts.yml").write_text(hosts, encoding="utf-8")
+    assert login_for(Kind.GITHUB, "github.com").token == SECRET
+
+
+def test_a_tool_that_gives_no_word_is_no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tool = tmp_path / "glab"
+    for script, said in (
+        ("exit 1", "glab auth login"),
+        ("exit 0", "glab auth login"),
+        ("echo a b c d e f", "one word"),
+    ):
+        tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        tool.chmod(0o755)
+        with pytest.raises(LoginRefused, match=said):
+            login_for(Kind.GITLAB, "gitlab.com")
+    tool.write_text(f"#!/bin/sh\necho {SECRET}\n", encoding="utf-8")
+    assert login_for(Kind.GITLAB, "gitlab.com").token == SECRET
