@@ -14,8 +14,10 @@ supervisor.py   the loop: inbox → decide → commit → dispatch; the only wri
 store.py        what is decided is on disk before it is done: journal.py, one line each; state_file.py, their sum
 dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
 processes/      the holder that agents hang on, so that they outlive the daemon
-workspace.py    clone, worktree, checkpoint, delivery; git.py runs git so that no repository can run us
+checkpoints.py  what recovery needs beyond the state, taken and had back; recovery.py, when the journal is lost
+workspace.py    clone, worktree, delivery; worktree.py, what is uncommitted; git.py, so that no repository can run us
 wiring.py       builds all of it and wires it; daemon.py, the life of the process around it
+trackers/       where tickets come from: Jira, GitHub, GitLab, and texts that a person hands in
 api/, client.py, cli/   how people and programs reach it
 
     event ──► decide ──► commit ──► dispatch ──► the world ──► event

@@ -24,6 +24,7 @@ from orchestrator.files import content_of, parsed, unsealed
 
 NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
+MEND = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
@@ -143,9 +144,7 @@ def caught_up(folder: Path, document: Object, covered: int) -> tuple[Object, int
     path = folder / NAME
     size = _size(path)
     if size < covered:
-        raise DamagedJournal(
-            f"{shown(str(path))} has {size} bytes, but {covered} were written; restore it from a backup"
-        )
+        raise DamagedJournal(f"{shown(str(path))} has {size} bytes, but {covered} were written; {MEND}")
     if size > covered:
         document, covered = _replayed(path, document, covered)
     if not document:
@@ -204,11 +203,11 @@ def _applied(path: Path, document: Object, line: Object | None, at: int) -> Obje
     known = document.get("seq", 0)
     expected = known + 1 if isinstance(known, int) else None
     if line is None or line.get("seq") != expected:
-        raise DamagedJournal(f"{path}: decision {expected} should stand at byte {at}; restore it from a backup")
+        raise DamagedJournal(f"{path}: decision {expected} should stand at byte {at}; {MEND}")
     try:
         return applied(document, cast(list[Operation], line["change"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; restore it from a backup") from error
+        raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; {MEND}") from error
 
 
 def _told(event: Event) -> Json:

@@ -5,7 +5,7 @@ APScheduler's default drops it silently), and rings once however often it was mi
 regular intervals, for clocks jump and machines sleep.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -14,7 +14,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 
 class Timers:
-    """The daemon's alarms; names make them unique, a new one replaces the old."""
+    """The daemon's alarms, which ring in its event loop; names make them unique, a new one replaces the old."""
 
     def __init__(self) -> None:
         self._scheduler = AsyncIOScheduler(
@@ -32,8 +32,19 @@ class Timers:
 
     def ring_at(self, name: str, at: datetime, call: Callable[[], None]) -> None:
         """Call once at this time, or at once if it is over."""
-        self._scheduler.add_job(call, DateTrigger(at), id=name, name=name, replace_existing=True)
+        self._scheduler.add_job(_in_loop(call), DateTrigger(at), id=name, name=name, replace_existing=True)
 
     def ring_every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Call again and again, first after one interval."""
-        self._scheduler.add_job(call, IntervalTrigger(seconds=seconds), id=name, name=name, replace_existing=True)
+        self._scheduler.add_job(
+            _in_loop(call), IntervalTrigger(seconds=seconds), id=name, name=name, replace_existing=True
+        )
+
+
+def _in_loop(call: Callable[[], None]) -> Callable[[], Coroutine[None, None, None]]:
+    """The call as APScheduler takes it into the event loop: what is no coroutine function it gives to a thread."""
+
+    async def ring() -> None:
+        call()
+
+    return ring

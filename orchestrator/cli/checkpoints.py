@@ -1,17 +1,23 @@
-"""`checkpoints list|show|restore|pin`: what was saved of a task's work on the way, and how to have it back."""
+"""`checkpoints list|show|restore|pin|recover`: what was saved of a task's work on the way, and how to have it back."""
 
+import re
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from orchestrator import clock, recovery
 from orchestrator.api.checkpoint_views import CheckpointView, RestoreBody, SavedWorkView
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
-from orchestrator.cli.screen import console, facts, local, note, print_json, table
+from orchestrator.cli.screen import console, facts, local, note, plain, print_json, table
+from orchestrator.intake import accepted_pipeline
+from orchestrator.store import FolderStore
 
 HEADINGS = ("NUMBER", "WHEN", "WHY", "STAGE", "STEP", "WORK", "")
 
 Number = Annotated[int, typer.Argument(metavar="N", min=0, help="A checkpoint's number, as `list` shows it.")]
+
+PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
 checkpoints = typer.Typer(no_args_is_help=True, help="What was saved of a task's work, and how to have it back.")
 
@@ -83,6 +89,28 @@ def pin(
         print_json(found)
     else:
         console().print(f"checkpoint {number} is {'pinned' if found.pinned else 'kept no longer than others'}")
+
+
+@checkpoints.command(epilog="Example: [bold]orchestrator checkpoints recover ABC-123-20261121_220000[/bold]")
+def recover(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The whole id: the name of its folder.")],
+) -> None:
+    """Make a task whole again whose journal is lost or damaged, from the newest state that is left.
+
+    The daemon must be stopped. Nothing is thrown away: the files that could not be read are set aside.
+    """
+    data_dir = place_of(context).settings().data_dir
+    if not PLAIN_ID.fullmatch(task) or not (data_dir / "tasks" / task).is_dir():
+        raise Misused(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
+    store = FolderStore(data_dir)
+    try:
+        done = recovery.recover(store, task, accepted_pipeline(str(store.folder(task))), clock.now())
+    finally:
+        store.close()
+    console().print(f"{task} is {done.task.status} in {done.task.stage} again, from {done.source}", soft_wrap=True)
+    for name in done.set_aside:
+        console().print(f"set aside: {store.folder(task) / name}", soft_wrap=True)
 
 
 def _row(one: CheckpointView) -> tuple[Text | str, ...]:

@@ -8,7 +8,7 @@ from zlib import crc32
 from orchestrator.core.stream.neutral import Limit
 
 FIRST_PROBE, LONGEST_PROBE = timedelta(minutes=5), timedelta(hours=1)
-FIRST_BACK_OFF, LONGEST_BACK_OFF = timedelta(seconds=30), timedelta(minutes=15)
+LONGEST_BACK_OFF = timedelta(minutes=15)
 FARTHEST_RESET = timedelta(days=8)
 LAST_SECOND = 4_102_444_800
 """The year 2100 in epoch seconds."""
@@ -31,12 +31,12 @@ def probe_at(at: datetime, hits: int) -> datetime:
     return at + min(FIRST_PROBE * (1 << min(hits - 1, 10)), LONGEST_PROBE)
 
 
-def back_off(at: datetime, waits: int) -> datetime:
-    """When to try a service again that does not answer: after a pause that doubles each time, up to a quarter hour.
+def back_off(at: datetime, waits: int, first: float) -> datetime:
+    """When to try a service again that does not answer: after `first` seconds, doubled each time up to a quarter hour.
 
     Walls of a quarter of an hour and more are known (peers.md §3, row 6), so this never gives up.
     """
-    return at + min(FIRST_BACK_OFF * (1 << min(waits - 1, 10)), LONGEST_BACK_OFF)
+    return at + min(timedelta(seconds=first) * (1 << min(waits - 1, 20)), LONGEST_BACK_OFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

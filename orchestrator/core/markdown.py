@@ -1,7 +1,8 @@
 """Markdown of strangers: where code is in it, and what a person sees of it on a tracker's page.
 
 Everybody who can write to a tracker can write to an agent by way of it. So an agent is shown what a person sees and
-nothing else: no control characters, no text that changes its direction, no invisible letters, no HTML comments.
+little else: no control characters, no text that changes its direction, no invisible letters, no HTML comments.
+Where code begins and ends is told line by line, so a page made to mislead may be read otherwise than it is shown.
 """
 
 import re
@@ -12,9 +13,10 @@ _INVISIBLE = re.compile(
     "[\0-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
 )
-_FENCE = re.compile(r"[ \t]*(?:[-*+>][ \t]{0,3})*(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
+_OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})*)(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
+_CLOSING = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*")
 _WIKI_CODE = re.compile(r"\{(?:code|noformat)(?:[:|][^}\n]{0,200})?\}")
-_CODE_OR_HIDDEN = re.compile(r"(?<!`)(?P<ticks>`++)[^`]++(?P=ticks)(?!`)|(?P<hidden><!--)")
+_CODE_OR_HIDDEN = re.compile(r"\\[`<]|(?<!`)(?P<ticks>`++)[^`]++(?P=ticks)(?!`)|(?P<hidden><!--)")
 
 
 def cleaned(text: str) -> str:
@@ -30,12 +32,16 @@ def visible(markdown: str) -> str:
 def open_fence(line: str, fence: str) -> str:
     """The sign of the block of code that is open after a line, "" if none is; `fence` is the one open before it.
 
+    One that is indented, as below an item of a list, ends where the indentation ends; its sign begins with a blank.
     Jira's {code} and {noformat} are fences too.
     """
-    mark = _FENCE.match(line)
-    if mark and not fence:
-        return mark["mark"] if mark["mark"][0] == "~" or "`" not in mark["rest"] else ""
-    if mark and mark["mark"].startswith(fence) and not mark["rest"].strip():
+    if fence.startswith(" ") and line[:1].strip():
+        fence = ""
+    if not fence and (mark := _OPENING.match(line)):
+        if mark["mark"][0] == "`" and "`" in mark["rest"]:
+            return ""
+        return f" {mark['mark']}" if mark["indent"] else mark["mark"]
+    if (mark := _CLOSING.fullmatch(line)) and fence and mark["mark"].startswith(fence.lstrip()):
         return ""
     if fence in {"", "{"} and len(_WIKI_CODE.findall(line)) % 2:
         return "" if fence else "{"
@@ -45,14 +51,12 @@ def open_fence(line: str, fence: str) -> str:
 def _visible_lines(text: str) -> Iterator[str]:
     fence, hidden = "", False
     for line in text.split("\n"):
-        was = (fence, hidden)
-        if not hidden:
-            fence = open_fence(line, fence)
-        if fence or was[0]:
+        was_hidden = hidden
+        if not hidden and (fence := open_fence(line, fence)):
             yield line
             continue
         left, hidden = _without_comments(line, hidden=hidden)
-        if left.strip() or (left == line and not was[1]):
+        if left.strip() or (left == line and not was_hidden):
             yield left
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from orchestrator.core.escape import shown
 from orchestrator.core.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
@@ -30,6 +31,8 @@ def hindrances_to_merge(state: PullState, policy: MergePolicy) -> tuple[str, ...
             return ("it was closed without a merge",)
         case PullStatus.OPEN:
             return (*_of_the_head(state, policy), *_of_people(state, policy), *_of_checks(state, policy))
+        case _:
+            assert_never(state.pull.status)
 
 
 def check_status(state: PullState) -> CheckStatus | None:
@@ -53,6 +56,8 @@ def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
             yield f"a rule of the repository blocks it ({shown(state.obstacle) or 'the forge does not say which'})"
         case Mergeable.UNKNOWN:
             yield "the forge has not yet worked out whether it can be merged"
+        case _:
+            assert_never(state.mergeable)
 
 
 def _of_people(state: PullState, policy: MergePolicy) -> Iterator[str]:

@@ -54,9 +54,9 @@ Span = tuple[int, int]
 class Rule:
     """What one kind of secret looks like, and what is done about it.
 
-    Every match begins with one of `begins`, if there are any, and stands in a text with one of `needs`; both are in
-    small letters and stand for any case. The secret is the group of that name, or the whole match where there is none.
-    It counts if it is as mixed as `min_entropy` (Shannon's, in bits for each character) and not wholly `unless`.
+    Every match begins with one of `begins`, or, where a rule has none, stands in a text with one of `needs`; both are
+    in small letters and mean any case. The secret is the group of that name, or the whole match where there is none. It
+    counts if it is as mixed as `min_entropy` (Shannon's, in bits for each character) and not wholly `unless`.
     """
 
     id: str
@@ -170,6 +170,8 @@ def _rule(table: Table) -> Rule:
     actions = {action.value: action for action in Action}
     if action and action not in actions:
         table.note("action", f"unknown action {action!r}; {nearest(action, actions)}")
+    if table.has("begins") and table.has("needs"):
+        table.note("needs", "begins says already what a match needs; leave needs out")
     rule = Rule(
         id=name,
         action=actions.get(action, Action.BLOCK),

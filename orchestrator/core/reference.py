@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from orchestrator.core.escape import shown
-from orchestrator.core.ticket import NoTicket, Source
+from orchestrator.core.ticket import NoTicket, Tracker
 
 LONGEST = 1000
 """Characters; what is longer is a text and no name."""
@@ -19,16 +19,15 @@ JIRA_KEY = re.compile(r"(?!LOCAL-)(?P<project>[A-Z][A-Z0-9_]{0,30})-(?P<number>[
 _SHORT = re.compile(r"(?P<project>[\w.-]+(?:/[\w.-]+)+)#(?P<number>[1-9][0-9]{0,11})", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _ORIGIN = re.compile(r"(?P<origin>https?://[^/?#@\\]+)(?P<rest>.*)", re.IGNORECASE)
-_PAGES: Mapping[Source, Sequence[re.Pattern[str]]] = {
-    Source.LOCAL: (),
-    Source.JIRA: (
+_PAGES: Mapping[Tracker, Sequence[re.Pattern[str]]] = {
+    Tracker.JIRA: (
         re.compile(rf"/(?:browse|issues|projects/[A-Z0-9_]+/issues)/{JIRA_KEY.pattern}/?(?:[?#].*)?"),
         re.compile(rf"/[^?#]*\?(?:[^#]*&)?selectedIssue={JIRA_KEY.pattern}(?:[&#].*)?"),
     ),
-    Source.GITHUB: (
+    Tracker.GITHUB: (
         re.compile(r"/(?P<project>[\w.-]+/[\w.-]+)/(?:issues|pull)/(?P<number>[1-9][0-9]{0,11})(?:[/?#].*)?", re.ASCII),
     ),
-    Source.GITLAB: (
+    Tracker.GITLAB: (
         re.compile(
             r"/(?P<project>[\w.-]+(?:/[\w.-]+)+?)/(?:-/)?(?:issues|work_items)/(?P<number>[1-9][0-9]{0,11})/?(?:[?#].*)?",
             re.ASCII,
@@ -42,7 +41,7 @@ _PAGES: Mapping[Source, Sequence[re.Pattern[str]]] = {
 class Site:
     """A tracker that may be asked; `url` is where people open it, without a slash at its end."""
 
-    kind: Source
+    kind: Tracker
     url: str
 
 
@@ -58,20 +57,18 @@ class Reference:
     def key(self) -> str:
         """What the task is called after; GitHub turns GH-12 into a link by itself."""
         match self.site.kind:
-            case Source.JIRA:
+            case Tracker.JIRA:
                 return f"{self.project}-{self.number}"
-            case Source.GITHUB:
+            case Tracker.GITHUB:
                 return f"GH-{self.number}"
-            case Source.GITLAB:
+            case Tracker.GITLAB:
                 return f"GL-{self.number}"
-            case Source.LOCAL:
-                return f"LOCAL-{self.number}"
             case _:
                 assert_never(self.site.kind)
 
     def __str__(self) -> str:
         on = self.site.url.partition("://")[2]
-        name = self.key if self.site.kind is Source.JIRA else f"{self.project}#{self.number}"
+        name = self.key if self.site.kind is Tracker.JIRA else f"{self.project}#{self.number}"
         return f"{name} on {on}"
 
 
@@ -84,15 +81,15 @@ def parse_reference(text: str, sites: Sequence[Site]) -> Reference | None:
     if len(name) > LONGEST:
         return None
     if found := JIRA_KEY.fullmatch(name):
-        return _on(_first(sites, (Source.JIRA,), name), found["project"], found["number"])
+        return _on(_first(sites, (Tracker.JIRA,), name), found["project"], found["number"])
     if found := _SHORT.fullmatch(name):
         project = found["project"]
-        kinds = (Source.GITHUB, Source.GITLAB) if project.count("/") == 1 else (Source.GITLAB,)
+        kinds = (Tracker.GITHUB, Tracker.GITLAB) if project.count("/") == 1 else (Tracker.GITLAB,)
         return _on(_first(sites, kinds, name), _path(project, name), found["number"])
     return _addressed(name, sites) if _ADDRESS.fullmatch(name) else None
 
 
-def _first(sites: Sequence[Site], kinds: Sequence[Source], name: str) -> Site:
+def _first(sites: Sequence[Site], kinds: Sequence[Tracker], name: str) -> Site:
     for site in sites:
         if site.kind in kinds:
             return site

@@ -147,7 +147,10 @@ _HEADING = re.compile(
 )
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•]|\d{1,9}[.)])[ \t]+(?P<text>\S.*)")
 _BOX = re.compile(r"\[(?P<tick>[ xX✓])\][ \t]+(?P<text>\S.*)")
-_PAIR = re.compile(r"(?:\*\*)?(?P<key>[^\s:*`][^:*`]{0,40})(?:\*\*)?[ \t]*:(?:\*\*)?(?:[ \t]+(?P<value>\S.*))?")
+_PAIR = re.compile(
+    r"(?:\*\*)?(?P<key>[^\s:\uff1a*`][^:\uff1a*`]{0,40})(?:\*\*)?[ \t]*"
+    r"(?::(?:\*\*)?(?=[ \t]|$)|\uff1a(?:\*\*)?)[ \t]*(?P<value>\S.*)?"
+)
 _DECORATION = re.compile(r"^[\W\d_]+|[\W_]+$")
 _IN_PARENTHESES = re.compile(r"[(\[][^()\[\]]{0,100}[)\]]")
 _NARROW = {0xFF1A: ":", 0xFF08: "(", 0xFF09: ")"}
@@ -200,18 +203,16 @@ def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
                 sections[here].append(line)
             continue
         name, rest, depth = heading
-        section, names_type = _section(name), _plain(name) in _TYPE_NAMES
-        if section is None and not names_type:
-            if here is not None and depth > level:
-                sections[here].append(line)
-            else:
-                here, asks_type = None, False
-            continue
-        here, level, asks_type = section, depth, names_type and not rest
-        if names_type:
+        if _plain(name) in _TYPE_NAMES:
+            here, level, asks_type = None, depth, not rest
             kind = kind or (_named_type(rest) if rest else None)
-        elif section is not None:
-            sections.setdefault(section, []).extend(["", rest] if section in sections else [rest])
+        elif section := _section(name):
+            here, level, asks_type = section, depth, False
+            sections.setdefault(section, []).extend(["", rest] if rest else [""])
+        elif here is not None and depth > level:
+            sections[here].append(line)
+        else:
+            here, asks_type = None, False
     return sections, kind
 
 
@@ -219,8 +220,8 @@ def _headings(text: str) -> Iterator[tuple[str, tuple[str, str, int] | None]]:
     """Every line, and if it is a heading its name, what follows the name, and its level."""
     fence = ""
     for line in text.splitlines():
-        before, fence = fence, open_fence(line, fence)
-        yield line, None if before or fence else _heading(line)
+        fence = open_fence(line, fence)
+        yield line, None if fence else _heading(line)
 
 
 def _heading(line: str) -> tuple[str, str, int] | None:
@@ -299,12 +300,11 @@ def _pairs(bullets: Sequence[tuple[str, Sequence[str]]]) -> tuple[tuple[str, tup
     """Every item as a key and its values, or nothing if one of them is no pair."""
     pairs: list[tuple[str, tuple[str, ...]]] = []
     for item, inner in bullets:
-        found = _PAIR.fullmatch(item.translate(_NARROW))
+        found = _PAIR.fullmatch(item)
         if found is None or not (found["value"] or inner):
             return ()
-        given = item[found.start("key") : found.end("key")].strip()
+        given, said = found["key"].strip(), (found["value"] or "").strip()
         key = _KEYS.get(_plain(given), given)
-        said = item[found.start("value") : found.end("value")].strip() if found["value"] else ""
         split = [part.strip(" `") for part in said.split(",")] if key in _KEYS.values() else [said]
         pairs.append((key, tuple(filter(None, [*split, *(one.strip(" `") for one in inner)]))))
     return tuple(pairs)

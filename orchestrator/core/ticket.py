@@ -28,10 +28,9 @@ class NoTicket(OrchestratorError):
     """A text cannot be a ticket."""
 
 
-class Source(StrEnum):
-    """Where a ticket comes from; a text or a file that a person hands in is local (seed 000)."""
+class Tracker(StrEnum):
+    """A kind of place where tickets lie."""
 
-    LOCAL = "local"
     JIRA = "jira"
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -48,9 +47,9 @@ class Comment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """What is to be done, as a ticket says it; `key` is None where the ticket has none, `text` is Markdown.
+    """What is to be done, as a ticket says it; `text` is Markdown, and without a `title` its first line serves.
 
-    `type` and `priority` are None where the ticket does not say.
+    `key`, `type` and `priority` are None where the ticket does not say, `tracker` where a person handed it in.
     """
 
     title: str
@@ -58,13 +57,18 @@ class Requirement:
     key: str | None = None
     type: TicketType | None = None
     priority: Priority | None = None
-    source: Source = Source.LOCAL
+    tracker: Tracker | None = None
     url: str = ""
     labels: tuple[str, ...] = ()
     status: str = ""
     assignee: str = ""
     created: datetime | None = None
     updated: datetime | None = None
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, as ticket.json says it (sources.md §1.2)."""
+        return self.tracker.value if self.tracker else "local"
 
 
 def readable(text: str, source: str = "the ticket") -> str:
@@ -116,7 +120,7 @@ def _closed(markdown: str) -> str:
     fence = ""
     for line in markdown.split("\n"):
         fence = open_fence(line, fence)
-    return f"{markdown}\n{'{code}' if fence == '{' else fence}" if fence else markdown
+    return f"{markdown}\n{'{code}' if fence == '{' else fence.lstrip()}" if fence else markdown
 
 
 def _age(comment: Comment) -> float:

@@ -273,7 +273,7 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
 def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """The task standing still while the model's service is overloaded, throttling or out of reach."""
     task = course.next_turn(pipeline, _waiting(task, BlockedBy.SERVICE), event.at)
-    return replace(task, retry_at=back_off(event.at, task.agent.waits))
+    return replace(task, retry_at=back_off(event.at, task.agent.waits, task.terms.retry_delay))
 
 
 def _waiting(task: Task, by: BlockedBy) -> Task:

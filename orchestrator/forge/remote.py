@@ -81,7 +81,7 @@ def kind_of(remote: Remote, declared: Mapping[str, Kind]) -> Kind:
 
 
 def without_login(url: str) -> str:
-    """An address fit to be shown: nothing up to its last @, which a password may hold too, and no control characters."""
+    """An address fit to be shown: escaped, and without all that stands before its last @."""
     return shown(_LOGIN.sub(r"\1", url))
 
 

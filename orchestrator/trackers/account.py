@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from orchestrator.core.reference import Site
-from orchestrator.core.ticket import Source
-from orchestrator.trackers.web import Login
-
-GH_PATIENCE = 10.0
-"""Seconds for `gh` to tell its token."""
+from orchestrator.core.ticket import Tracker
+from orchestrator.trackers.web import Login, Patience
 
 _PRINTABLE = re.compile(r"[!-~]+")
 
@@ -25,7 +22,7 @@ class Account:
     own, whose tokens need no user. `setting` names where the token is read from, for messages.
     """
 
-    kind: Source
+    kind: Tracker
     url: str
     user: str = ""
     token: str = field(default="", repr=False)
@@ -38,32 +35,30 @@ class Account:
         host, slash, path = rest.partition("/")
         return Site(kind=self.kind, url=f"{scheme.lower()}://{host.lower()}{slash}{path}")
 
-    async def login(self) -> Login:
-        """What is sent along with each request."""
+    async def login(self, patience: Patience) -> Login:
+        """What is sent along with each request; only `gh` may have to be waited for."""
         where = f"Put a token of {self.site.url} that may read it into {self.setting or '[trackers]'}"
         token = self.token.strip()
         match self.kind:
-            case Source.JIRA if self.user:
+            case Tracker.JIRA if self.user:
                 pair = b64encode(f"{self.user}:{token}".encode()).decode()
                 return Login(headers=_authorization("Basic", pair if token else ""), mend=f"{where}, for {self.user}")
-            case Source.JIRA:
+            case Tracker.JIRA:
                 return Login(headers=_authorization("Bearer", token), mend=where)
-            case Source.GITHUB:
+            case Tracker.GITHUB:
                 host = self.site.url.partition("://")[2]
-                token = token or await _token_of_gh(host)
+                token = token or await _token_of_gh(host, patience.login)
                 mend = f"{where}, or log in with `gh auth login --hostname {host}`"
                 return Login(headers=_authorization("Bearer", token), mend=mend)
-            case Source.GITLAB:
+            case Tracker.GITLAB:
                 return Login(headers=_authorization("Bearer", token), mend=where)
-            case Source.LOCAL:
-                return Login(headers={}, mend="")
             case _:
                 assert_never(self.kind)
 
 
 PUBLIC = (
-    Account(kind=Source.GITHUB, url="https://github.com", setting="GITHUB_TOKEN"),
-    Account(kind=Source.GITLAB, url="https://gitlab.com", setting="GITLAB_TOKEN"),
+    Account(kind=Tracker.GITHUB, url="https://github.com", setting="GITHUB_TOKEN"),
+    Account(kind=Tracker.GITLAB, url="https://gitlab.com", setting="GITLAB_TOKEN"),
 )
 """What anybody can ask; an account that is set up for the same place goes first."""
 
@@ -79,8 +74,8 @@ def _authorization(scheme: str, secret: str) -> dict[str, str]:
     return {"Authorization": f"{scheme} {secret}"} if _PRINTABLE.fullmatch(secret) else {}
 
 
-async def _token_of_gh(host: str) -> str:
-    """The token of GitHub's own client if it is there and logged in to the host, else nothing."""
+async def _token_of_gh(host: str, patience: float) -> str:
+    """The token of GitHub's own client if it is logged in to the host and tells it within `patience` seconds."""
     try:
         process = await asyncio.create_subprocess_exec(
             *("gh", "auth", "token", "--hostname", host),
@@ -91,7 +86,7 @@ async def _token_of_gh(host: str) -> str:
     except OSError:
         return ""
     try:
-        async with asyncio.timeout(GH_PATIENCE):
+        async with asyncio.timeout(patience):
             said, _ = await process.communicate()
     except TimeoutError:
         return ""

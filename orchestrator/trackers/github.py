@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 from orchestrator.core.markdown import visible
 from orchestrator.core.model import TicketType
 from orchestrator.core.reference import Reference
-from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Source, composed, names
+from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
 from orchestrator.core.triage import priority_of, type_of
 from orchestrator.trackers.answers import Answer, Moment, Named
 from orchestrator.trackers.web import Web
@@ -76,7 +76,7 @@ async def fetch_github(web: Web, reference: Reference) -> Requirement:
         text=composed(visible(issue.body or "") or title, comments, source=str(reference)),
         type=TicketType.CODE_REVIEW if issue.pull_request else type_of(kinds, labels, title),
         priority=priority_of(labels),
-        source=Source.GITHUB,
+        tracker=Tracker.GITHUB,
         url=here,
         labels=names(labels),
         status="".join(names([issue.state])),

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from orchestrator.core.markdown import visible
 from orchestrator.core.reference import Reference
-from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Source, composed, names
+from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
 from orchestrator.core.triage import priority_of, type_of
 from orchestrator.trackers.answers import Answer, Moment
 from orchestrator.trackers.web import Params, Web
@@ -60,7 +60,7 @@ async def fetch_gitlab(web: Web, reference: Reference) -> Requirement:
         text=composed(visible(issue.description or "") or title, comments, source=str(reference)),
         type=type_of(kinds, issue.labels, title),
         priority=priority_of([issue.severity or "", *issue.labels]),
-        source=Source.GITLAB,
+        tracker=Tracker.GITLAB,
         url=f"{reference.site.url}/{reference.project}/-/issues/{reference.number}",
         labels=names(issue.labels),
         status="".join(names([issue.state])),

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 from orchestrator.core.adf import as_markdown
 from orchestrator.core.markdown import cleaned, visible
 from orchestrator.core.reference import Reference
-from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Source, composed, names
+from orchestrator.core.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
 from orchestrator.core.triage import priority_of, type_of
 from orchestrator.trackers.answers import Answer, Moment, Named
 from orchestrator.trackers.web import Params, Web
@@ -81,7 +81,7 @@ async def fetch_jira(web: Web, reference: Reference, version: int) -> Requiremen
         text=composed(description, comments, [file.filename for file in fields.attachment], str(reference)),
         type=type_of([kind], fields.labels, title),
         priority=priority_of([priority]),
-        source=Source.JIRA,
+        tracker=Tracker.JIRA,
         url=f"{reference.site.url}/browse/{issue.key}",
         labels=names(fields.labels),
         status="".join(names([_name(fields.status)])),

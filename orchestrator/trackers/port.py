@@ -9,7 +9,7 @@ import httpx
 
 from orchestrator.core.reference import Reference, parse_reference
 from orchestrator.core.template import parse_template
-from orchestrator.core.ticket import NoTicket, Requirement, Source
+from orchestrator.core.ticket import NoTicket, Requirement, Tracker
 from orchestrator.trackers.account import Account, with_public
 from orchestrator.trackers.github import api_of, fetch_github
 from orchestrator.trackers.gitlab import fetch_gitlab
@@ -57,16 +57,14 @@ class Trackers:
 
 
 async def _fetch(client: httpx.AsyncClient, account: Account, reference: Reference, patience: Patience) -> Requirement:
-    login, site, ticket = await account.login(), reference.site, str(reference)
+    login, site, ticket = await account.login(patience), reference.site, str(reference)
     match site.kind:
-        case Source.JIRA:
+        case Tracker.JIRA:
             web = Web(client, site.url, login, patience, ticket=ticket)
             return await fetch_jira(web, reference, version=3 if account.user else 2)
-        case Source.GITHUB:
+        case Tracker.GITHUB:
             return await fetch_github(Web(client, api_of(site.url), login, patience, ticket=ticket), reference)
-        case Source.GITLAB:
+        case Tracker.GITLAB:
             return await fetch_gitlab(Web(client, site.url, login, patience, ticket=ticket), reference)
-        case Source.LOCAL:
-            raise NoTicket(f"{reference} is on no tracker; hand in its text")
         case _:
             assert_never(site.kind)

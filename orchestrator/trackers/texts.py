@@ -57,6 +57,6 @@ def _one_of(front: Table, name: str, words: type[E]) -> E | None:
     if word is None:
         return None
     if word not in set(words):
-        front.note(name, f"{name} cannot be {word!r:.60}; {nearest(word, [*words])}")
+        front.note(name, f"{name} cannot be {word!r:.60}; {nearest(word, [known.value for known in words])}")
         return None
     return words(word)

@@ -52,8 +52,9 @@ class UnfitAnswer(TrackerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for one request, for one ticket as a whole, and between two tries; all in seconds."""
+    """How long to wait for a login, one request, one ticket as a whole, and between two tries; all in seconds."""
 
+    login: float = 10.0
     request: float = 20.0
     ticket: float = 90.0
     pause: float = 0.5

@@ -218,14 +218,6 @@ class Ticker:
         assert self.count == before
 
 
-def stands_still(process: psutil.Process) -> bool:
-    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
-    try:
-        return process.status() in {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
-    except psutil.NoSuchProcess:
-        return False
-
-
 def _belongs_to(process: psutil.Process, data: Path) -> bool:
     return _marker(process).startswith(f"{data}/")
 

@@ -295,11 +295,6 @@ def state_of(pid: int) -> str:
     return row[row.rindex(")") + 2] if row else "-"
 
 
-def stands_still(pid: int) -> bool:
-    """True of a stopped process, and of one in `D` whose child was stopped between vfork and exec."""
-    return state_of(pid) in {"T", "D"}
-
-
 def frozen_pids(house: House, task: str) -> list[int]:
     """The pids that the newest freeze on record stopped."""
     return list(house.journal(task, "RunFrozen")[-1]["event"]["stopped"])

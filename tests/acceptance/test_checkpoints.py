@@ -87,3 +87,42 @@ def test_stages_and_the_end_of_the_daemon_leave_checkpoints_that_outlive_the_tas
         assert len(kept) <= 10
         done = house.cli("checkpoints", "restore", task, str(kept[0].number))
         assert done.returncode == 0, done.stderr
+
+
+def test_one_is_taken_again_and_again_while_an_agent_works_and_not_while_it_stands_still(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"IMPLEMENTATION": [[HALF_DONE, FOR_EVER]]}, checkpoint_every=0.3) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until_it_works(task, "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+
+        def with_work() -> list[str]:
+            found = house.client.checkpoints(task).checkpoints
+            return [one.work.commit for one in found if one.reason is Reason.INTERVAL and one.work and one.work.commit]
+
+        house.wait_for("several", lambda: len(with_work()) > 2)
+        assert len(set(with_work())) == 1, "unchanged work is one commit"
+        house.client.ask(task, "pause")
+        house.wait_until_frozen(task)
+        house.wait_for("the one of the pause", lambda: reasons(house, task)[0] is Reason.USER)
+        assert all(reasons(house, task)[0] is Reason.USER for _ in house.looks(seconds=1))
+
+
+def test_a_task_whose_journal_is_gone_is_recovered_and_comes_to_its_end(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"PLANNING": [{"think_ms": 8000}]}) as house:
+        task = house.submit()
+        house.wait_until_it_works(task, "PLANNING")
+        running = house.cli("checkpoints", "recover", task)
+        assert (running.returncode, running.stdout) == (1, "")
+        assert "in use by the daemon" in running.stderr
+        assert house.stop() == 0
+        assert "can be read as it is" in house.cli("checkpoints", "recover", task).stderr
+        (house.folder(task) / "journal.jsonl").unlink()
+        (house.folder(task) / "state.json").write_bytes(b"\0" * 100)
+        done = house.cli("checkpoints", "recover", task)
+        assert done.returncode == 0, done.stderr
+        assert f"{task} is in_progress in " in done.stdout
+        assert " again, from checkpoints/" in done.stdout
+        house.start()
+        house.wait_for_end(task)
+        assert len(house.subjects(task)) == 3
+        assert house.cli("checkpoints", "recover", "../tasks").returncode == 2

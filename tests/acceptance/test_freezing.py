@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.client import RequestRefused
-from tests.acceptance.house import House, Json, frozen_pids, line_count, stands_still, state_of
+from tests.acceptance.house import House, Json, frozen_pids, line_count, state_of
+from tests.integration.processes.stage import stands_still
 
 
 def ticking(file: Path, seconds: float = 600) -> Json:

@@ -7,9 +7,10 @@ import pytest
 
 from orchestrator.api.views import TaskView
 from orchestrator.core.model import Process, TaskStatus
-from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker, stands_still
+from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
 from tests.fakes.playwright import Drip, Reply, Say, Scene
+from tests.integration.processes.stage import stands_still
 
 pytestmark = pytest.mark.claude
 
@@ -26,7 +27,7 @@ def frozen(house: ClaudeHouse, ticker: Ticker, task: str) -> TaskView:
 def assert_stands_still(house: ClaudeHouse, ticker: Ticker, task: TaskView) -> None:
     processes = house.processes_of(task)
     assert len({os.getsid(process.pid) for process in processes}) > 1, "the command has a session of its own"
-    assert all(stands_still(process) for process in processes)
+    assert all(stands_still(process.pid) for process in processes)
     ticker.assert_is_silent()
 
 
@@ -146,7 +147,9 @@ def test_agents_stand_still_while_the_daemon_stays_away_too_long(claude: Path, t
         ticker.begins(house)
         task = house.client.task(name)
         house.kill()
-        house.until(lambda: all(map(stands_still, house.processes_of(task))), "everything stands still")
+        house.until(
+            lambda: all(stands_still(process.pid) for process in house.processes_of(task)), "everything stands still"
+        )
         assert_stands_still(house, ticker, task)
         house.start()
         ticker.let_go()

@@ -55,6 +55,7 @@ from orchestrator.watch import Watch
 from orchestrator.workspace import Workspace
 from tests.benchmarks import talker
 from tests.fakes.repositories import repository
+from tests.integration.processes.stage import stands_still
 
 Row = tuple[str, str, str]
 
@@ -144,9 +145,8 @@ class Reactions:
                 self.paused.append(self._waited())
             case RunFrozen():
                 self.frozen.append(self._waited())
-                states = [psutil.Process(pid).status() for pid in event.stopped]
-                if states != [psutil.STATUS_STOPPED] * 2:
-                    raise AssertionError(f"talker and command should stand still, and are {states}")
+                if [stands_still(pid) for pid in event.stopped] != [True, True]:
+                    raise AssertionError(f"talker and command should stand still: {event.stopped}")
         self._decision.set()
 
     def _waited(self) -> float:

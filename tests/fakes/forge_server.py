@@ -128,6 +128,7 @@ class ForgeServer:
         self.pulls: list[Pull] = []
         self.jobs: list[Job] = []
         self.behind = 0
+        self.trial_at = ""
         self.asked: list[Asked] = []
         self.merge_messages: list[str] = []
         self.labels_refused = False
@@ -206,9 +207,9 @@ class ForgeServer:
         pull.opinions.append(opinion)
         return opinion
 
-    def runs(self, name: str, status: str, log: str = "") -> Job:
-        """A check of the newest pull request's head."""
-        job = Job(id=self.id(), name=name, commit=self.pulls[-1].head_sha, status=status, log=log)
+    def runs(self, name: str, status: str, log: str = "", commit: str = "") -> Job:
+        """A check of the newest pull request's head, or of another commit."""
+        job = Job(id=self.id(), name=name, commit=commit or self.pulls[-1].head_sha, status=status, log=log)
         self.jobs.append(job)
         return job
 

@@ -3,7 +3,7 @@
 import re
 
 from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Source
+from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
@@ -15,7 +15,7 @@ class GitHubServer(TrackerServer):
 
     @property
     def account(self) -> Account:
-        return Account(kind=Source.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
+        return Account(kind=Tracker.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
 
     def answer(self, asked: Asked) -> JsonValue:
         found = _PATH.fullmatch(asked.path)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from orchestrator.core.stream.fields import list_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
-from tests.fakes.forge_server import FIRST_ID, REPO, Answer, Asked, ForgeServer, Job, Pull, Said
+from tests.fakes.forge_server import FIRST_ID, REPO, Answer, Asked, ForgeServer, Job, Pull, Said, sha_of
 
 NOT_FOUND = Answer(status=404, body={"message": "404 Not found"})
 LEVELS = {"read": 20, "write": 30, "admin": 40}
@@ -118,8 +118,8 @@ def _approvals(forge: ForgeServer, _: Asked, number: str) -> Answer:
 
 
 def _member(forge: ForgeServer, _: Asked, user: str) -> Answer:
-    name = list(forge.users)[int(user) - 1]
-    return Answer(body={"access_level": LEVELS[forge.users[name]]}) if forge.users[name] in LEVELS else NOT_FOUND
+    levels = [LEVELS[right] for right in forge.users.values()]
+    return Answer(body={"access_level": levels[int(user) - 1]}) if int(user) <= len(levels) else NOT_FOUND
 
 
 def _statuses(forge: ForgeServer, _: Asked, commit: str) -> Answer:
@@ -198,8 +198,22 @@ def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
         "detailed_merge_status": "conflict" if pull.conflict else free,
         "diverged_commits_count": forge.behind,
         "reviewers": reviewers,
-        "head_pipeline": None,
+        "head_pipeline": _trial(forge, pull),
     }
+
+
+def _trial(forge: ForgeServer, pull: Pull) -> JsonValue:
+    """The pipeline of the merge that was tried of a merge request, if jobs ran on that."""
+    sha = trial_of(pull)
+    if not any(job.commit == sha for job in forge.jobs):
+        return None
+    ref = f"refs/merge-requests/{pull.number}/merge"
+    return {"sha": sha, "ref": ref, "created_at": forge.trial_at}
+
+
+def trial_of(pull: Pull) -> str:
+    """The commit of the merge that was tried of a merge request."""
+    return sha_of(f"trial {pull.number}")
 
 
 def _note(forge: ForgeServer, pull: Pull, said: Said) -> JsonObject:

@@ -4,7 +4,7 @@ import re
 from urllib.parse import unquote
 
 from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Source
+from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
 
@@ -16,7 +16,7 @@ class GitLabServer(TrackerServer):
 
     @property
     def account(self) -> Account:
-        return Account(kind=Source.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
+        return Account(kind=Tracker.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
 
     def answer(self, asked: Asked) -> JsonValue:
         found = _PATH.fullmatch(asked.path)

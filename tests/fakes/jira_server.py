@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 
 from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Source
+from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
@@ -22,7 +22,7 @@ class JiraServer(TrackerServer):
 
     @property
     def account(self) -> Account:
-        return Account(kind=Source.JIRA, url=self.url, user=self.user, token=self.token, setting="JIRA_API_TOKEN")
+        return Account(kind=Tracker.JIRA, url=self.url, user=self.user, token=self.token, setting="JIRA_API_TOKEN")
 
     def authorization(self) -> str:
         if not self.user:

@@ -181,7 +181,7 @@ IN_PLACE: dict[str, tuple[Draw, list[str]]] = {
     ),
     "password_option": (PASSWORD, ["mysqldump --password {}", "machine example.org login me password {}"]),
     "secret_assignment": (
-        some(ALNUM, 32),
+        either(some(ALNUM, 32), some(HEX, 32)),
         ["API_KEY={}", 'client_secret: "{}"', '"access_token": "{}"', "auth_key => '{}'", 'secret_key = "{}"'],
     ),
 }
@@ -241,6 +241,8 @@ def _generated() -> Iterator[str]:
 SPEAKING_OF_IT = [
     "The password is asked for twice, and a wrong password: nothing more is said.",
     "password: string;",
+    "def unlock(self, password: bytes):",
+    "def ask(prompt: str, *, password: bool = False, again: bool = True):",
     "password: Optional[str] = None",
     'password = os.environ["DB_PASSWORD"]',
     "password = getpass.getpass()",

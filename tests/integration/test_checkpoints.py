@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -17,7 +19,8 @@ from orchestrator.core import events
 from orchestrator.core.admission import Room
 from orchestrator.core.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
-from orchestrator.journal import lines
+from orchestrator.journal import StoreError, lines
+from orchestrator.recovery import NoStateLeft, NothingLost, recover
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor
 from orchestrator.workspace import DeliveryError, Workspace
@@ -325,3 +328,54 @@ async def test_one_of_a_task_that_ended_meanwhile_leaves_nothing_behind(tmp_path
         await house.settled()
         assert TASK not in house.supervisor.tasks
         assert list(lines(house.folder))[-1]["trigger"] == "CancelRequested"
+
+
+def lost_journal(folder: Path) -> None:
+    (folder / "journal.jsonl").unlink()
+
+
+def damaged_files(folder: Path) -> None:
+    (folder / "journal.jsonl").write_bytes(b"nonsense\n")
+    (folder / "state.json").write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [lost_journal, damaged_files])
+async def test_a_task_whose_journal_is_lost_goes_on_from_the_newest_state_that_is_left(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    async with at_work(tmp_path) as house:
+        await house.taken()
+        before = house.task
+    damage(house.folder)
+    store = FolderStore(tmp_path / "data")
+    with pytest.raises(StoreError):
+        store.load(TASK)
+    done = recover(store, TASK, full_pipeline(), START)
+    assert done.task == before
+    assert done.source == ("state.json" if damage is lost_journal else f"checkpoints/{before.seq - 1:06d}.json")
+    assert done.set_aside[-1] == "state.json.lost-1"
+    loaded = store.load(TASK, keep_open=True)
+    assert (loaded.task, loaded.foreign) == (before, None)
+    after = replace(before, seq=before.seq + 1, feedback=("on it goes",))
+    store.commit(before, after, events.AlarmRang(at=START))
+    store.release(TASK)
+    assert store.load(TASK).task == after
+    assert [line["seq"] for line in lines(house.folder)] == [before.seq, after.seq]
+    with pytest.raises(NothingLost):
+        recover(store, TASK, full_pipeline(), START)
+    store.close()
+
+
+async def test_without_any_state_it_is_told_how_far_the_task_was_and_nothing_is_changed(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as house:
+        last = commit(house.worktree, {"a.txt": "two\n"})
+        await house.taken()
+        assert house.workspace.git_of(TASK).run("rev-parse", "refs/orchestrator/T-1/head").strip() == last
+        shutil.rmtree(house.folder / "checkpoints")
+    damaged_files(house.folder)
+    names = sorted(path.name for path in house.folder.iterdir())
+    store = FolderStore(tmp_path / "data")
+    with pytest.raises(NoStateLeft, match="had reached IMPLEMENTATION, with 1 commits; `git fetch "):
+        recover(store, TASK, full_pipeline(), START)
+    assert sorted(path.name for path in house.folder.iterdir()) == names
+    store.close()

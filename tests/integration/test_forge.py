@@ -396,3 +396,80 @@ def test_every_error_is_one_of_the_forges(place: Place) -> None:
     assert issubclass(HeadMoved, MergeRefused)
     with pytest.raises(ForgeError):
         place.forge.state(99)
+
+
+def test_programs_and_strangers_have_no_say(place: Place) -> None:
+    number = place.opened()
+    bot = {"github": "ci[bot]", "gitlab": "ci_bot"}[place.name]
+    place.server.says(bot, "Coverage fell.")
+    place.server.says("nobody-of-ours", "Buy now.")
+    place.server.says("alice", "  \n")
+    assert place.forge.open_comments(number) == ()
+    (heard,) = place.forge.open_comments(number, trusted=frozenset({bot}))
+    assert heard.body == "Coverage fell."
+
+
+def test_a_comment_without_a_thread_is_answered_in_the_conversation(place: Place) -> None:
+    number = place.opened()
+    place.server.says("alice", "Why?")
+    (comment,) = place.forge.open_comments(number)
+    place.forge.reply(number, comment.id, "k", "Because.")
+    place.forge.reply(number, "conversation:1", "l", "Whoever asked: because.")
+    said = [one.body for one in (*place.server.pulls[0].conversation, *place.server.pulls[0].threads)]
+    assert [body.rpartition("\n")[2] for body in said if "orchestrator" in body] in (
+        ["Because.", "Whoever asked: because."],
+        ["Whoever asked: because.", "Because."],
+    )
+
+
+class Hasty(ForgeServer):
+    """A forge on which somebody pushes just before a request whose path or question holds `before` is carried out."""
+
+    before = ""
+
+    def answer(self, asked: Asked, authorization: str) -> Answer | None:
+        if self.before and self.before in f"{asked.path} {asked.body.get('query')}":
+            self.before = ""
+            self.push(DRAFT.head)
+        return super().answer(asked, authorization)
+
+
+@pytest.mark.parametrize("name", list(DIALECTS))
+def test_a_push_in_the_last_moment_stops_the_merge(name: str) -> None:
+    dialect, kind = DIALECTS[name]
+    with Hasty(dialect) as server:
+        head = server.push(DRAFT.head)
+        forge = kind(REMOTE, LOGIN, server.api)
+        number = forge.open(DRAFT).number
+        server.before = "/merge "
+        with pytest.raises(HeadMoved, match="409"):
+            forge.merge(number, "T", "B", head)
+        assert server.pulls[0].status == "open"
+        forge.close()
+
+
+def test_a_github_state_is_of_one_commit_or_of_none() -> None:
+    with Hasty(github_api.answer) as server:
+        server.push(DRAFT.head)
+        forge = GitHub(REMOTE, LOGIN, server.api)
+        number = forge.open(DRAFT).number
+        server.before = "mergeStateStatus"
+        with pytest.raises(ForgeUnreachable, match="look again") as changed:
+            forge.state(number)
+        assert changed.value.again_after == 10.0
+        assert forge.state(number).pull.head_sha == server.branches[DRAFT.head]
+        forge.close()
+
+
+def test_a_gitlab_pipeline_of_a_tried_merge_counts_if_it_is_of_this_head() -> None:
+    with ForgeServer(gitlab_api.answer) as server:
+        server.push(DRAFT.head)
+        forge = GitLab(REMOTE, LOGIN, server.api)
+        number = forge.open(DRAFT).number
+        server.reviews("alice", "APPROVED")
+        server.runs("e2e", "failed", commit=gitlab_api.trial_of(server.pulls[0]))
+        server.trial_at = "2026-11-20T00:00:00Z"
+        assert forge.state(number).checks == ()
+        server.trial_at = server.now()
+        assert [one.name for one in forge.state(number).checks] == ["e2e"]
+        forge.close()

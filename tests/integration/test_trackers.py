@@ -12,9 +12,11 @@ import pytest
 
 from orchestrator.core.model import Priority, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
+from orchestrator.core.reference import Reference, Site
 from orchestrator.core.stream.neutral import JsonObject
-from orchestrator.core.ticket import NoTicket, Requirement, Source
+from orchestrator.core.ticket import NoTicket, Requirement, Tracker
 from orchestrator.trackers.account import PUBLIC, Account
+from orchestrator.trackers.github import api_of
 from orchestrator.trackers.port import Trackers
 from orchestrator.trackers.web import (
     LARGEST_ANSWER,
@@ -97,7 +99,7 @@ def test_an_issue_of_jira_cloud_becomes_a_requirement() -> None:
         ),
         type=TicketType.BUGFIX,
         priority=Priority.CRITICAL,
-        source=Source.JIRA,
+        tracker=Tracker.JIRA,
         url=f"{server.url}/browse/ABC-12",
         labels=("backend",),
         status="To Do",
@@ -125,6 +127,7 @@ def test_an_issue_of_github_becomes_a_requirement() -> None:
     issue = Issue(title="Add --json", body="Do it\r\n<!-- unseen -->", labels=("kind/feature", "P1"), comments=comments)
     with GitHubServer({"acme/app#12": issue}, "secret") as server:
         found = fetched("acme/app#12", server.account)
+    assert found.source == "github"
     assert found == Requirement(
         key="GH-12",
         title="Add --json",
@@ -134,7 +137,7 @@ def test_an_issue_of_github_becomes_a_requirement() -> None:
         ),
         type=TicketType.FEATURE,
         priority=Priority.HIGH,
-        source=Source.GITHUB,
+        tracker=Tracker.GITHUB,
         url=f"{server.url}/acme/app/issues/12",
         labels=("kind/feature", "P1"),
         status="open",
@@ -356,7 +359,7 @@ def test_the_login_of_gh_is_used_where_no_token_is_set(tmp_path: Path) -> None:
     gh.write_text('#!/bin/sh\n[ "$*" = "auth token --hostname $(/bin/cat "$0.host")" ] && echo from-gh\n')
     gh.chmod(0o755)
     with serving("acme/app#1", token="from-gh") as server:
-        nobody = Account(kind=Source.GITHUB, url=server.url)
+        nobody = Account(kind=Tracker.GITHUB, url=server.url)
         (tmp_path / "gh.host").write_text("elsewhere.example")
         with pytest.raises(LoginRefused):
             fetched("acme/app#1", nobody)
@@ -364,11 +367,36 @@ def test_the_login_of_gh_is_used_where_no_token_is_set(tmp_path: Path) -> None:
         assert fetched("acme/app#1", nobody).key == "GH-1"
 
 
+def test_a_gh_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "gh").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+    (tmp_path / "gh").chmod(0o755)
+    with serving("acme/app#1") as server:
+        assert fetched("acme/app#1", server.account, Patience(login=0.1)).key == "GH-1"
+
+
+def test_a_reference_to_a_tracker_that_is_no_longer_set_up_is_refused() -> None:
+    reference = Reference(site=Site(kind=Tracker.JIRA, url="https://gone.example"), project="ABC", number=1)
+    with pytest.raises(NoTicket, match=r"ABC-1 on gone\.example is on no tracker that is set up"):
+        asyncio.run(Trackers().fetch(reference))
+
+
+@pytest.mark.parametrize(
+    ("url", "api"),
+    [
+        ("https://github.com", "https://api.github.com"),
+        ("https://acme.ghe.com", "https://api.acme.ghe.com"),
+        ("https://git.acme.example", "https://git.acme.example/api/v3"),
+    ],
+)
+def test_each_github_has_its_api_in_its_own_place(url: str, api: str) -> None:
+    assert api_of(url) == api
+
+
 def test_public_trackers_are_known_unless_an_account_on_them_is_set_up() -> None:
     named = Trackers().named("acme/app#1")
     assert named is not None
     assert named.site == PUBLIC[0].site
-    mine = Account(kind=Source.GITHUB, url="https://GitHub.com/", token="mine")
+    mine = Account(kind=Tracker.GITHUB, url="https://GitHub.com/", token="mine")
     again = Trackers([mine]).named("https://github.com/acme/app/issues/1")
     assert again == named
 

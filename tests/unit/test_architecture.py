@@ -52,7 +52,8 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "checkpoints": frozenset({"checkpoint_files", "files", "workspace"}),
     "checks": frozenset({"git"}),
     "cli": frozenset(
-        {"api", "bundled", "client", "declared", "definitions", "drivers", "git", "installation", "settings"}
+        {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
+        | {"recovery", "settings", "store"}
     ),
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
@@ -67,6 +68,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "outbox": frozenset({"files"}),
     "quarantine": frozenset({"files"}),
     "provisions": frozenset({"files", "vault"}),
+    "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared"}),

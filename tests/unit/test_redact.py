@@ -1,5 +1,6 @@
 """Redaction: the bundled rules, overlaps, and texts made to hurt."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -100,6 +101,10 @@ def test_a_rule_that_says_how_it_begins_finds_what_it_would_find_without() -> No
         assert fast.scan(sample) == slow.scan(sample)
 
 
+def test_one_letter_alone_grows_when_it_is_made_small() -> None:
+    assert [letter for letter in map(chr, range(sys.maxunicode + 1)) if len(letter.lower()) != 1] == ["\u0130"]
+
+
 def test_a_text_without_what_a_rule_needs_is_not_searched() -> None:
     rule = "[[rules]]\nid = 'a'\naction = 'redact'\npattern = '[0-9]'\nneeds = ['pin']"
     picky = Redactor(parse_rules(rule, "r.toml"))
@@ -159,6 +164,10 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nneeds = ['X']",
             "r.toml:5: needs holds 'X'; write what is looked",
+        ),
+        (
+            "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['x']\nneeds = ['x']",
+            "r.toml:6: begins says already what a match needs",
         ),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['']",

@@ -4,6 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from orchestrator.core.redact import Action, Redactor, Result, parse_rules
 from tests.fakes.made_up_secrets import EACH, Sample, ordinary_lines, samples
@@ -66,6 +69,21 @@ def test_the_kinds_of_the_sources_are_all_there_with_what_is_done_about_them() -
 )
 def test_the_header_of_a_private_key_blocks_however_it_is_broken(header: str) -> None:
     assert BUNDLED.scan(header).blocked == ("private_key_pem",)
+
+
+@pytest.mark.parametrize(
+    ("key", "form"),
+    [
+        (rsa.generate_private_key(65537, 2048), PrivateFormat.PKCS8),
+        (ec.generate_private_key(ec.SECP256R1()), PrivateFormat.PKCS8),
+        (ed25519.Ed25519PrivateKey.generate(), PrivateFormat.PKCS8),
+        (ed25519.Ed25519PrivateKey.generate(), PrivateFormat.OpenSSH),
+    ],
+)
+def test_a_private_key_blocks_without_its_header(key: PrivateKeyTypes, form: PrivateFormat) -> None:
+    lines = key.private_bytes(Encoding.PEM, form, NoEncryption()).decode().splitlines()
+    assert BUNDLED.scan("\n".join(lines)).blocked == ("private_key_pem", "private_key_body")
+    assert BUNDLED.scan("".join(lines[1:-1])).blocked == ("private_key_body",)
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,17 @@ def state_of(pid: int) -> str:
 
 def stands_still(pid: int) -> bool:
     """True of a stopped process, of one in `D` whose child was stopped between vfork and exec, and of a frozen one."""
-    return state_of(pid) in {"T", "D"} or "frozen 1" in (group_of(pid) / "cgroup.events").read_text().splitlines()
+    try:
+        events = (group_of(pid) / "cgroup.events").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):  # it is gone, or in no group that could be frozen
+        events = []
+    return state_of(pid) in {"T", "D"} or "frozen 1" in events
 
 
 def group_of(pid: int) -> Path:
     """The folder of the control group that a process is in; its own place stands for the tree's root."""
     rows = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    name = next(row for row in rows if row.startswith("0::")).rpartition("/")[2]
+    name = next((row for row in rows if row.startswith("0::")), "").rpartition("/")[2]
     return Path(own_place() or "", name)
 
 
