@@ -10,7 +10,6 @@ it with an error; systemd then starts it again.
 
 import asyncio
 import os
-import shutil
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -24,7 +23,8 @@ from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.model import Process
+from orchestrator.core.pressure import judge
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
@@ -108,6 +108,7 @@ def _take_up(daemon: Daemon) -> None:
     for found in daemon.store.summaries():
         if isinstance(found, Summary) and found.ended:
             daemon.supervisor.ended[found.id] = found.status
+            daemon.supervisor.remember_spending(found.spent)
             continue
         try:
             if not isinstance(found, Summary):
@@ -183,7 +184,7 @@ async def _wind_down(daemon: Daemon) -> None:
     """Admit nothing, and save what can be saved in time; recovery does not depend on it."""
     daemon.supervisor.drain()
     for task in daemon.supervisor.tasks.values():
-        if task.status is TaskStatus.IN_PROGRESS:
+        if task.at_work:
             daemon.dispatcher.checkpoint(task, Reason.STOP)
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_WITHIN):
@@ -212,12 +213,6 @@ def _named(name: str, work: Coroutine[object, object, object]) -> asyncio.Future
 
 
 def _look_at_room(daemon: Daemon) -> None:
-    """Hold everything while the disk is nearly full; it goes on when a tenth more than the floor is free."""
-    floor = daemon.settings.free_space_floor
-    wanted = floor * 11 // 10 if daemon.supervisor.room.pressure else floor
-    free = shutil.disk_usage(daemon.settings.data_dir).free
-    reason = (
-        f"only {free / 2**30:.1f} GiB are free under {daemon.settings.data_dir}, "
-        f"and the setting free_space_floor wants {floor / 2**30:.1f} GiB"
-    )
-    daemon.supervisor.feel_pressure(reason if free < wanted else None)
+    """See how much room the machine has, and have the supervisor act on it."""
+    daemon.shortage = judge(daemon.sensor.reading(), daemon.floors, daemon.shortage)
+    daemon.supervisor.feel_pressure(daemon.shortage)

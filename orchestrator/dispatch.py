@@ -7,9 +7,9 @@ becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes ba
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import assert_never
@@ -25,11 +25,12 @@ from orchestrator.core import events
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
+from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.summary import summary
 from orchestrator.files import write_atomically
 from orchestrator.gates import Gates
-from orchestrator.running import Note, Post, Running
+from orchestrator.running import HeardLimit, Note, Post, Running
 from orchestrator.timers import Timers
 from orchestrator.workspace import Workspace
 
@@ -39,17 +40,19 @@ SUMMARY_FILE = "summary.md"
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 """Shortages of the machine that pass without anybody's help to the task."""
 PUT_OFF_SECONDS = 5.0
+TELL_AGAIN_SECONDS = (30.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What commands are carried out with."""
+    """What commands are carried out with; `tell` answers with why a person was not told, empty if all is well."""
 
     running: Running
     workspace: Workspace
     checkpoints: Checkpoints
     gates: Gates
     timers: Timers
+    tell: Callable[[Task, Notice], Awaitable[str]]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
@@ -65,10 +68,10 @@ class Dispatcher:
         self._post: Post
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(self, post: Post, note: Note) -> None:
+    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
         """Say whom to tell of what happens."""
         self._post = post
-        self._with.running.tell(post, note)
+        self._with.running.tell(post, note, heard_limit)
 
     def carry_out(self, task: Task, command: do.Command) -> None:
         """Begin to carry a command out; what comes of it is told as an event."""
@@ -77,7 +80,7 @@ class Dispatcher:
                 self._wake(task, command)
             case do.FollowRun():
                 self._with.running.follow(task, command.folder)
-            case do.FreezeRun() | do.ThawRun():
+            case do.FreezeRun() | do.ThawRun() | do.TellPerson():
                 self._begin(self._guarded(task, command))
             case _:
                 self._begin(self._in_turn(task, command))
@@ -147,7 +150,7 @@ class Dispatcher:
                 log.warning("command_put_off", task=task.id, command=type(command).__name__, reason=str(error))
             await asyncio.sleep(PUT_OFF_SECONDS)
 
-    async def _effect(self, task: Task, command: do.Command) -> None:
+    async def _effect(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
         running = self._with.running
         match command:
             case do.PrepareWorkspace():
@@ -156,6 +159,12 @@ class Dispatcher:
                 await running.start_agent(task, command)
             case do.SendTurn():
                 await running.send_turn(task, command)
+            case do.SendAnswer():
+                await running.send_answer(task, command)
+            case do.InterruptTurn():
+                await running.interrupt(task, command)
+            case do.TellPerson():
+                await self._tell(task, command)
             case do.StopRun():
                 await running.stop(task, command)
             case do.FreezeRun():
@@ -173,6 +182,16 @@ class Dispatcher:
                 self.carry_out(task, command)
             case _:
                 assert_never(command)
+
+    async def _tell(self, task: Task, command: do.TellPerson) -> None:
+        """Tell it, some times if it fails; in the end that is on record, and no reason to hold the task up."""
+        notice = replace(command.notice, text=self._with.redact(command.notice.text))
+        for pause in (*TELL_AGAIN_SECONDS, None):
+            failure = await self._with.tell(task, notice)
+            if not failure or pause is None:
+                break
+            await asyncio.sleep(pause)
+        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=failure))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:
         def ring() -> None:

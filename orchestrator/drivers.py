@@ -11,15 +11,19 @@ everything else out of sight.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import orjson
 
+from orchestrator.core.asks import DECIDE_YOURSELF, Ask, AskStatus, Subject
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.standing import ALLOW, DENY
 from orchestrator.core.stream.claude import Parser
+from orchestrator.core.stream.fields import list_of, object_of
+from orchestrator.core.stream.neutral import JsonObject
 
 # Of another claude, of systemd, of a git hook: what would make an agent behave as somebody's child (collected.md §6).
 STRIPPED = frozenset({
@@ -41,6 +45,7 @@ CLAUDE_ENV = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
     "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
     "DISABLE_AUTOUPDATER": "1",
+    "TZ": "UTC",  # a reset that is only told in prose is told in this zone
 }
 
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})
@@ -73,6 +78,9 @@ class Launch:
     max_turns: int | None = None
     effort: str | None = None
     add_dirs: tuple[Path, ...] = ()
+    asks: bool = False  # whether somebody is there to answer what no rule decides
+    max_usd: float | None = None
+    provided: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +110,9 @@ class Driver(Protocol):
     def refuse(self, request_id: str, reason: str) -> bytes:
         """The line that answers a request of its own with no, so that it does not wait for ever."""
 
+    def answer(self, request: bytes, asks: Sequence[Ask]) -> bytes:
+        """The line that answers a request of its own, given as the line that it was, with what was decided."""
+
 
 class StreamDriver:
     """The lines of stream-json, which every driver so far speaks (collected.md §1.3, §1.4)."""
@@ -126,6 +137,17 @@ class StreamDriver:
         response = {"subtype": "error", "request_id": request_id, "error": reason}
         return _line({"type": "control_response", "response": response})
 
+    def answer(self, request: bytes, asks: Sequence[Ask]) -> bytes:
+        """As `Driver.answer`; what is allowed has to be told with its whole input (measured.md, "Turns over stdin")."""
+        message = object_of(orjson.loads(request))
+        given = object_of(object_of(message.get("request")).get("input"))
+        response = {
+            "subtype": "success",
+            "request_id": message.get("request_id"),
+            "response": _decision(given, asks),
+        }
+        return _line({"type": "control_response", "response": response})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeDriver(StreamDriver):
@@ -142,7 +164,9 @@ class ClaudeDriver(StreamDriver):
         """Every value is glued to its flag, so that no list swallows what follows and no text is read as a flag."""
         model = order.model or self.model
         rules = allow_rules(order.allowed_tools, order.outbox)
-        denied = ("AskUserQuestion", *order.disallowed_tools)
+        denied = order.disallowed_tools if order.asks else ("AskUserQuestion", *order.disallowed_tools)
+        asking = ("--permission-prompt-tool=stdio",) if order.asks else ()
+        mode = "default" if order.asks and self.permission_mode == "dontAsk" else self.permission_mode
         argv = [
             str(self.executable),
             "-p",
@@ -150,7 +174,8 @@ class ClaudeDriver(StreamDriver):
             "--output-format=stream-json",
             "--verbose",
             f"--resume={order.session_id}" if order.resume else f"--session-id={order.session_id}",
-            f"--permission-mode={order.permission_mode or self.permission_mode}",
+            f"--permission-mode={order.permission_mode or mode}",
+            *asking,
             f"--setting-sources={self.setting_sources}",
             "--strict-mcp-config",
             *(f"--add-dir={folder}" for folder in (order.outbox, *order.add_dirs)),
@@ -159,6 +184,7 @@ class ClaudeDriver(StreamDriver):
             f"--disallowedTools={','.join(denied)}",
             *([f"--model={model}"] if model else []),
             *([f"--max-turns={order.max_turns}"] if order.max_turns else []),
+            *([f"--max-budget-usd={order.max_usd:.6f}"] if order.max_usd is not None else []),
             *([f"--effort={order.effort}"] if order.effort else []),
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
@@ -213,7 +239,21 @@ def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, s
         "RESUME": str(int(order.resume)),
         "OUTBOX": str(order.outbox),
     }
-    return {**inherited(order.base_env, pass_env), **extra, **{f"{OURS}{name}": value for name, value in told.items()}}
+    given = {**inherited(order.base_env, pass_env), **extra, **order.provided}
+    return {**given, **{f"{OURS}{name}": value for name, value in told.items()}}
+
+
+def _decision(given: JsonObject, asks: Sequence[Ask]) -> Mapping[str, object]:
+    """Allowed or denied, in the CLI's words; answers to questions are a part of the input that is allowed."""
+    first = asks[0]
+    if first.asking.subject is Subject.QUESTION:
+        questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
+        answers = {str(text): ask.answer or DECIDE_YOURSELF for text, ask in zip(questions, asks, strict=False)}
+        return {"behavior": "allow", "updatedInput": {**given, "answers": answers}}
+    if first.status is AskStatus.APPROVED or first.answer == ALLOW:
+        return {"behavior": "allow", "updatedInput": given}
+    said = first.answer if first.answer not in (None, "", DENY) else "this is not allowed here; find another way"
+    return {"behavior": "deny", "message": said}
 
 
 def _line(message: Mapping[str, object]) -> bytes:

@@ -5,31 +5,70 @@ order. So after a restart no line is lost and none is taken twice.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import assert_never
 
 from orchestrator.core import events
+from orchestrator.core.asking import asking_of_block, asking_of_request
+from orchestrator.core.asks import Answer, Asking
+from orchestrator.core.limits import window_of
 from orchestrator.core.model import Agent
 from orchestrator.core.stream import neutral
 from orchestrator.core.stream.claude import Parser
-from orchestrator.core.stream.framing import Framer
+from orchestrator.core.stream.framing import Framer, Line
+from orchestrator.core.stream.markers import Markers
+from orchestrator.core.stream.reset_text import reset_in
+from orchestrator.core.stream.said import (
+    DependencyRequest,
+    Malformed,
+    PhaseComplete,
+    Question,
+    Said,
+    TaskComplete,
+    Trouble,
+    Verification,
+    in_order,
+)
 from orchestrator.processes.output import Output
 
 READ_AT_ONCE = 1 << 20
 """Bytes per reading."""
-LAST_SECOND = 4_102_444_800
-"""The year 2100 in epoch seconds."""
+LONGEST_RETRY = 3_600_000
+"""Milliseconds that a retry of the CLI may be put off and still counts as one."""
+MOST_MALFORMED = 10
+ZONE = "UTC"
+"""Agents are started with this TZ, so that a clock in their prose is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ears:
-    """Whom a follower tells: events, telemetry, and requests of the agent that need an answer."""
+    """Whom a follower tells: events, telemetry, news of usage windows, and requests that no person can answer.
+
+    `by_role` says what the role's own rules answer to what is asked.
+    """
 
     event: Callable[[events.Event], None]
     telemetry: Callable[[Callable[[Agent], Agent]], None]
     asked: Callable[[neutral.Asked], None]
+    by_role: Callable[[Asking], Answer | None]
+    limit: Callable[[neutral.Limit], None]
     clock: Callable[[], datetime]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was heard of the present turn; `open` maps the ids of tools at work to what they are asked to do."""
+
+    tool_uses: int = 0
+    open: dict[str, str] = field(default_factory=dict)
+    timed_out: list[str] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+    tokens: dict[str, int] = field(default_factory=dict)
+    resets_at: datetime | None = None
+    window: str | None = None
+    retry_until: datetime | None = None
 
 
 class Follower:
@@ -40,8 +79,8 @@ class Follower:
         self._output, self._parser, self._ears = Output(folder), parser, ears
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer = Framer(start=agent.read_offset)
-        self._tool_uses = agent.tool_uses
-        self._resets_at: datetime | None = None
+        self._markers = Markers()
+        self._turn = _Turn(tool_uses=agent.tool_uses)
         self._tokens = agent.tokens_used - agent.tokens_before
 
     @property
@@ -57,12 +96,58 @@ class Follower:
                 return
             self._read_to = following
             for line in self._framer.push(chunk):
-                for meaning in self._parser.parse(line.body):
-                    self._hear(meaning, line.end)
+                self._take(line)
                 self._told = line.end
             self._note_progress()
 
-    def _hear(self, meaning: neutral.Neutral, end: int) -> None:
+    def _take(self, line: Line) -> None:
+        """What a line asks for and complains of is one event, for reading goes on only after the whole line."""
+        asking: list[Asking] = []
+        trouble: list[Trouble] = []
+        for meaning in self._parser.parse(line.body):
+            match meaning:
+                case neutral.Text(subagent=False, synthetic=False):
+                    for said in in_order(self._markers.push(f"{meaning.text}\n")):
+                        self._sort(said, asking, trouble)
+                case neutral.Asked():
+                    found = asking_of_request(meaning, line.end - len(line.body) - 1)
+                    asking += found
+                    if not found:
+                        self._ears.asked(meaning)
+                case neutral.TurnFinished():
+                    for said in self._markers.flush():
+                        self._sort(said, asking, trouble)
+                    self._finish_turn(meaning, line.end)
+                case _:
+                    self._hear(meaning)
+        if asking or trouble:
+            self._ears.event(
+                events.AgentSaid(
+                    at=self._ears.clock(),
+                    attempt=self._attempt,
+                    offset=line.end,
+                    asking=tuple(asking),
+                    trouble=next(iter(trouble), None),
+                    answers=tuple(self._ears.by_role(one) for one in asking),
+                )
+            )
+
+    def _sort(self, said: Said, asking: list[Asking], trouble: list[Trouble]) -> None:
+        """That a phase or task is said to be complete opens no gate: the end of the turn has the daemon look itself."""
+        match said:
+            case Question() | DependencyRequest():
+                asking.append(asking_of_block(said))
+            case Trouble():
+                trouble.append(said)
+            case Malformed():
+                self._turn.malformed.append(said.reason)
+            case PhaseComplete() | TaskComplete() | Verification():
+                pass
+            case _:
+                assert_never(said)
+
+    def _hear(self, meaning: neutral.Neutral) -> None:
+        turn = self._turn
         match meaning:
             case neutral.SessionStarted():
                 self._ears.event(
@@ -75,49 +160,69 @@ class Follower:
                     )
                 )
             case neutral.ToolStarted():
-                self._tool_uses += 1
+                turn.tool_uses += 1
+                turn.open[meaning.id] = meaning.summary or meaning.name
+            case neutral.ToolFinished():
+                name = turn.open.pop(meaning.id, "")
+                turn.timed_out += [name] if meaning.timed_out and name else []
             case neutral.Text() if meaning.error:
                 self.complaint = meaning.text
-            case neutral.Limit(status=neutral.LimitStatus.REJECTED):
-                self._resets_at = _time(meaning.resets_at)
-            case neutral.Asked():
-                self._ears.asked(meaning)
-            case neutral.TurnFinished():
-                self._finish_turn(meaning, end)
+            case neutral.Limit():
+                self._ears.limit(meaning)
+                if meaning.status is neutral.LimitStatus.REJECTED:
+                    turn.resets_at = window_of(meaning, self._ears.clock()).resets_at
+                    turn.window = meaning.window
+            case neutral.Retry():
+                turn.retry_until = self._ears.clock() + timedelta(milliseconds=min(meaning.delay_ms, LONGEST_RETRY))
+            case neutral.Spent():
+                turn.tokens[meaning.message_id] = meaning.tokens
+            case neutral.AskWithdrawn():
+                gone = events.RequestWithdrawn(
+                    at=self._ears.clock(), attempt=self._attempt, request_id=meaning.request_id
+                )
+                self._ears.event(gone)
+            case _:
+                pass
 
     def _finish_turn(self, result: neutral.TurnFinished, end: int) -> None:
-        usage = result.usage
+        usage, turn, at = result.usage, self._turn, self._ears.clock()
         spent = usage.input_tokens + usage.output_tokens
         self._tokens = spent if usage.cumulative else self._tokens + spent
-        ok = result.outcome is neutral.Outcome.OK
-        self.complaint = "" if ok else result.text or result.reason
+        self.complaint = "" if result.outcome is neutral.Outcome.OK else result.text or result.reason
+        limited = result.error is neutral.ErrorClass.USAGE_LIMIT
         self._ears.event(
             events.TurnFinished(
-                at=self._ears.clock(),
+                at=at,
                 attempt=self._attempt,
-                outcome=events.TurnOutcome.OK if ok else events.TurnOutcome.FAILED,
+                outcome=events.TurnOutcome(result.outcome.value),
                 reason=self.complaint[:500],
                 error_class=result.error.value if result.error else None,
                 offset=end,
-                tool_uses=self._tool_uses,
+                tool_uses=turn.tool_uses,
                 tokens=self._tokens,
                 cost_usd=result.cost_usd,
-                resets_at=self._resets_at,
+                resets_at=turn.resets_at or (reset_in(result.text, at, ZONE) if limited else None),
+                window=turn.window,
+                malformed=tuple(turn.malformed[:MOST_MALFORMED]),
             )
         )
-        self._tool_uses, self._resets_at = 0, None
+        self._turn = _Turn()
 
     def _note_progress(self) -> None:
-        offset, tool_uses, at = self._told, self._tool_uses, self._ears.clock()
-        self._ears.telemetry(
-            lambda agent: replace(
-                agent, read_offset=max(offset, agent.read_offset), tool_uses=tool_uses, last_update=at
+        offset, at, turn = self._told, self._ears.clock(), self._turn
+        uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
+        tokens, retry_until = sum(turn.tokens.values()), turn.retry_until
+
+        def heard(agent: Agent) -> Agent:
+            return replace(
+                agent,
+                read_offset=max(offset, agent.read_offset),
+                last_update=at,
+                tool_uses=uses,
+                open_tools=at_work,
+                timed_out=late,
+                turn_tokens=tokens,
+                retry_until=retry_until,
             )
-        )
 
-
-def _time(epoch_seconds: int | None) -> datetime | None:
-    """The moment that a number of seconds means; None for one that cannot be meant."""
-    if epoch_seconds is None or not 0 < epoch_seconds < LAST_SECOND:
-        return None
-    return datetime.fromtimestamp(epoch_seconds, UTC)
+        self._ears.telemetry(heard)

@@ -5,6 +5,7 @@ Only facts come from here; what they mean is decided by core/guards.py. All is b
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import orjson
@@ -74,6 +75,7 @@ def _facts(name: str, content: str) -> FileFacts:
         chars=len(content.strip()),
         headings=tuple(headings[:MOST_HEADINGS]),
         json_filled=_filled(content) if name.endswith(".json") else None,
+        digest=sha256(content.encode()).hexdigest(),
     )
 
 

@@ -19,11 +19,12 @@ from orchestrator.checks import resolve
 from orchestrator.clock import not_before
 from orchestrator.core.codec import stamp
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Priority, SensitiveCheck, Task, Ticket, TicketType
+from orchestrator.core.model import Priority, SensitiveCheck, Task, TaskStatus, Ticket, TicketType
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.redact import Redactor, Result, Scan
 from orchestrator.core.table import nearest
+from orchestrator.core.terms import Autonomy
 from orchestrator.core.ticket import readable
 from orchestrator.declared import read_declared
 from orchestrator.files import make_private, write_atomically
@@ -45,7 +46,10 @@ class Refused(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What a person hands in; `repo` is an absolute path, `at` the earliest time to start, `checks` name → command."""
+    """What a person hands in; `repo` is an absolute path, `at` the earliest time to start, `checks` name → command.
+
+    `usd` is what it may cost; a draft is kept until it is sent off.
+    """
 
     text: str
     repo: Path
@@ -58,6 +62,9 @@ class Submission:
     after: tuple[str, ...] = ()
     at: datetime | None = None
     checks: Mapping[str, str] = field(default_factory=dict)
+    autonomy: Autonomy = Autonomy.AUTO
+    usd: float | None = None
+    draft: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +106,8 @@ class Intake:
             priority=submission.priority,
             after=submission.after,
             start_at=not_before(submission.at) if submission.at else None,
-            turn_timeout=self.settings.turn_timeout,
-            retry_delay=self.settings.retry_delay,
-            limit_margin=self.settings.limit_margin,
+            terms=self.settings.terms(submission.autonomy, submission.usd),
+            status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
             write_atomically(folder / TICKET_FILE, _ticket(task, text, repository))

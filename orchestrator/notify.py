@@ -20,11 +20,11 @@ from pathlib import Path
 import structlog
 
 from orchestrator.checks import environment
+from orchestrator.core.announcement import announcement
 from orchestrator.core.codec import Json
 from orchestrator.core.escape import shown
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
-from orchestrator.core.notice import told as as_json
 from orchestrator.files import write_atomically
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.spec import MARKER
@@ -76,7 +76,7 @@ class Notifier:
         async with self._one_at_a_time:
             if file.exists():
                 return Answer(told=Told.ALREADY_SENT)
-            document = as_json(task, notice)
+            document = announcement(task, notice)
             try:
                 reason, output = await self._run(document, mark=Path(f"/dev/null{file}"))
             except (OSError, ValueError) as error:

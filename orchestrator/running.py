@@ -15,35 +15,44 @@ import structlog
 from orchestrator.checks import environment, judge
 from orchestrator.core import commands as do
 from orchestrator.core import events
+from orchestrator.core.asks import Answer, Asking
+from orchestrator.core.budget import usd_left
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
-from orchestrator.core.role import Role
-from orchestrator.core.stream.neutral import Asked
+from orchestrator.core.role import Role, answer_of
+from orchestrator.core.stream.neutral import Asked, Limit
+from orchestrator.core.terms import Autonomy
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
 from orchestrator.following import Ears, Follower
 from orchestrator.outbox import take
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.folder import has_begun, pid_of
+from orchestrator.processes.output import Output
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 
 log = structlog.get_logger()
 
 NOBODY_ANSWERS = "nobody is here to answer; decide yourself and say in your work what you assumed"
+LONGEST_REQUEST = 16 * 1024 * 1024
+"""Bytes of a request that is answered."""
 LAST_WORDS = 2000
 """Bytes of a run's stderr that are looked at for a reason."""
 
 Post = Callable[[str, events.Event], None]
 Note = Callable[[str, int, Callable[[Agent], Agent]], None]
+HeardLimit = Callable[[Limit], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
-    """What runs are started with; `role` answers with what is declared now."""
+    """What runs are started with; `role` answers with what is declared now, `provided` with what people gave a task."""
 
     driver: Driver
     role: Callable[[str], Role]
+    provided: Callable[[Task], Mapping[str, str]]
+    model: str = ""
     base_env: Mapping[str, str]
     limits: Limits
 
@@ -61,19 +70,20 @@ class Running:
     """All runs of all tasks; tells of them through `post` and `note`."""
 
     def __init__(self, runs: Runs, launching: Launching, clock: Callable[[], datetime]) -> None:
-        self._runs, self._launching, self._clock = runs, launching, clock
+        self._runs, self.launching, self._clock = runs, launching, clock
         self._followed: dict[Path, _Followed] = {}
         self._answers: set[asyncio.Task[None]] = set()
         self._post: Post
         self._note: Note
+        self._heard_limit: HeardLimit
 
     def launch_with(self, launching: Launching) -> None:
         """Start runs in another way from now on; those that run go on as they were started."""
-        self._launching = launching
+        self.launching = launching
 
-    def tell(self, post: Post, note: Note) -> None:
+    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
         """Begin to listen, and tell of what is heard."""
-        self._post, self._note = post, note
+        self._post, self._note, self._heard_limit = post, note, heard_limit
         self._runs.watch(self._look)
 
     def alive(self, task: Task) -> bool:
@@ -93,7 +103,7 @@ class Running:
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             take(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
-        role = self._launching.role(command.role)
+        role = self.launching.role(command.role)
         order = Launch(
             task=task.id,
             role=role.name,
@@ -102,7 +112,7 @@ class Running:
             resume=command.resume,
             cwd=Path(task.worktree or task.folder),
             outbox=outbox,
-            base_env=self._launching.base_env,
+            base_env=self.launching.base_env,
             model=role.model,
             allowed_tools=role.tools,
             disallowed_tools=role.disallowed_tools,
@@ -111,14 +121,17 @@ class Running:
             max_turns=role.max_turns,
             effort=role.effort,
             add_dirs=(Path(task.folder),),
+            asks=task.terms.autonomy is Autonomy.INTERACTIVE,
+            max_usd=usd_left(task.total_spent, task.terms.caps),
+            provided=await asyncio.to_thread(self.launching.provided, task),
         )
-        process = self._launching.driver.launch(order)
+        process = self.launching.driver.launch(order)
         spec = RunSpec(
             run=f"{task.id}/agents/{command.attempt}",
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
-            limits=self._launching.limits,
+            limits=self.launching.limits,
         )
         await self._start(task, folder, spec)
 
@@ -128,17 +141,31 @@ class Running:
             run=f"{task.id}/{command.folder}",
             argv=("/bin/sh", "-c", f"exec 2>&1\n{command.check.command}"),
             cwd=checkout,
-            env=environment(self._launching.base_env),
+            env=environment(self.launching.base_env),
             timeout=command.check.timeout,
             stdin=Stdin.NULL,
-            limits=replace(self._launching.limits, orphan_after=None),
+            limits=replace(self.launching.limits, orphan_after=None),
         )
         await self._start(task, _folder(task, command.folder), spec)
 
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
         """Hand an agent its turn; the same uuid is handed over once."""
-        line = self._launching.driver.turn(command.text, command.uuid)
+        line = self.launching.driver.turn(command.text, command.uuid)
         await self._runs.send(Path(task.folder) / f"agents/{command.attempt}", line)
+
+    async def send_answer(self, task: Task, command: do.SendAnswer) -> None:
+        """Answer a request of an agent's, whose line is found again in its output; and tell of it."""
+        folder = Path(task.folder) / f"agents/{command.attempt}"
+        request, _ = Output(folder).lines_from(command.asks[0].asking.start, LONGEST_REQUEST)
+        line = self.launching.driver.answer(request.partition(b"\n")[0], command.asks)
+        await self._say(folder, line)
+        sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
+        self._post(task.id, sent)
+
+    async def interrupt(self, task: Task, command: do.InterruptTurn) -> None:
+        """End an agent's turn; that it ended is heard from the agent."""
+        request = f"interrupt-{command.attempt}-{command.turn}"
+        await self._say(Path(task.folder) / f"agents/{command.attempt}", self.launching.driver.interrupt(request))
 
     async def freeze(self, task: Task, command: do.FreezeRun) -> None:
         """Bring a run's tree to a stand, and tell of it or of what would not stand still."""
@@ -175,7 +202,7 @@ class Running:
         running = task.run is not None and task.run.process is Process.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
             request = f"interrupt-{task.agent.attempt}-{task.agent.turn}"
-            await self._say(folder, self._launching.driver.interrupt(request))
+            await self._say(folder, self.launching.driver.interrupt(request))
         await self._runs.stop(folder)
         self._look(folder)
 
@@ -206,18 +233,23 @@ class Running:
 
     def _follower(self, task: Task, folder: Path) -> Follower:
         def asked(request: Asked) -> None:
-            line = self._launching.driver.refuse(request.request_id, NOBODY_ANSWERS)
+            line = self.launching.driver.refuse(request.request_id, NOBODY_ANSWERS)
             answer = asyncio.get_running_loop().create_task(self._say(folder, line))
             self._answers.add(answer)
             answer.add_done_callback(self._answers.discard)
+
+        def by_role(asking: Asking) -> Answer | None:
+            return answer_of(self.launching.role(task.agent.role or ""), asking)
 
         ears = Ears(
             event=lambda event: self._post(task.id, event),
             telemetry=lambda change: self._note(task.id, task.agent.attempt, change),
             asked=asked,
+            by_role=by_role,
+            limit=self._heard_limit,
             clock=self._clock,
         )
-        return Follower(folder, task.agent, self._launching.driver.parser, ears)
+        return Follower(folder, task.agent, self.launching.driver.parser, ears)
 
     async def _say(self, folder: Path, line: bytes) -> None:
         """Send a line that is not missed if the run cannot take it any more."""

@@ -7,7 +7,7 @@ said it, so that a message can name the file and the line.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -16,8 +16,10 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.bundled import Kind, bundled
+from orchestrator.core.budget import Caps
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
+from orchestrator.core.terms import Autonomy, Terms
 from orchestrator.core.toml import read_toml
 from orchestrator.declared import Folders, read_declared
 
@@ -49,7 +51,8 @@ def _whole_path(path: Path) -> Path:
         raise ValueError(str(error)) from error
 
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Positive
 WholePath = Annotated[Path, AfterValidator(_whole_path)]
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
@@ -94,6 +97,44 @@ class CheckSettings(Section):
     timeout: Seconds = 600.0
 
 
+class PeopleSettings(Section):
+    """What people are asked and told, and how long for."""
+
+    notify_command: tuple[str, ...] = ()
+    question_timeout: Seconds = 1800.0
+    reminders: tuple[Seconds, ...] = (1800.0, 86_400.0, 172_800.0, 259_200.0, 604_800.0)
+
+
+class LimitSettings(Section):
+    """What happens at a usage limit of the account."""
+
+    margin: Seconds = 30.0
+    auto_resume: bool = True
+    latest_resume: Seconds | None = None
+    usd_after: Positive | None = None
+
+
+class CapSettings(Section):
+    """What may be used at most."""
+
+    usd: Positive | None = None
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    turns: Annotated[int, Field(gt=0)] | None = None
+    hours: Positive | None = None
+
+    def caps(self) -> Caps:
+        """The same for the core."""
+        return Caps(usd=self.usd, tokens=self.tokens, turns=self.turns, hours=self.hours)
+
+
+class BudgetSettings(Section):
+    """What a task and a day (UTC) may cost; `turn_usd` is set aside for each running turn of the day's money."""
+
+    task: CapSettings = CapSettings()
+    day: CapSettings = CapSettings()
+    turn_usd: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+
+
 class LogSettings(Section):
     """The daemon's own log."""
 
@@ -123,14 +164,37 @@ class Settings(BaseSettings):
     checkpoint_every: Seconds = 600.0
     turn_timeout: Seconds = 3600.0
     retry_delay: Seconds = 10.0
-    limit_margin: Seconds = 30.0
+    park_after: Seconds = 1800.0
+    stall_after: Seconds = 900.0
     orphan_after: Seconds = 300.0
     free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
+    free_memory_floor: ByteSize = Field(default=ByteSize(512 * 1024**2), ge=0)
+    load_ceiling: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     agent: AgentSettings = AgentSettings()
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
+    people: PeopleSettings = PeopleSettings()
+    limits: LimitSettings = LimitSettings()
+    budget: BudgetSettings = BudgetSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+
+    def terms(self, autonomy: Autonomy, usd: float | None = None) -> Terms:
+        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost."""
+        caps = self.budget.task.caps()
+        return Terms(
+            autonomy=autonomy,
+            turn_timeout=self.turn_timeout,
+            retry_delay=self.retry_delay,
+            limit_margin=self.limits.margin,
+            park_after=self.park_after,
+            question_timeout=self.people.question_timeout,
+            reminders=self.people.reminders,
+            auto_resume=self.limits.auto_resume,
+            latest_resume=self.limits.latest_resume,
+            usd_after_limit=self.limits.usd_after,
+            caps=caps if usd is None else replace(caps, usd=usd),
+        )
 
     def definition_folders(self) -> Folders:
         """Where pipelines and roles lie, the bundled ones first, so that every other place hides them."""
@@ -165,6 +229,12 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
 def environment() -> dict[str, str]:
     """The environment that this process was given."""
     return dict(os.environ)
+
+
+def credentials_folder() -> Path | None:
+    """Where systemd puts what a unit's LoadCredential= names."""
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    return Path(given) if given else None
 
 
 def config_folders() -> tuple[Path, ...]:

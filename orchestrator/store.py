@@ -17,21 +17,25 @@ any telemetry, and the first after a load, record the agent entire.
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import orjson
 import structlog
 
 from orchestrator import checkpoint_files
+from orchestrator.core.budget import Spending
 from orchestrator.core.checkpoint import Checkpoint
+from orchestrator.core.codec import from_json, to_json
 from orchestrator.core.document import Object, from_document, to_document
 from orchestrator.core.escape import shown
 from orchestrator.core.events import Event
+from orchestrator.core.limits import Window, Windows
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.patch import difference
-from orchestrator.files import make_private, sync_folder
+from orchestrator.files import make_private, sync_folder, write_atomically
 from orchestrator.journal import (
     NAME,
     DamagedJournal,
@@ -47,6 +51,7 @@ log = structlog.get_logger()
 
 TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
 """What is in a task's folder before its journal begins (intake.py)."""
+LIMITS_FILE = "limits.json"
 
 
 class DataFolderTaken(StoreError):
@@ -71,6 +76,7 @@ class Summary:
     created_at: str
     updated_at: str
     running: bool = False
+    spent: Mapping[str, Spending] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -185,6 +191,24 @@ class FolderStore:
             checkpoint_files.write(self.folder(task.id), checkpoint, to_document(task), end)
         except OSError as error:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
+
+    def keep_windows(self, windows: Windows) -> None:
+        """Keep what is known of the account's usage windows; where the disk refuses, it is told again soon enough."""
+        try:
+            write_atomically(self.data_dir / LIMITS_FILE, orjson.dumps(to_json(windows), option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            log.warning("limits_not_written", error=str(error))
+
+    def windows(self) -> Windows:
+        """What was known of the account's usage windows; nothing where that cannot be read."""
+        try:
+            found = orjson.loads((self.data_dir / LIMITS_FILE).read_bytes())
+            return {name: from_json(Window, one) for name, one in found.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            log.warning("limits_not_read", error=str(error))
+            return {}
 
     def summaries(self) -> Iterator[Summary | StoreError]:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
@@ -314,5 +338,12 @@ def _summary(name: str, document: Object) -> Summary:
         repo=str(document["repo"]),
         created_at=str(document["created_at"]),
         updated_at=str(document["updated_at"]),
-        running=document.get("run") is not None,
+        running=document.get("run") is not None or bool(document.get("notices")),
+        spent=_spent(document),
     )
+
+
+def _spent(document: Object) -> Mapping[str, Spending]:
+    """What it had used on each day; nothing in files that an earlier version wrote."""
+    found = document.get("spent")
+    return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}

@@ -12,8 +12,8 @@ may not be lost; a person's request is refused with the reason.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -21,8 +21,10 @@ import structlog
 
 from orchestrator.core import admission, machine
 from orchestrator.core.admission import Room, Scene
+from orchestrator.core.budget import NOTHING_SPENT, Spending
 from orchestrator.core.checkpoint import Reason, reason_for
 from orchestrator.core.commands import Command
+from orchestrator.core.course import cap_reached
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import (
     AlarmRang,
@@ -34,8 +36,12 @@ from orchestrator.core.events import (
     TaskAdmitted,
     TaskSubmitted,
 )
-from orchestrator.core.model import Agent, BlockedBy, Task, TaskStatus
+from orchestrator.core.limits import Windows, window_of
+from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
+from orchestrator.core.obligations import alarms
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pressure import Shortage, ShortOf, to_freeze, to_release
+from orchestrator.core.stream.neutral import Limit
 from orchestrator.core.why import Why, explain
 
 log = structlog.get_logger()
@@ -70,6 +76,7 @@ class Store(Protocol):
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
+    def keep_windows(self, windows: Windows) -> None: ...
 
 
 class Hands(Protocol):
@@ -81,6 +88,14 @@ class Hands(Protocol):
     def checkpoint(self, task: Task, reason: Reason) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
+
+    pipeline_of: Callable[[Task], Pipeline]
+    model_of: Callable[[Task], str]
+
+
 class Supervisor:
     """All tasks that are at work, and the loop that changes them."""
 
@@ -88,23 +103,27 @@ class Supervisor:
         self,
         store: Store,
         hands: Hands,
-        pipeline_of: Callable[[Task], Pipeline],
+        views: Views,
         room: Room,
         clock: Callable[[], datetime],
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
+        self.windows: Windows = {}
         self.decisions = 0
-        self._store, self._hands, self._pipeline_of, self._clock = store, hands, pipeline_of, clock
+        self._store, self._hands, self._views, self._clock = store, hands, views, clock
+        self._ended_spending: dict[str, Spending] = {}
         self._inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
         self._noted: set[str] = set()
+        self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
         """Take events one at a time, for ever."""
         while True:
             await self._insist(await self._inbox.get())
+            await self._insist(self._hold_back)
             await self._insist(self.admit)
             if self._inbox.empty():
                 self._note_foreign(self._store.settle())
@@ -159,25 +178,58 @@ class Supervisor:
 
     def scene(self) -> Scene:
         """All there is to see now."""
-        return Scene(tasks=tuple(self.tasks.values()), ended=self.ended, room=self.room, now=self._clock())
+        now = self._clock()
+        return Scene(
+            tasks=tuple(self.tasks.values()),
+            ended=self.ended,
+            room=self.room,
+            now=now,
+            windows=self.windows,
+            ended_today=self._ended_spending.get(f"{now:%Y-%m-%d}", NOTHING_SPENT),
+            model_of=self._views.model_of,
+        )
 
-    def feel_pressure(self, reason: str | None) -> None:
-        """Hold everything while there is no room on the machine, and let it go on when there is again."""
-        if reason == self.room.pressure or (reason and self.room.pressure):
-            return
-        log.warning("pressure_changed", reason=reason)
-        self.room = replace(self.room, pressure=reason)
-        for task_id in list(self.tasks):
-            event: Event
-            if reason:
-                event = PauseRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE, reason=reason)
-            else:
-                event = ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE)
-            self.post(task_id, event)
+    def feel_pressure(self, shortage: Shortage | None) -> None:
+        """Hold what has to be held while the machine is short of room, and let it go on when it is not any more."""
+        reason = shortage.reason if shortage else None
+        holds_all = shortage is not None and shortage.kind is not ShortOf.LOAD
+        if (shortage and shortage.kind) != self._short_of:
+            log.warning("pressure_changed", reason=reason)
+        self._short_of = shortage.kind if shortage else None
+        self.room = replace(self.room, pressure=reason if holds_all else None, busy=None if holds_all else reason)
+        now = self._clock()
+        for task_id in to_freeze(shortage, self.tasks.values()):
+            held = PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason=reason or "")
+            self.post(task_id, held)
+        for task_id in to_release(shortage, self.tasks.values()):
+            self.post(task_id, ResumeRequested(at=now, blocked_by=BlockedBy.PRESSURE))
+        self._inbox.put_nowait(lambda: None)
 
-    def set_places(self, places: int) -> None:
-        """Let so many tasks be at work from now on; those above the number go on."""
-        self.room = replace(self.room, places=places)
+    def hear_limit(self, limit: Limit) -> None:
+        """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
+        self._inbox.put_nowait(lambda: self._hear_limit(limit))
+
+    def _hear_limit(self, limit: Limit) -> None:
+        now = self._clock()
+        name = limit.window or "unknown"
+        window = window_of(limit, now)
+        old = self.windows.get(name)
+        self.windows = {**self.windows, name: window}
+        if old is None or (old.status, old.resets_at) != (window.status, window.resets_at):
+            self._store.keep_windows(self.windows)
+            log.info("usage_window", window=name, status=window.status, resets_at=limit.resets_at)
+
+    def _hold_back(self) -> None:
+        """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""
+        scene = self.scene()
+        for task_id, by, reason in admission.to_hold(scene):
+            self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
+        for task_id, by in admission.to_let_go(scene):
+            self._hear(task_id, ResumeRequested(at=scene.now, blocked_by=by))
+
+    def set_room(self, room: Room) -> None:
+        """Go by other numbers from now on; what is at work beyond them goes on."""
+        self.room = replace(room, pressure=self.room.pressure, busy=self.room.busy, draining=self.room.draining)
         self._inbox.put_nowait(lambda: None)
 
     def drain(self) -> None:
@@ -207,10 +259,11 @@ class Supervisor:
             self.post(edit.task_id, told)
 
     def look_at_clock(self) -> None:
-        """Ring for every task that waits for a time: clocks jump, machines sleep, and alarms may have been lost."""
+        """Ring for every task whose time has come: clocks jump, machines sleep, and alarms may have been lost."""
+        now = self._clock()
         for task in self.tasks.values():
-            if task.retry_at or task.start_at or task.agent.turn_deadline:
-                self.post(task.id, AlarmRang(at=self._clock()))
+            if any(at <= now for at in alarms(task)):
+                self.post(task.id, AlarmRang(at=now))
 
     def admit(self) -> None:
         """Let start or go on whoever may now."""
@@ -242,7 +295,7 @@ class Supervisor:
         return await answer
 
     def _begin(self, event: TaskSubmitted) -> Task:
-        task, commands = machine.begin(self._pipeline_of(event.task), event)
+        task, commands = machine.begin(self._views.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)
         return task
@@ -261,7 +314,7 @@ class Supervisor:
             self._lose(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
-        after, commands = machine.decide(self._pipeline_of(before), before, event)
+        after, commands = machine.decide(self._views.pipeline_of(before), before, event)
         if after is before:
             return before
         try:
@@ -283,8 +336,9 @@ class Supervisor:
         )
         for command in commands:
             self._hands.carry_out(task, command)
-        if task.status.final and task.run is None:
+        if task.status.final and task.run is None and not task.notices:
             self.ended[task.id] = task.status
+            self.remember_spending(task.spent)
             del self.tasks[task.id]
             self._store.release(task.id)
         for listener in self._listeners:
@@ -293,8 +347,15 @@ class Supervisor:
     def _note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
-            self.tasks[task_id] = replace(task, agent=change(task.agent))
+            self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
+            if task.owed is Owed.TURN and not task.paused and cap_reached(task):
+                self.post(task_id, AlarmRang(at=self._clock()))
+
+    def remember_spending(self, spent: Mapping[str, Spending]) -> None:
+        """Take in what a task that has ended had cost on which days."""
+        for day, spending in spent.items():
+            self._ended_spending[day] = self._ended_spending.get(day, NOTHING_SPENT) + spending
 
     def _lose(self, task: Task, error: Exception) -> None:
         """Let a task go for which nothing can be decided; nothing of it may run on unseen."""

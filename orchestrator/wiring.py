@@ -16,7 +16,9 @@ from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import Task
+from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pressure import Floors, Shortage
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
@@ -25,13 +27,17 @@ from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
 from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
 from orchestrator.intake import Intake, Submission, accepted_pipeline
+from orchestrator.notify import Notifier
+from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
+from orchestrator.provisions import Provisions
 from orchestrator.running import Launching, Running
-from orchestrator.settings import Settings, environment
+from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
+from orchestrator.vault import Vault
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
@@ -55,6 +61,11 @@ class Daemon:
     declared: Declared
     started_at: datetime
     redactor: Redactor
+    provisions: Provisions
+    messenger: "Messenger"
+    sensor: Sensor
+    floors: Floors
+    shortage: Shortage | None = None
 
     async def accept(self, submission: Submission, by: str) -> Task:
         """Take a submission in. Raises what Intake.take raises, and NotCommitted; then nothing is left of it."""
@@ -85,15 +96,19 @@ class Daemon:
             log.warning("settings_wait_for_restart", settings=waiting)
         self.settings = settings
         self.intake = replace(self.intake, settings=settings)
-        self.running.launch_with(_launching(settings, self.declared))
-        self.supervisor.set_places(settings.max_agents)
+        self.running.launch_with(_launching(settings, self.declared, self.provisions))
+        self.messenger.use(_notifier(settings))
+        self.supervisor.set_room(_room(settings))
+        self.floors = _floors(settings)
 
 
 def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
     declared = Declared(settings.definition_folders())
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
-    running = Running(runs, _launching(settings, declared), clock.now)
+    provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
+    running = Running(runs, _launching(settings, declared, provisions), clock.now)
+    messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = Dispatcher(
         Adapters(
@@ -102,13 +117,16 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
             checkpoints=checkpoints,
             gates=Gates(workspace),
             timers=timers,
+            tell=messenger.tell,
             pipeline_of=_pipeline_of,
             clock=clock.now,
             redact=redactor.masked,
         )
     )
-    supervisor = Supervisor(store, dispatcher, _pipeline_of, Room(places=settings.max_agents), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note)
+    views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
+    supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
+    supervisor.windows = store.windows()
+    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
     intake = Intake(
@@ -130,7 +148,57 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         declared=declared,
         started_at=clock.now(),
         redactor=redactor,
+        provisions=provisions,
+        messenger=messenger,
+        sensor=Sensor(settings.data_dir),
+        floors=_floors(settings),
     )
+
+
+@dataclass(slots=True)
+class Messenger:
+    """Tells people by whatever the settings name now; where that is nothing, nobody is to be told."""
+
+    notifier: Notifier | None
+
+    def use(self, notifier: Notifier | None) -> None:
+        """Tell by this from now on."""
+        self.notifier = notifier
+
+    async def tell(self, task: Task, notice: Notice) -> str:
+        """Why people were not told; empty if they were, or nobody is to be."""
+        if self.notifier is None:
+            return ""
+        return (await self.notifier.tell(task, notice)).reason
+
+
+def _notifier(settings: Settings) -> Notifier | None:
+    command = settings.people.notify_command
+    return Notifier(command, environment()) if command else None
+
+
+def _room(settings: Settings) -> Room:
+    return Room(
+        places=settings.max_agents,
+        day=settings.budget.day.caps(),
+        turn_usd=settings.budget.turn_usd,
+        limit_margin=settings.limits.margin,
+    )
+
+
+def _floors(settings: Settings) -> Floors:
+    return Floors(
+        free_disk=settings.free_space_floor,
+        available_memory=settings.free_memory_floor,
+        load_per_core=settings.load_ceiling,
+    )
+
+
+def _model_of(task: Task, launching: Launching) -> str:
+    """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
+    role = _pipeline_of(task).stage(task.stage).role
+    named = launching.role(role).model if role else None
+    return named or launching.model
 
 
 def _pipeline_of(task: Task) -> Pipeline:
@@ -143,7 +211,7 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _launching(settings: Settings, declared: Declared) -> Launching:
+def _launching(settings: Settings, declared: Declared, provisions: Provisions) -> Launching:
     base_env = environment()
     graces = settings.graces
     limits = Limits(
@@ -152,7 +220,14 @@ def _launching(settings: Settings, declared: Declared) -> Launching:
         term_grace=graces.term,
         kill_grace=graces.kill,
     )
-    return Launching(driver=_driver(settings, base_env), role=declared.role, base_env=base_env, limits=limits)
+    return Launching(
+        driver=_driver(settings, base_env),
+        role=declared.role,
+        provided=provisions.environment,
+        model=settings.agent.model,
+        base_env=base_env,
+        limits=limits,
+    )
 
 
 def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:

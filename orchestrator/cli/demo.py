@@ -152,7 +152,13 @@ class Story:
         self._say(f"a git repository with a small Python package: {self.repository}")
 
     def _write_settings(self) -> None:
-        lines = [f"data_dir = {json.dumps(str(self.root / 'data'))}", "limit_margin = 0.5", "[log]", 'format = "json"']
+        lines = [
+            f"data_dir = {json.dumps(str(self.root / 'data'))}",
+            "[limits]",
+            "margin = 0.5",
+            "[log]",
+            'format = "json"',
+        ]
         if not self.claude:
             agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
             scenario = {

@@ -3,46 +3,139 @@
 All that one process assumes alone about places is here and in the store, so that many machines could share them.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from orchestrator.core.model import Priority, Task, TaskStatus
+from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
+from orchestrator.core.course import cap_reached
+from orchestrator.core.limits import Wall, Windows, nearly_used_up, walls
+from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
+
+BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
+"""What a task owes whose next turn has not begun."""
 
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What admission looks at beside the tasks: places, and why there is no room at all, if so."""
+    """What admission looks at beside the tasks: places, and why there is no room at all, if so.
+
+    `day` is what all tasks together may cost in a day (UTC), `turn_usd` what is set aside for each running turn of it.
+    """
 
     places: int = 1
     pressure: str | None = None
+    busy: str | None = None
+    """Why nothing more may begin, though what is at work goes on."""
     draining: bool = False
+    day: Caps = NO_CAPS
+    turn_usd: float = 0.0
+    limit_margin: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time."""
+    """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time.
+
+    `windows` is what is known of the account's usage, `ended_today` what tasks that have ended cost today, `model_of`
+    tells the model that a task would use next.
+    """
 
     tasks: tuple[Task, ...]
     ended: Mapping[str, TaskStatus]
     room: Room
     now: datetime
+    windows: Windows = field(default_factory=dict)
+    ended_today: Spending = NOTHING_SPENT
+    model_of: Callable[[Task], str] = lambda _: ""
 
 
 def admitted(scene: Scene) -> list[str]:
     """The ids of the tasks that may start or go on now, first ones first."""
-    free = scene.room.places - sum(task.holds_slot for task in scene.tasks)
-    if scene.room.pressure or scene.room.draining or account_limit(scene) or free <= 0:
+    room = scene.room
+    free = places(scene) - sum(task.holds_slot for task in scene.tasks)
+    if room.pressure or room.draining or free <= 0:
         return []
-    return [task.id for task in queue(scene.tasks) if _may_begin(task, scene)][:free]
+    chosen: list[str] = []
+    for task in queue(scene.tasks):
+        if len(chosen) < free and _may_begin(task, scene) and not withheld(task, scene, len(chosen)):
+            chosen.append(task.id)
+    return chosen
+
+
+def places(scene: Scene) -> int:
+    """How many tasks may be at work at once; half of them while a usage window is nearly used up."""
+    slow = nearly_used_up(scene.windows, scene.now)
+    return max(1, scene.room.places // 2) if slow else scene.room.places
+
+
+def withheld(task: Task, scene: Scene, more: int = 0) -> str | None:
+    """Why a task may not start or go on though there is a place, in words; `more` are about to start besides."""
+    if scene.room.busy and task.status is TaskStatus.PENDING:
+        return scene.room.busy
+    wall = wall_before(task, scene)
+    if wall is not None:
+        return f"the account's usage limit ({wall.window}) lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC"
+    return day_used_up(scene, more)
+
+
+def wall_before(task: Task, scene: Scene) -> Wall | None:
+    """The usage limit, if any, that keeps a task from beginning a turn: told by the CLI, or met by another task."""
+    model = scene.model_of(task)
+    told = walls(scene.windows, scene.now, scene.room.limit_margin, model)
+    met = account_limit(scene)
+    if met is not None and met.retry_at is not None and met.id != task.id:
+        told = (*told, Wall(window=f"met by {met.id}", until=met.retry_at))
+    return max(told, key=lambda wall: wall.until, default=None)
 
 
 def account_limit(scene: Scene) -> Task | None:
-    """The task that waits longest for the account's usage limit to be over; nobody else starts a turn until then."""
-    waiting = [task for task in scene.tasks if task.limited and task.retry_at and task.retry_at > scene.now]
+    """The task that waits longest for a usage limit whose end nobody told; others do not run into it meanwhile."""
+    waiting = [
+        task
+        for task in scene.tasks
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused and not task.agent.limit_window
+        if task.retry_at and task.retry_at > scene.now
+    ]
     return max(waiting, key=lambda task: task.retry_at or scene.now, default=None)
+
+
+def spent_today(scene: Scene) -> Spending:
+    """What all tasks have used today (UTC)."""
+    day = f"{scene.now:%Y-%m-%d}"
+    return sum((task.spent_on(day) for task in scene.tasks), scene.ended_today)
+
+
+def day_used_up(scene: Scene, more: int = 0) -> str | None:
+    """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
+    running = sum(task.holds_slot and task.agent.turn_deadline is not None for task in scene.tasks) + more
+    reserved = Spending(usd=scene.room.turn_usd * running)
+    over = reached(spent_today(scene) + reserved, scene.room.day)
+    return f"the day's budget is used up: {over}" if over else None
+
+
+def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:
+    """The tasks between two turns that must not begin the next, what for, and the reason in words."""
+    for task in scene.tasks:
+        if task.holds_slot and task.agent.turn_deadline is None and task.owed in BETWEEN_TURNS:
+            reason = withheld(task, scene)
+            if reason is not None:
+                walled = wall_before(task, scene) is not None
+                yield task.id, BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
+
+
+def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:
+    """The tasks that were held so, and need not be any more."""
+    for task in scene.tasks:
+        if not task.paused or task.retry_at is not None:
+            continue
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and not task.agent.waits:
+            if wall_before(task, scene) is None:
+                yield task.id, BlockedBy.RATE_LIMIT
+        elif task.agent.blocked_by is BlockedBy.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
+            yield task.id, BlockedBy.BUDGET
 
 
 def queue(tasks: Iterable[Task]) -> list[Task]:

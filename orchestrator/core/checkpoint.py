@@ -106,7 +106,7 @@ def reason_for(before: Task, after: Task, event: Event) -> Reason | None:
         return None
     if isinstance(event, RunFrozen) and after is not before:
         return _frozen_by(after.agent.blocked_by if after.paused else None)
-    if after.limited and not before.limited:
+    if after.waits_for_service and not before.waits_for_service:
         return Reason.LIMIT
     if after.failures.total > before.failures.total or _moved_to(before, after, TaskStatus.BLOCKED):
         return Reason.ERROR

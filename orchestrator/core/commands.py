@@ -8,7 +8,9 @@ a branch stands at its commit.
 from dataclasses import dataclass
 from datetime import datetime
 
+from orchestrator.core.asks import Ask
 from orchestrator.core.model import Check
+from orchestrator.core.notice import Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,23 @@ class SendTurn:
     turn: int
     uuid: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendAnswer:
+    """Answer a request that an agent's process waits for; `asks` are all that it asked in it, in their order."""
+
+    attempt: int
+    request_id: str
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptTurn:
+    """End an agent's running turn and nothing else; the process takes the next one."""
+
+    attempt: int
+    turn: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +115,13 @@ class DeliverBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellPerson:
+    """Tell a person of something, once for each key."""
+
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WakeAt:
     """Ring when this time has come."""
 
@@ -107,11 +133,14 @@ Command = (
     | StartAgent
     | FollowRun
     | SendTurn
+    | SendAnswer
+    | InterruptTurn
     | StopRun
     | FreezeRun
     | ThawRun
     | LookAtGate
     | RunCheck
     | DeliverBranch
+    | TellPerson
     | WakeAt
 )

@@ -10,14 +10,15 @@ from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import guards, plan
+from orchestrator.core.asks import Asking, AskStatus, Subject
+from orchestrator.core.budget import Spending, reached, seconds_left
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
-from orchestrator.core.limits import probe_at, resume_at
+from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
 from orchestrator.core.model import (
     Agent,
     AgentStatus,
     BlockedBy,
-    Budget,
     CheckResult,
     Owed,
     Process,
@@ -27,8 +28,17 @@ from orchestrator.core.model import (
     TaskStatus,
     Verdict,
 )
+from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
 from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.standing import (
+    answered_by_policy,
+    held,
+    is_held,
+    with_answered_ask,
+    with_ask,
+    with_notice,
+)
 from orchestrator.core.stream.neutral import ErrorClass
 
 LONGEST_RETRY_DELAY = 300.0
@@ -65,7 +75,8 @@ def proceed(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     stage = pipeline.stage(task.stage)
     hands_on = stage.work in (Work.AGENT, Work.STEPS)
     if task.run is not None:
-        same = hands_on and task.agent.role == stage.role and task.run.process is Process.RUNNING
+        goes_on = task.run.process in (Process.RUNNING, Process.FROZEN) and task.run.of_agent
+        same = hands_on and task.agent.role == stage.role and goes_on
         return next_turn(pipeline, task, at) if same else replace(task, owed=Owed.STOP)
     if stage.role is not None and hands_on:
         return begin_agent(task, stage.role)
@@ -97,9 +108,11 @@ def begin_agent(task: Task, role: str) -> Task:
         tokens_before=old.tokens_before if resumed else old.tokens_used,
         cost_before=old.cost_before if resumed else old.cost_usd,
         last_saved=old.last_saved,
-        limit_hits=old.limit_hits,
+        waits=old.waits,
+        nudges=old.nudges,
     )
-    return replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
+    task = replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
+    return within_caps(task)
 
 
 def totals_settled(agent: Agent) -> Agent:
@@ -116,12 +129,41 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     agent = replace(
         task.agent,
         turn=task.agent.turn + 1,
-        turn_deadline=at + timedelta(seconds=task.turn_timeout),
+        turn_deadline=deadline(task, at),
+        at_work_since=None if task.paused else at,
         tool_uses=0,
+        turn_tokens=0,
+        open_tools=0,
+        timed_out=(),
+        thawed_at_work=False,
         current_step=step.step_id if step else None,
     )
     steps = plan.begun(task.steps, step.step_id, at) if step else task.steps
-    return replace(task, agent=agent, steps=steps, owed=Owed.TURN)
+    return within_caps(replace(task, agent=agent, steps=steps, owed=Owed.TURN))
+
+
+def deadline(task: Task, at: datetime) -> datetime:
+    """When a turn that begins or goes on now is out of time: by its own limit, or the task's hours."""
+    left = seconds_left(task.total_spent, task.terms.caps)
+    allowed = task.terms.turn_timeout if left is None else min(task.terms.turn_timeout, left)
+    return at + timedelta(seconds=allowed)
+
+
+def cap_reached(task: Task) -> str | None:
+    """Which of the task's caps is reached, in words for a person; None while something is left."""
+    spent_so_far = task.total_spent + Spending(tokens=task.agent.turn_tokens)
+    since = task.total_spent.usd - (task.spent_at_limit or 0.0)
+    most = task.terms.usd_after_limit
+    if most is not None and task.spent_at_limit is not None and since >= most:
+        return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
+    return reached(spent_so_far, task.terms.caps)
+
+
+def within_caps(task: Task) -> Task:
+    """The task, held if what it owes its agent next would cost more than it may."""
+    if cap_reached(task) is None or is_held(task):
+        return task
+    return held(task, BlockedBy.BUDGET)
 
 
 def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
@@ -146,14 +188,46 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task in the stage after this one, this one being done; the last stage completes it."""
+    """The task in the stage after this one, this one being done; the last stage completes it.
+
+    A stage that asks for a review is not done before somebody approved it, or the task's terms did.
+    """
+    if pipeline.stage(task.stage).review and not _reviewed(task):
+        return _under_review(pipeline, task, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
     task = replace(task, stages={**task.stages, task.stage: record})
     following = pipeline.stage(task.stage).next
     if following is not None:
         return enter(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
-    return replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=Owed.NOTHING, agent=agent)
+    done = replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=Owed.NOTHING, agent=agent)
+    return with_notice(done, NoticeKind.COMPLETED, f"completed: {task.title}", at, "completed")
+
+
+def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    artifacts = ", ".join(task.stages[task.stage].artifacts)
+    text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
+    asking = Asking(
+        subject=Subject.STAGE,
+        text=text,
+        name=task.stage,
+        content=f"{task.head} {task.stages[task.stage].digest} {artifacts}",
+    )
+    decided = answered_by_policy(task, asking)
+    if decided is not None:
+        return advance(pipeline, with_answered_ask(task, asking, decided, at), at)
+    return with_ask(replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING), asking, at)
+
+
+def _reviewed(task: Task) -> bool:
+    """Whether the present visit of the stage was approved since it was last looked at."""
+    visit = task.stages[task.stage].visits
+    reviews = [
+        ask
+        for ask in task.asks
+        if ask.asking.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
+    ]
+    return bool(reviews) and reviews[-1].status is AskStatus.APPROVED
 
 
 def step_done(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
@@ -169,22 +243,11 @@ def step_done(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
     """The task with its agent told what the gate misses, or blocked when that was told often enough."""
     if pipeline.stage(task.stage).role is None:
-        return blocked(task, f"{task.stage}: {'; '.join(lacking)}")
+        return blocked(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = spent(task, "gate_retries")
     if tried is None:
-        return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}")
+        return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}", at)
     return proceed(pipeline, replace(tried, feedback=lacking), at)
-
-
-def limited(pipeline: Pipeline, task: Task, resets_at: datetime | None, at: datetime) -> Task:
-    """The task standing still until its account's usage limit is over; its session goes on with another turn then."""
-    hits = task.agent.limit_hits + 1
-    waiting = replace(task.agent, status=AgentStatus.PAUSED, limit_hits=hits)
-    if not task.paused:
-        waiting = replace(waiting, blocked_by=BlockedBy.RATE_LIMIT)
-    known = resume_at(resets_at, at, task.limit_margin, task.id) if resets_at else None
-    task = next_turn(pipeline, replace(task, agent=waiting), at)
-    return replace(task, retry_at=known or probe_at(at, hits))
 
 
 def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
@@ -192,16 +255,16 @@ def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: d
     tried = spent(task, "agent_retries")
     where = task.stage
     task = with_failure(task, at, Failure(
-        id="", occurred_at=at, state=where, agent=task.agent.role, step=_step_name(task),
+        id="", occurred_at=at, state=where, agent=task.agent.role, step=step_name(task),
         attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
         expected="a finished turn", type=kind, summary=reason[:500], action="retry" if tried else "user_intervention",
     ))  # fmt: skip
     if tried is None:
         if pipeline.stage(where).work is Work.CHECKS and task.next_check is None:
             return evaluation_failed(pipeline, task, at, None)
-        return blocked(task, f"{where}: {reason}")
+        return blocked(task, f"{where}: {reason}", at)
     budget = tried.budgets["agent_retries"]
-    delay = min(task.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
+    delay = min(task.terms.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
     return replace(
         task,
         budgets=tried.budgets,
@@ -243,37 +306,6 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
     if not again or stage.on_fail is None:
         lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
         times = "once" if cycle == 1 else f"{cycle} times"
-        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}")
+        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     return enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), stage.on_fail, at)
-
-
-def blocked(task: Task, reason: str) -> Task:
-    """The task at a halt that only a person can end."""
-    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    return replace(task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent)
-
-
-def with_failure(task: Task, at: datetime, failure: Failure) -> Task:
-    """The task with one more entry in its failure log."""
-    return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
-
-
-def spent(task: Task, name: str) -> Task | None:
-    """The task with one try of a budget used, or None if none is left."""
-    budget = task.budgets.get(name, Budget(limit=0))
-    if not budget.left:
-        return None
-    return replace(task, budgets={**task.budgets, name: replace(budget, used=budget.used + 1)})
-
-
-def renewed(task: Task) -> Task:
-    """The task with the tries that count from the last progress whole again."""
-    fresh = {
-        name: replace(task.budgets[name], used=0) for name in ("gate_retries", "agent_retries") if name in task.budgets
-    }
-    return replace(task, budgets={**task.budgets, **fresh})
-
-
-def _step_name(task: Task) -> str | None:
-    return str(task.agent.current_step) if task.agent.current_step else None

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import cast
 
+from orchestrator.core.asks import Ask
 from orchestrator.core.codec import Json, from_json, stamp, to_json
 from orchestrator.core.failures import Failure, FailureLog
 from orchestrator.core.model import Agent, StageRecord, Step, Task, TaskStatus
@@ -28,6 +29,7 @@ _AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 _SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
+    *("asks", "notices", "spent", "spent_at_limit"),
 )
 
 
@@ -58,7 +60,7 @@ def to_document(task: Task) -> Object:
             for check in task.checks
         },
         "agent": _agent(task.agent),
-        "waiting": [],
+        "waiting": [_ask(ask) for ask in task.pending_asks],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [_failure(entry) for entry in task.failures.entries],
         "failure_summary": _summary(task.failures),
@@ -92,9 +94,7 @@ def from_document(document: Object) -> Task:
         "results": evaluation.get("result_details") or {},
         "report_path": evaluation.get("report_path"),
         "failures": _failures_from(document),
-        "turn_timeout": config["turn_timeout"],
-        "retry_delay": config["retry_delay"],
-        **({"limit_margin": config["limit_margin"]} if "limit_margin" in config else {}),
+        "terms": {**config, "autonomy": _object(config["autonomy"])["mode"]},
         "pr_url": delivery.get("pr_url"),
         "merged_at": delivery.get("merged_at"),
         "merge_commit": delivery.get("merge_commit"),
@@ -204,10 +204,19 @@ def _config(task: Task) -> Object:
         "max_eval_cycles": limits.get("eval_cycles"),
         "impl_model": None,
         "planning_model": None,
-        "autonomy": {"mode": "auto", "on_blocked": "halt", "auto_merge": False},
-        "turn_timeout": task.turn_timeout,
-        "retry_delay": task.retry_delay,
-        "limit_margin": task.limit_margin,
+        **cast(Object, to_json(task.terms)),
+        "autonomy": {"mode": task.terms.autonomy.value, "on_blocked": "halt", "auto_merge": False},
+    }
+
+
+def _ask(ask: Ask) -> Object:
+    """What is waited for, as a reader of state.json looks for it; the whole record stands in `asks`."""
+    return {
+        "number": ask.number,
+        "kind": ask.kind.value,
+        "text": ask.asking.text,
+        "asked_at": stamp(ask.asked_at),
+        "deadline": stamp(ask.deadline) if ask.deadline else None,
     }
 
 

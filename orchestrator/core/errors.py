@@ -14,3 +14,7 @@ class InvalidTransition(OrchestratorError):
         self.request, self.status, self.stage, self.allowed = request, status, stage, tuple(allowed)
         can = ", ".join(allowed) or "nothing"
         super().__init__(f"cannot {request} a task that is {status} in {stage}; allowed now: {can}")
+
+
+class AnswerRefused(OrchestratorError):
+    """An answer comes too late, to something else, or is none; the message says which. Nothing was changed."""

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from orchestrator.core.asks import Answer, Asking, AskStatus
+from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
 from orchestrator.core.guards import Evidence
 from orchestrator.core.model import BlockedBy, CheckResult, Task
+from orchestrator.core.stream.said import Trouble
 
 
 class TurnOutcome(StrEnum):
@@ -18,6 +21,7 @@ class TurnOutcome(StrEnum):
 
     OK = "ok"
     FAILED = "failed"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,8 @@ class SessionStarted(_Event):
 class TurnFinished(_Event):
     """An agent's turn came to a result; its output was read up to `offset`, the cost is the process's total.
 
-    `resets_at` is when the usage limit that ended it is over, as far as that was told.
+    `resets_at` is when the usage limit that ended it is over and `window` which one it is, as far as that was told.
+    `malformed` says which blocks in its text could not be read, and why.
     """
 
     attempt: int
@@ -88,6 +93,47 @@ class TurnFinished(_Event):
     tokens: int = 0
     cost_usd: float = 0.0
     resets_at: datetime | None = None
+    window: str | None = None
+    malformed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSaid(_Event):
+    """An agent asked for something or reported trouble, in the line of its output that ends at `offset`.
+
+    `answers` holds, for each thing asked, what its role's rules answer, or None where a person is to be asked.
+    """
+
+    attempt: int
+    offset: int
+    asking: tuple[Asking, ...] = ()
+    trouble: Trouble | None = None
+    answers: tuple[Answer | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestWithdrawn(_Event):
+    """The agent's process no longer waits for an answer."""
+
+    attempt: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSent(_Event):
+    """The agent's process was given the answer that it waited for."""
+
+    attempt: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallSeen(_Event):
+    """An agent's turn shows no sign of life whatever; `evidence` says what was looked at."""
+
+    attempt: int
+    turn: int
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,11 +221,12 @@ class CheckpointSaved(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequested(_Event):
-    """Somebody, or the daemon for want of room, wants the task to stand still."""
+    """Somebody, or the daemon for want of room, wants the task to stand still; `park` ends its agent's process too."""
 
     blocked_by: BlockedBy = BlockedBy.USER
     by: str = ""
     reason: str = ""
+    park: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +246,47 @@ class CancelRequested(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequested(_Event):
+    """A person has looked at a blocked task and wants its stage tried anew."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSubmitted(_Event):
+    """A person sent a draft off."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAnswered(_Event):
+    """Somebody answered an ask; `digest`, if given, is of what was seen."""
+
+    number: int
+    status: AskStatus
+    answer: str = ""
+    digest: str | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapsChanged(_Event):
+    """A person changed what the task may cost."""
+
+    caps: Caps
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonTold(_Event):
+    """A person was told of something, or telling was given up for the reason given."""
+
+    key: str
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignEditFound(_Event):
     """state.json had been written by another hand; it was set aside and the truth restored."""
 
@@ -214,6 +302,10 @@ Event = (
     | RunStarted
     | SessionStarted
     | TurnFinished
+    | AgentSaid
+    | RequestWithdrawn
+    | AnswerSent
+    | StallSeen
     | AgentExited
     | GateLooked
     | CheckFinished
@@ -227,5 +319,10 @@ Event = (
     | PauseRequested
     | ResumeRequested
     | CancelRequested
+    | RetryRequested
+    | DraftSubmitted
+    | AskAnswered
+    | CapsChanged
+    | PersonTold
     | ForeignEditFound
 )

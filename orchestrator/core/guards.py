@@ -7,6 +7,7 @@ an agent says of its own work.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from typing import assert_never
 
 from orchestrator.core import pipeline as words
@@ -18,12 +19,13 @@ from orchestrator.core.model import StepStatus, Task
 class FileFacts:
     """What a gate knows of one artifact: its length in characters, its headings, and its filled JSON keys.
 
-    `json_filled` is None where the file is no JSON object.
+    `json_filled` is None where the file is no JSON object; `digest` is a hash of its content.
     """
 
     chars: int
     headings: tuple[str, ...] = ()
     json_filled: tuple[str, ...] | None = None
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,12 @@ class Evidence:
     commits: tuple[str, ...] = ()
     dirty: tuple[str, ...] = ()
     analysis: Analysis | None = None
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that a person would review."""
+        seen = [self.head or "", *(f"{name} {facts.digest}" for name, facts in sorted(self.files.items()))]
+        return sha256("\n".join(seen).encode()).hexdigest()
 
 
 NOTHING_SEEN = Evidence()

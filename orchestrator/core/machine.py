@@ -5,10 +5,11 @@ Theory of operation
 Everything that changes a task goes through here, one event at a time, and here only. An event is a fact with the time
 it happened; this module never reads a clock, a file or a process.
 
-Each event has one handler, which answers with the task as it is afterwards. Moving along the pipeline (into a stage, to
-the next turn, back after a failed evaluation) is in course.py. Handlers issue no commands: obligations.py derives from
-a state what should be under way, and `decide` hands out what became owed by this decision. `DaemonStarted` hands out
-all of it. That is the recovery: there is no other.
+Each event has one handler, which answers with the task as it is afterwards: what an agent's turn brings is in turns.py,
+what people ask for in requests.py, the rest here. Moving along the pipeline (into a stage, to the next turn, back after
+a failed evaluation) is in course.py, standing still in standing.py. Handlers issue no commands: obligations.py derives
+from a state what should be under way, and `decide` hands out what became owed by this decision. `DaemonStarted` hands
+out all of it. That is the recovery: there is no other.
 
 Late news (of an earlier attempt, turn, visit or run) gives back the very same task, and nothing is committed.
 A request that the state does not allow raises InvalidTransition, and nothing has changed. Every other event is taken in
@@ -22,11 +23,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from orchestrator.core import course, events, guards, plan, transitions
+from orchestrator.core import course, events, guards, halts, plan, requests, standing, transitions, turns
 from orchestrator.core.commands import Command
 from orchestrator.core.model import (
     AgentStatus,
-    BlockedBy,
     Budget,
     Owed,
     Process,
@@ -35,9 +35,8 @@ from orchestrator.core.model import (
     Task,
     TaskStatus,
 )
-from orchestrator.core.obligations import obligations, run_folder_of_agent
+from orchestrator.core.obligations import obligations
 from orchestrator.core.pipeline import Pipeline, Work
-from orchestrator.core.stream.neutral import ErrorClass
 
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
@@ -45,8 +44,11 @@ _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
     """The first decision of a task's life."""
     stages = {name: StageRecord() for name in pipeline.stages}
+    owed = Owed.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.owed
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
-    task = replace(event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets)
+    task = replace(
+        event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, owed=owed
+    )
     return task, obligations(pipeline, task)
 
 
@@ -78,12 +80,10 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _workspace_ready(pipeline, task, event)
         case events.RunStarted():
             return _run_began(pipeline, task, event.folder, event.pid, event.at)
-        case events.SessionStarted():
-            return _session_started(task, event)
-        case events.TurnFinished():
-            return _turn_finished(pipeline, task, event)
-        case events.AgentExited():
-            return _agent_exited(pipeline, task, event)
+        case events.SessionStarted() | events.TurnFinished() | events.AgentSaid() | events.AgentExited():
+            return turns.heard(pipeline, task, event)
+        case events.RequestWithdrawn() | events.AnswerSent() | events.StallSeen():
+            return turns.heard(pipeline, task, event)
         case events.GateLooked():
             return _gate_looked(pipeline, task, event)
         case events.CheckFinished():
@@ -93,7 +93,7 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.CommandFailed():
             return _command_failed(pipeline, task, event)
         case events.RunFrozen():
-            return _run_is(task, event.folder, Process.FROZEN)
+            return _frozen(task, event)
         case events.FreezeFailed():
             return _run_is(task, event.folder, Process.UNFREEZABLE)
         case events.RunThawed():
@@ -102,12 +102,12 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _alarm_rang(pipeline, task, event)
         case events.CheckpointSaved():
             return replace(task, agent=replace(task.agent, last_saved=event.at))
-        case events.PauseRequested():
-            return _pause_requested(task, event)
-        case events.ResumeRequested():
-            return _resume_requested(task, event)
-        case events.CancelRequested():
-            return _cancel_requested(task)
+        case events.PauseRequested() | events.ResumeRequested() | events.CancelRequested() | events.CapsChanged():
+            return requests.requested(pipeline, task, event)
+        case events.RetryRequested() | events.DraftSubmitted() | events.AskAnswered():
+            return requests.requested(pipeline, task, event)
+        case events.PersonTold():
+            return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
             assert_never(event)
 
@@ -123,7 +123,8 @@ def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
     if not task.wants_slot:
         return task
     if task.status is TaskStatus.PENDING:
-        return replace(task, status=TaskStatus.IN_PROGRESS, started_at=event.at, owed=Owed.WORKSPACE)
+        agent = replace(task.agent, status=AgentStatus.IDLE, blocked_by=None)
+        return replace(task, status=TaskStatus.IN_PROGRESS, started_at=event.at, owed=Owed.WORKSPACE, agent=agent)
     status = AgentStatus.RUNNING if task.run and task.owed is not Owed.CHECKS else AgentStatus.IDLE
     return replace(task, agent=replace(task.agent, status=status))
 
@@ -145,66 +146,6 @@ def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at:
     return course.next_turn(pipeline, task, at)
 
 
-def _session_started(task: Task, event: events.SessionStarted) -> Task:
-    if event.attempt != task.agent.attempt or task.agent.session_seen:
-        return task
-    return replace(task, agent=replace(task.agent, session_seen=True, session_id=event.session_id))
-
-
-def _turn_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    agent = task.agent
-    if event.attempt != agent.attempt or event.offset <= agent.read_offset:
-        return task
-    heard = replace(
-        task,
-        agent=replace(
-            agent,
-            read_offset=event.offset,
-            tool_uses=event.tool_uses,
-            tokens_used=agent.tokens_before + event.tokens,
-            cost_usd=agent.cost_before + event.cost_usd,
-            turn_deadline=None,
-            last_update=event.at,
-        ),
-    )
-    if task.owed is not Owed.TURN or task.status is not TaskStatus.IN_PROGRESS:
-        return heard
-    if event.outcome is events.TurnOutcome.OK:
-        return replace(heard, owed=Owed.GATE, agent=replace(heard.agent, limit_hits=0))
-    if event.error_class == ErrorClass.USAGE_LIMIT:
-        return course.limited(pipeline, heard, event.resets_at, event.at)
-    if event.error_class and event.error_class in course.FOR_A_PERSON:
-        mend = course.FOR_A_PERSON[event.error_class]
-        return course.blocked(heard, f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}")
-    if event.error_class == ErrorClass.SESSION and agent.resumed:
-        return course.begin_anew(heard, event.at)
-    return course.attempt_failed(pipeline, heard, event.reason, event.error_class or "turn_failed", event.at)
-
-
-def _agent_exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
-    if task.run is None or task.run.folder != run_folder_of_agent(event.attempt):
-        return task
-    agent = replace(
-        task.agent,
-        status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
-        pid=None,
-        turn_deadline=None,
-        read_offset=max(event.offset, task.agent.read_offset),
-    )
-    if event.code is None:
-        agent = course.totals_settled(agent)
-    task = replace(task, run=None, agent=agent)
-    if task.status is not TaskStatus.IN_PROGRESS:
-        return task
-    if task.owed is Owed.STOP:
-        return replace(task, owed=Owed.RETRY) if task.retry_at else course.proceed(pipeline, task, event.at)
-    if task.owed not in (Owed.AGENT, Owed.TURN):
-        return task
-    if task.paused:
-        return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or event.at)
-    return course.attempt_failed(pipeline, task, event.reason, "agent_lost", event.at)
-
-
 def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
     asked = (task.stage, task.stages[task.stage].visits, task.agent.turn)
     if task.owed is not Owed.GATE or (event.stage, event.visit, event.turn) != asked:
@@ -214,7 +155,7 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
     artifacts = tuple(dict.fromkeys((*record.artifacts, *evidence.fresh)))
     task = replace(
         task,
-        stages={**task.stages, task.stage: replace(record, artifacts=artifacts)},
+        stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_planned(pipeline, task, evidence),
     )
     match stage.work:
@@ -238,7 +179,7 @@ def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
 def _explanation_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
     """The failures are facts already; an agent that cannot explain them only leaves the explanation out."""
     analysis = event.evidence.analysis
-    retried = None if analysis else course.spent(task, "gate_retries")
+    retried = None if analysis else halts.spent(task, "gate_retries")
     if retried is None:
         return course.evaluation_failed(pipeline, task, event.at, analysis)
     lacking = ("failure-analysis.json with root_cause_hypothesis, confidence and suggested_fix not found",)
@@ -268,7 +209,7 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
-    if task.status is not TaskStatus.IN_PROGRESS or task.owed is not Owed.CHECKS:
+    if not task.at_work or task.owed is not Owed.CHECKS:
         return task
     if event.result is None:
         if task.paused:
@@ -286,9 +227,9 @@ def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) ->
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
     """Only a task at work can be blocked by it; what has ended stays ended, though its run could not be stopped."""
-    if task.status is not TaskStatus.IN_PROGRESS or event.command not in obligations(pipeline, task):
+    if not task.at_work or event.command not in obligations(pipeline, task):
         return task
-    return course.blocked(task, event.reason)
+    return halts.blocked(task, event.reason, event.at)
 
 
 def _run_is(task: Task, folder: str, process: Process) -> Task:
@@ -298,53 +239,56 @@ def _run_is(task: Task, folder: str, process: Process) -> Task:
     return replace(task, run=replace(task.run, process=process))
 
 
-def _thawed(task: Task, event: events.RunThawed) -> Task:
-    """Time that stood still does not count against the turn."""
-    after = _run_is(task, event.folder, Process.RUNNING)
-    if after is task or after.agent.turn_deadline is None:
+def _frozen(task: Task, event: events.RunFrozen) -> Task:
+    """What stands still costs memory, so it is ended after a while; time that stands still costs no working time."""
+    after = _run_is(task, event.folder, Process.FROZEN)
+    if after is task or after.run is None or not after.run.of_agent:
         return after
-    deadline = event.at + timedelta(seconds=after.turn_timeout)
-    return replace(after, agent=replace(after.agent, turn_deadline=deadline))
+    park_at = event.at + timedelta(seconds=after.terms.park_after)
+    return turns.rested(replace(after, run=replace(after.run, park_at=park_at)), event.at)
+
+
+def _thawed(task: Task, event: events.RunThawed) -> Task:
+    """Time that stood still does not count against the turn, but may have used up that of a command."""
+    after = _run_is(task, event.folder, Process.RUNNING)
+    if after is task or after.run is None or not after.run.of_agent:
+        return after
+    agent = after.agent
+    if agent.turn_deadline is not None:
+        agent = replace(
+            agent,
+            turn_deadline=course.deadline(after, event.at),
+            at_work_since=event.at,
+            thawed_at_work=agent.thawed_at_work or agent.open_tools > 0,
+        )
+    return replace(after, agent=agent, run=replace(after.run, park_at=None))
 
 
 def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
-    if task.status is not TaskStatus.IN_PROGRESS:
+    if not task.at_work:
         return task
+    task = standing.when_due(task, event.at)
     if task.paused:
-        return _limit_over(task) if task.limited and task.retry_at and event.at >= task.retry_at else task
+        return _while_standing(task, event.at)
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
         return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
-    frozen = task.run is not None and task.run.process is Process.FROZEN
-    if task.owed is Owed.TURN and deadline and event.at >= deadline and not frozen:
-        reason = f"no result within {task.turn_timeout:.0f} s"
+    if task.run is None or task.run.process is Process.FROZEN:
+        return task
+    if task.owed is Owed.TURN and course.cap_reached(turns.rested(task, event.at)) is not None:
+        return turns.interrupted(task, event.at)
+    if task.owed in (Owed.TURN, Owed.INTERRUPT) and deadline and event.at >= deadline:
+        reason = f"no result within {task.terms.turn_timeout:.0f} s"
         return course.attempt_failed(pipeline, task, reason, "turn_timeout", event.at)
     return task
 
 
-def _limit_over(task: Task) -> Task:
-    """It goes on as soon as there is a place."""
-    retry_at = task.retry_at if task.owed is Owed.RETRY else None
-    return replace(task, retry_at=retry_at, agent=replace(task.agent, blocked_by=None))
-
-
-def _pause_requested(task: Task, event: events.PauseRequested) -> Task:
-    if event.blocked_by is BlockedBy.USER:
-        transitions.require("pause", task)
-    elif not task.holds_slot:
-        return task
-    return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=event.blocked_by))
-
-
-def _resume_requested(task: Task, event: events.ResumeRequested) -> Task:
-    if event.blocked_by is BlockedBy.USER:
-        transitions.require("resume", task)
-    elif not task.paused or task.agent.blocked_by is not event.blocked_by:
-        return task
-    return replace(task, agent=replace(task.agent, blocked_by=None))
-
-
-def _cancel_requested(task: Task) -> Task:
-    transitions.require("cancel", task)
-    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    return replace(task, status=TaskStatus.CANCELLED, owed=Owed.NOTHING, agent=agent)
+def _while_standing(task: Task, at: datetime) -> Task:
+    """It goes on when what it waited for may be over, and its process is ended when it has stood for long."""
+    if task.waits_for_service and task.retry_at and at >= task.retry_at:
+        retry_at = task.retry_at if task.owed is Owed.RETRY else None
+        return standing.released(replace(task, retry_at=retry_at))
+    run = task.run
+    if run is not None and run.process is Process.FROZEN and run.park_at and at >= run.park_at:
+        return standing.parked(task)
+    return task

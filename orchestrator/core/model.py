@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from orchestrator.core.asks import Ask, pending
+from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.failures import FailureLog
+from orchestrator.core.notice import Notice
+from orchestrator.core.terms import DEFAULT_TERMS, Terms
 
 
 class TaskStatus(StrEnum):
@@ -48,13 +52,25 @@ class AgentStatus(StrEnum):
     FAILED = "failed"
 
 
+STANDING = frozenset(
+    {
+        AgentStatus.PAUSED,
+        AgentStatus.WAITING_DEPENDENCY,
+        AgentStatus.WAITING_QUESTION,
+        AgentStatus.WAITING_REVIEW,
+    }
+)
+"""In which an agent's processes are to stand still."""
+
+
 class BlockedBy(StrEnum):
-    """Why an agent that could run does not."""
+    """Why an agent that could run does not; SERVICE is the model's service, overloaded or out of reach."""
 
     DEPENDENCY = "dependency"
     QUESTION = "question"
     REVIEW = "review"
     RATE_LIMIT = "rate_limit"
+    SERVICE = "service"
     BUDGET = "budget"
     USER = "user"
     PRESSURE = "pressure"
@@ -113,6 +129,7 @@ class Owed(StrEnum):
     WORKSPACE = "workspace"
     AGENT = "agent"
     TURN = "turn"
+    INTERRUPT = "interrupt"
     GATE = "gate"
     STOP = "stop"
     RETRY = "retry"
@@ -121,30 +138,43 @@ class Owed(StrEnum):
 
 
 class Process(StrEnum):
-    """What is really there of a run, as last seen."""
+    """What is really there of a run, as last seen; a PARKING one is being ended, to be resumed from its session."""
 
     STARTING = "starting"
     RUNNING = "running"
     FROZEN = "frozen"
     UNFREEZABLE = "unfreezable"
+    PARKING = "parking"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A process tree under a holder: an agent's (`agents/<attempt>`) or a check's (`logs/<cycle>-<name>`)."""
+    """A process tree under a holder: an agent's (`agents/<attempt>`) or a check's (`logs/<cycle>-<name>`).
+
+    `park_at` is when one that stands still is ended to free its memory.
+    """
 
     folder: str
     process: Process = Process.STARTING
+    park_at: datetime | None = None
+
+    @property
+    def of_agent(self) -> bool:
+        """Whether it is an agent's."""
+        return self.folder.startswith("agents/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     """The agent at work: its role, its attempt (which never repeats within a task) and its session and turn.
 
-    `read_offset` counts bytes of its output that were read; `tool_uses` counts the present turn's tool calls, and
-    `cost_usd` and `tokens_used` the task's so far. What earlier sessions had used is kept apart, for the CLI's totals
-    are cumulative over a session (collected.md §1.2): they are differenced, never summed. `limit_hits` counts the turns
-    in a row that a usage limit ended.
+    `read_offset` counts bytes of its output that were read; `cost_usd` and `tokens_used` are the task's so far. What
+    earlier sessions had used is kept apart, for the CLI's totals are cumulative over a session (collected.md §1.2):
+    they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
+    `nudges` how often it was found stalled since it last got on.
+
+    Of the present turn: its tool calls, tools at work, commands that ran out of time, tokens as far as they were told,
+    until when the CLI is about to try a call again, and whether it was frozen while a tool worked.
     """
 
     status: AgentStatus = AgentStatus.IDLE
@@ -162,9 +192,18 @@ class Agent:
     tool_uses: int = 0
     tokens_used: int = 0
     cost_usd: float = 0.0
+    turn_tokens: int = 0
     tokens_before: int = 0
     cost_before: float = 0.0
-    limit_hits: int = 0
+    waits: int = 0
+    limit_window: str | None = None
+    open_tools: int = 0
+    timed_out: tuple[str, ...] = ()
+    retry_until: datetime | None = None
+    thawed_at_work: bool = False
+    corrected: bool = False
+    nudges: int = 0
+    at_work_since: datetime | None = None
     last_update: datetime | None = None
     last_saved: datetime | None = None
 
@@ -212,13 +251,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """How one stage went so far; `visits` counts the times it was entered."""
+    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it."""
 
     status: StageStatus = StageStatus.PENDING
     started_at: datetime | None = None
     completed_at: datetime | None = None
     artifacts: tuple[str, ...] = ()
     visits: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +307,7 @@ class Task:
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
     start_at: datetime | None = None
-    turn_timeout: float = 3600.0
-    retry_delay: float = 10.0
-    limit_margin: float = 30.0
+    terms: Terms = DEFAULT_TERMS
     started_at: datetime | None = None
     completed_at: datetime | None = None
     failed_at: datetime | None = None
@@ -291,6 +329,10 @@ class Task:
     pr_url: str | None = None
     merged_at: datetime | None = None
     merge_commit: str | None = None
+    asks: tuple[Ask, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    spent: Mapping[str, Spending] = field(default_factory=dict)
+    spent_at_limit: float | None = None
 
     @property
     def cycle(self) -> int:
@@ -304,14 +346,19 @@ class Task:
         return next((check for check in self.checks if check.name not in self.results), None)
 
     @property
-    def paused(self) -> bool:
-        """Whether the task's processes are to stand still."""
-        return self.agent.status is AgentStatus.PAUSED
+    def at_work(self) -> bool:
+        """Whether it was begun and has not come to a halt; its work may be under review."""
+        return self.status in (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)
 
     @property
-    def limited(self) -> bool:
-        """Whether it stands still because its account has reached a usage limit."""
-        return self.paused and self.agent.blocked_by is BlockedBy.RATE_LIMIT
+    def paused(self) -> bool:
+        """Whether the task's processes are to stand still, whoever or whatever is waited for."""
+        return self.agent.status in STANDING
+
+    @property
+    def waits_for_service(self) -> bool:
+        """Whether it stands still until the model can be had again."""
+        return self.paused and self.agent.blocked_by in (BlockedBy.RATE_LIMIT, BlockedBy.SERVICE)
 
     @property
     def holds_slot(self) -> bool:
@@ -322,8 +369,22 @@ class Task:
     def wants_slot(self) -> bool:
         """Whether it would start or go on if there were a place."""
         if self.status is TaskStatus.PENDING:
-            return self.owed is Owed.ADMISSION
+            return self.owed is Owed.ADMISSION and not self.paused
         return self.status is TaskStatus.IN_PROGRESS and self.paused and self.agent.blocked_by is None
+
+    @property
+    def pending_asks(self) -> tuple[Ask, ...]:
+        """What a person has still to answer."""
+        return pending(self.asks)
+
+    @property
+    def total_spent(self) -> Spending:
+        """What it has used since it began."""
+        return total(self.spent.values())
+
+    def spent_on(self, day: str) -> Spending:
+        """What it used on a day, as 2026-11-21 in UTC."""
+        return self.spent.get(day, NOTHING_SPENT)
 
     @property
     def progress(self) -> int:

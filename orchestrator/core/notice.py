@@ -4,10 +4,6 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import assert_never
-
-from orchestrator.core.codec import Json, stamp
-from orchestrator.core.model import Task
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
@@ -40,33 +36,3 @@ class Notice:
     def __post_init__(self) -> None:
         if not _KEY.fullmatch(self.key):
             raise ValueError(f"{self.key!r} cannot be the key of a notice")
-
-
-def told(task: Task, notice: Notice) -> dict[str, Json]:
-    """A notice as programs read it, with the task that it is about and the command line that a person may want next."""
-    return {
-        "key": notice.key,
-        "event": notice.kind.value,
-        "task_id": task.id,
-        "title": task.title,
-        "status": task.status.value,
-        "stage": task.stage,
-        "text": notice.text,
-        "at": stamp(notice.at),
-        "what_to_do": what_to_do(notice.kind, task.id),
-    }
-
-
-def what_to_do(kind: NoticeKind, task_id: str) -> str:
-    """The command line that shows what it is about, or answers it; none of them decides anything by itself."""
-    match kind:
-        case NoticeKind.REVIEW_ASKED | NoticeKind.COMPLETED:
-            return f"orchestrator show {task_id}"
-        case NoticeKind.QUESTION_ASKED:
-            return f"orchestrator answer {task_id}"
-        case NoticeKind.DEPENDENCY_ASKED | NoticeKind.LIMIT_REACHED | NoticeKind.REMINDER:
-            return f"orchestrator why {task_id}"
-        case NoticeKind.BLOCKED | NoticeKind.FAILED:
-            return f"orchestrator logs {task_id}"
-        case _:
-            assert_never(kind)

@@ -9,26 +9,42 @@ unsafe to repeat.
 Freezing and thawing fall out of comparing what is wanted (the agent's status) with what is there (the run's process).
 """
 
+from datetime import datetime
 from typing import assert_never
 from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import commands as do
 from orchestrator.core import prompt
+from orchestrator.core.asks import Ask
 from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.standing import dues
+
+_TURN_UNDER_WAY = (Owed.TURN, Owed.INTERRUPT)
 
 
 def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     """Every command that the task's state asks for, in the order in which to carry them out."""
-    run = task.run
-    following = (do.FollowRun(folder=run.folder),) if run and run.process is not Process.STARTING else ()
-    if task.status is TaskStatus.IN_PROGRESS:
-        return following + (_standing_still(task) if task.paused else _under_way(pipeline, task))
-    if run is not None:
-        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
+    times = alarms(task)
+    waking = (do.WakeAt(at=min(times)),) if times else ()
+    telling = tuple(do.TellPerson(notice=notice) for notice in task.notices)
+    return _processes(pipeline, task) + waking + telling
+
+
+def alarms(task: Task) -> tuple[datetime, ...]:
+    """Every time that the task waits for."""
+    run, agent = task.run, task.agent
     if task.status is TaskStatus.PENDING and task.start_at is not None:
-        return (do.WakeAt(at=task.start_at),)
-    return ()
+        return (task.start_at,)
+    if not task.at_work:
+        return ()
+    still = run is not None and run.process is Process.FROZEN
+    times = (
+        task.retry_at if task.waits_for_service or (task.owed is Owed.RETRY and not task.paused) else None,
+        run.park_at if run and still and task.paused else None,
+        agent.turn_deadline if task.owed in _TURN_UNDER_WAY and not still and not task.paused else None,
+    )
+    return dues(task) + tuple(time for time in times if time is not None)
 
 
 def run_folder_of_agent(attempt: int) -> str:
@@ -41,16 +57,27 @@ def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
     return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
 
 
+def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    run = task.run
+    following = (do.FollowRun(folder=run.folder),) if run and run.process is not Process.STARTING else ()
+    if run is not None and not task.at_work:
+        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
+    if run is not None and run.process is Process.PARKING:
+        return (*following, do.StopRun(folder=run.folder, interrupt=False))
+    if not task.at_work:
+        return ()
+    return following + (_standing_still(task) if task.paused else _under_way(pipeline, task))
+
+
 def _standing_still(task: Task) -> tuple[do.Command, ...]:
     run = task.run
-    waking = (do.WakeAt(at=task.retry_at),) if task.limited and task.retry_at else ()
     match run.process if run else None:
         case Process.RUNNING if run:
-            return (do.FreezeRun(folder=run.folder), *waking)
+            return (do.FreezeRun(folder=run.folder),)
         case Process.UNFREEZABLE if run:
-            return (do.StopRun(folder=run.folder, interrupt=True), *waking)
+            return (do.StopRun(folder=run.folder, interrupt=True),)
         case _:
-            return waking
+            return ()
 
 
 def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
@@ -58,27 +85,39 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     if run and run.process is Process.FROZEN:
         return (do.ThawRun(folder=run.folder),)
     match task.owed:
-        case Owed.NOTHING | Owed.ADMISSION:
+        case Owed.NOTHING | Owed.ADMISSION | Owed.RETRY:
             return ()
         case Owed.WORKSPACE:
             return (do.PrepareWorkspace(branch=task.branch),)
         case Owed.AGENT:
             return (_start(task),)
         case Owed.TURN:
-            deadline = (do.WakeAt(at=agent.turn_deadline),) if agent.turn_deadline else ()
-            return (_turn(pipeline, task), *deadline)
+            return (_turn(pipeline, task), *_answers(task))
+        case Owed.INTERRUPT:
+            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.turn),)
         case Owed.GATE:
             return (_look(task),)
         case Owed.STOP:
             return (do.StopRun(folder=run.folder, interrupt=agent.turn_deadline is not None),) if run else ()
-        case Owed.RETRY:
-            return (do.WakeAt(at=task.retry_at),) if task.retry_at else ()
         case Owed.CHECKS:
             return _check(task)
         case Owed.DELIVERY:
             return (do.DeliverBranch(branch=task.branch, commit=task.head or task.base_commit),)
         case _:
             assert_never(task.owed)
+
+
+def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
+    """Answers to requests that the living process waits for; several questions of one request are answered at once."""
+    live: dict[str, list[Ask]] = {}
+    for ask in task.asks:
+        if ask.attempt == task.agent.attempt and ask.asking.request_id is not None:
+            live.setdefault(ask.asking.request_id, []).append(ask)
+    return tuple(
+        do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
+        for request, asks in live.items()
+        if all(not ask.pending for ask in asks) and any(ask.untold for ask in asks)
+    )
 
 
 def _start(task: Task) -> do.StartAgent:

@@ -142,11 +142,14 @@ class Stage:
     """What one way back by `on_fail` is counted against."""
     plan: str | None = None
     """The artifact whose `## Step` headings are worked through (only for `Work.STEPS`)."""
+    review: bool = False
+    """Whether somebody has to approve what it came to before the task goes on."""
     line: int = field(default=0, compare=False)
 
 
-ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType({"gate_retries": 2, "agent_retries": 2})
-"""Budgets every pipeline has: how often a closed gate goes back to its agent, and a lost agent is started again."""
+ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType({"gate_retries": 2, "agent_retries": 2, "reworks": 10})
+"""Budgets every pipeline has: how often a closed gate goes back to its agent, a lost agent is started again, and a
+person asks for changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,7 @@ def _stage(name: str, table: Table) -> Stage:
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
+        review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
     )
     table.done()

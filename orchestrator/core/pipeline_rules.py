@@ -43,6 +43,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
         _note_name(stage, report)
         _note_ways_out(stage, pipeline, report)
         _note_artifacts(stage, report)
+        _note_review(stage, report)
         _note_file(stage.plan or "", pipeline, report, ("stages", stage.name, "plan"))
         for index, guard in enumerate(stage.guards):
             _note_guard(guard, pipeline, report, ("stages", stage.name, "guards", index))
@@ -50,6 +51,13 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
     if not report.problems:
         _note_unreachable(pipeline, report)
         _note_endless(pipeline, report)
+
+
+def _note_review(stage: Stage, report: Report) -> None:
+    """Changes that a reviewer asks for need somebody who can make them."""
+    if stage.review and stage.work not in (Work.AGENT, Work.STEPS) and stage.on_fail is None:
+        said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
+        report.note(("stages", stage.name, "review"), said)
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:

@@ -7,8 +7,10 @@ the task's state, so that a turn asked for again after a crash says the same.
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core import guards
+from orchestrator.core.asks import WHERE_PROVIDED, Ask, AskStatus, variable_of
 from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task
 from orchestrator.core.pipeline import Pipeline, Stage, Work
+from orchestrator.core.stream.said import DependencyType
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
@@ -24,6 +26,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
             parts.append(_failures(task))
     if stage.artifacts and stage.work is not Work.STEPS:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
+    parts.append(_answers(task))
     if task.feedback:
         parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
@@ -41,12 +44,19 @@ def _heading(task: Task, stage: Stage) -> str:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.agent.limit_hits:
-        why = "A usage limit ended your last turn. Look at what is there already and go on from it."
+    if task.agent.waits:
+        why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
+    elif any(ask.untold for ask in task.asks):
+        why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.resumed and task.agent.turn == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
+    elif task.agent.attempt > 1 and task.agent.turn == 1 and not task.agent.resumed and _begun(task, stage):
+        why = (
+            "Another agent began this stage and its conversation is lost. Look at the branch, the outbox and the files "
+            "in workspace_dir, then go on from what it left."
+        )
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
     elif task.stages[stage.name].visits > 1:
@@ -54,6 +64,35 @@ def _why(task: Task, stage: Stage) -> str:
     else:
         why = "The stages before this one are done."
     return f"why: {why}"
+
+
+def _begun(task: Task, stage: Stage) -> bool:
+    """Whether an agent of this stage was at work in this visit before the present attempt."""
+    return any(entry.state == stage.name for entry in task.failures.entries[-3:]) or bool(task.feedback)
+
+
+def _answers(task: Task) -> str:
+    """Every answer that the agent does not know yet; never the value of a dependency."""
+    told = [_answer(ask) for ask in task.asks if ask.untold]
+    return _listed("Answers to what you asked:", told)
+
+
+def _answer(ask: Ask) -> str:
+    about = f"{ask.asking.name}: {ask.asking.text}" if ask.asking.name else ask.asking.text
+    match ask.status:
+        case AskStatus.PROVIDED:
+            what = (
+                f"provided, {WHERE_PROVIDED[DependencyType(ask.asking.type)].format(name=variable_of(ask.asking.name))}"
+            )
+        case AskStatus.REJECTED:
+            what = f"refused: {ask.answer or 'no reason was given'}; do without it"
+        case AskStatus.CHANGES_REQUESTED:
+            what = f"changes are wanted: {ask.answer}"
+        case AskStatus.APPROVED:
+            what = "approved"
+        case _:
+            what = ask.answer or "no answer; decide yourself and say in your work what you assumed"
+    return f"{about[:2000]} — {what}"
 
 
 def _places(task: Task) -> str:
@@ -68,7 +107,7 @@ def _step(task: Task) -> str:
     number = task.agent.current_step
     step = next((one for one in task.steps if one.step_id == number), None)
     if step is None:
-        return ""
+        return f"Every step is done. Commit what is still to change under a subject that begins {task.ticket.key}:"
     marks = {StepStatus.COMPLETED: "x", StepStatus.IN_PROGRESS: ">"}
     plan = "\n".join(f"[{marks.get(one.status, ' ')}] {one.step_id}. {_line(one.description)}" for one in task.steps)
     return (

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking, AskStatus, Subject
 from orchestrator.core.table import Table, nearest
 
 PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
@@ -15,9 +17,20 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 
 
+class OnAsk(StrEnum):
+    """What becomes of something that an agent of a role asks for, where its task has somebody to ask."""
+
+    ASK = "ask"
+    ALLOW = "allow"
+    DENY = "deny"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """Who an agent is; None and empty leave the choice to the settings or to the CLI."""
+    """Who an agent is; None and empty leave the choice to the settings or to the CLI.
+
+    `on_permission`, `on_question` and `on_plan` are our own keys; a denied question is left to the agent to decide.
+    """
 
     name: str
     description: str
@@ -27,6 +40,9 @@ class Role:
     permission_mode: str | None = None
     max_turns: int | None = None
     effort: str | None = None
+    on_permission: OnAsk = OnAsk.ASK
+    on_question: OnAsk = OnAsk.ASK
+    on_plan: OnAsk = OnAsk.ASK
     prompt: str
     source: str = field(default="", compare=False)
 
@@ -45,6 +61,9 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         permission_mode=_one_of(front, "permissionMode", PERMISSION_MODES),
         max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
         effort=_one_of(front, "effort", EFFORTS),
+        on_permission=_on_ask(front, "onPermission"),
+        on_question=_on_ask(front, "onQuestion"),
+        on_plan=_on_ask(front, "onPlan"),
         prompt=prompt.strip(),
         source=front.report.source,
     )
@@ -69,8 +88,26 @@ def _tools(front: Table, name: str) -> tuple[str, ...]:
     return tuple(filter(None, (item.strip() for item in _LIST.findall(front.text(name)))))
 
 
+def _on_ask(front: Table, name: str) -> OnAsk:
+    return OnAsk(_one_of(front, name, tuple(OnAsk)) or OnAsk.ASK)
+
+
 def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
     word = front.maybe_text(name)
     if word and word not in known:
         front.note(name, f"{name} cannot be {word!r}; {nearest(word, known)}")
+        return None
     return word
+
+
+def answer_of(role: Role, asking: Asking) -> Answer | None:
+    """What a role's own rules answer; None where a person is to be asked, or the task's terms."""
+    match asking.subject:
+        case Subject.PERMISSION if role.on_permission is not OnAsk.ASK:
+            return Answer(status=AskStatus.ANSWERED, text=role.on_permission.value)
+        case Subject.QUESTION if role.on_question is OnAsk.DENY:
+            return Answer(status=AskStatus.ANSWERED, text=asking.default or DECIDE_YOURSELF)
+        case Subject.PLAN if role.on_plan is OnAsk.ALLOW:
+            return Answer(status=AskStatus.APPROVED)
+        case _:
+            return None

@@ -107,6 +107,11 @@ class Table:
             return value
         return self._wrong(name, value, expected, at_least)
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """True or false."""
+        value = self._values.get(name, default) if self.has(name) else default
+        return value if isinstance(value, bool) else self._wrong(name, value, "true or false", default)
+
     def number(self, name: str, *, default: float) -> float:
         """A number, 0 or more."""
         value = self._values.get(name, default) if self.has(name) else default

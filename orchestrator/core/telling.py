@@ -22,6 +22,10 @@ PHRASES: Final[Mapping[str, str]] = {
     "RunStarted": "a process started{: |folder}",
     "SessionStarted": "its agent began a session{ with |model}",
     "TurnFinished": "a turn of its agent ended{ |outcome}{: |reason}",
+    "AgentSaid": "its agent asked for something or reported trouble",
+    "RequestWithdrawn": "its agent no longer waits for an answer",
+    "AnswerSent": "its agent was given the answer",
+    "StallSeen": "its agent gave no sign of life{: |evidence}",
     "AgentExited": "its agent's process ended{: |reason}",
     "GateLooked": "the daemon looked at what {|stage} left behind",
     "CheckFinished": "a check ended{: |name}",
@@ -35,6 +39,11 @@ PHRASES: Final[Mapping[str, str]] = {
     "PauseRequested": "a pause was asked for{ by |by}{: |reason}",
     "ResumeRequested": "it may go on{, says |by}",
     "CancelRequested": "given up{ by |by}{: |reason}",
+    "RetryRequested": "tried anew{, asked for by |by}",
+    "DraftSubmitted": "the draft was sent off{ by |by}",
+    "AskAnswered": "an answer was given{ by |by}{: |status}",
+    "CapsChanged": "its budget was changed{ by |by}",
+    "PersonTold": "people were told{ of |key}{, in vain: |failure}",
     "ForeignEditFound": "another hand had changed state.json; that one is kept as {|kept_as}",
 }
 """`{before|field}` stands for a field of the event, and for nothing where the event does not say it."""

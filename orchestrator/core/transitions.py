@@ -6,6 +6,7 @@ Anything not in a table is refused with the state and what is allowed in it, and
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from orchestrator.core.asks import AskKind
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import AgentStatus, BlockedBy, Task, TaskStatus
 
@@ -30,36 +31,50 @@ _ENDED = frozenset({_A.COMPLETED, _A.FAILED})
 
 AGENT_TRANSITIONS: Mapping[AgentStatus, frozenset[AgentStatus]] = MappingProxyType(
     {
-        _A.IDLE: frozenset({_A.RUNNING, _A.PAUSED}) | _ENDED,
+        _A.IDLE: frozenset({_A.RUNNING, _A.PAUSED}) | _WAITING | _ENDED,
         _A.RUNNING: frozenset({_A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
-        _A.PAUSED: frozenset({_A.RUNNING, _A.IDLE}) | _ENDED,
-        _A.WAITING_DEPENDENCY: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
-        _A.WAITING_QUESTION: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
-        _A.WAITING_REVIEW: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _ENDED,
+        _A.PAUSED: frozenset({_A.RUNNING, _A.IDLE}) | _WAITING | _ENDED,
+        _A.WAITING_DEPENDENCY: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
+        _A.WAITING_QUESTION: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
+        _A.WAITING_REVIEW: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
         _A.COMPLETED: frozenset({_A.IDLE, _A.RUNNING}),
-        _A.FAILED: frozenset({_A.IDLE, _A.RUNNING}),
+        _A.FAILED: frozenset({_A.IDLE, _A.RUNNING, _A.PAUSED}),
     }
 )
 
+_ANSWERS = ("answer", "provide", "approve", "request-changes")
+
 ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
     {
-        _T.DRAFT: ("cancel",),
-        _T.PENDING: ("cancel",),
-        _T.IN_PROGRESS: ("pause", "resume", "cancel"),
-        _T.REVIEW: ("cancel",),
-        _T.BLOCKED: ("cancel",),
+        _T.DRAFT: ("submit", "cancel"),
+        _T.PENDING: ("pause", "resume", "cancel"),
+        _T.IN_PROGRESS: (*_ANSWERS, "pause", "resume", "cancel"),
+        _T.REVIEW: (*_ANSWERS, "pause", "resume", "cancel"),
+        _T.BLOCKED: ("retry", "cancel"),
         _T.COMPLETED: (),
         _T.FAILED: (),
         _T.CANCELLED: (),
         _T.ARCHIVED: (),
     }
 )
+"""What a person may ask for in each state, as far as there is occasion for it (`allowed`)."""
+
+_OCCASION: Mapping[str, AskKind] = MappingProxyType(
+    {
+        "answer": AskKind.QUESTION,
+        "provide": AskKind.DEPENDENCY,
+        "approve": AskKind.REVIEW,
+        "request-changes": AskKind.REVIEW,
+    }
+)
 
 
 def allowed(task: Task) -> tuple[str, ...]:
     """What a person may ask of the task as it stands; one held for want of room may be held for good."""
-    holder = task.agent.blocked_by if task.paused else None
-    impossible = {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
+    holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
+    asked = {ask.kind for ask in task.pending_asks}
+    impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
+    impossible |= {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
     return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 
 

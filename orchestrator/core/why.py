@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from orchestrator.core.admission import Scene, account_limit, hindrances, queue
+from orchestrator.core.admission import Scene, hindrances, places, queue, withheld
+from orchestrator.core.asks import Ask, AskKind, Subject
+from orchestrator.core.course import cap_reached
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 
 
@@ -18,6 +20,8 @@ class Why:
 def explain(task: Task, scene: Scene) -> Why:
     """The chain of facts for one task."""
     match task.status:
+        case TaskStatus.PENDING if task.paused:
+            return Why(facts=("a person paused it before it began",), next=f"orchestrator resume {task.id}")
         case TaskStatus.PENDING:
             own = hindrances(task, scene)
             if own:
@@ -26,14 +30,14 @@ def explain(task: Task, scene: Scene) -> Why:
         case TaskStatus.IN_PROGRESS:
             if task.paused:
                 return _paused(task, scene)
-            return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_OWED[task.owed].format(task=task))
+            return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
-            return Why(facts=(reason,), next=f"look at {task.folder}, then cancel it or submit it anew")
+            return Why(facts=(reason,), next=f"look at {task.folder}, then orchestrator retry {task.id}, or cancel it")
         case TaskStatus.DRAFT:
-            return Why(facts=("it is a draft",), next="it waits for a place once it is no draft any more")
+            return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:
-            return Why(facts=("its work is under review",), next="it goes on when the review is over")
+            return _paused(task, scene)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
         case _:
@@ -58,13 +62,70 @@ def _paused(task: Task, scene: Scene) -> Why:
         case BlockedBy.PRESSURE:
             reason = scene.room.pressure or "the machine was short of room"
             return Why(facts=(reason, still), next="it goes on by itself when there is room again")
-        case BlockedBy.RATE_LIMIT if task.retry_at:
-            facts = ("its account has reached a usage limit", still)
-            return Why(facts=facts, next=f"it goes on by itself at {task.retry_at:%Y-%m-%d %H:%M:%S} UTC")
+        case BlockedBy.RATE_LIMIT:
+            return _limited(task, scene, still)
+        case BlockedBy.SERVICE:
+            reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
+            return Why(facts=(reason, still), next=f"it tries again by itself at {_clock(task)}")
+        case BlockedBy.BUDGET:
+            reason = cap_reached(task) or "its budget is used up"
+            return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
+        case BlockedBy.QUESTION | BlockedBy.DEPENDENCY | BlockedBy.REVIEW:
+            asks = task.pending_asks
+            return Why(facts=(*(_asked(ask) for ask in asks), still), next=_who_answers(task, asks[0]))
         case None:
             return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
-        case other:
-            return Why(facts=(f"it waits for a {other}", still), next="it goes on by itself when that has come")
+        case _:
+            assert_never(task.agent.blocked_by)
+
+
+def _limited(task: Task, scene: Scene, still: str) -> Why:
+    if task.retry_at:
+        reason = "its account has reached a usage limit"
+        return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}")
+    held_back = withheld(task, scene)
+    if held_back:
+        return Why(facts=(held_back, still), next="it goes on by itself when that is over")
+    return Why(
+        facts=("its account had reached a usage limit, and it is not to go on by itself", still),
+        next=f"orchestrator resume {task.id}",
+    )
+
+
+def _asked(ask: Ask) -> str:
+    words = " ".join(ask.asking.text.split())[:300]
+    match ask.asking.subject:
+        case Subject.QUESTION:
+            options = f" ({', '.join(ask.asking.options)})" if ask.asking.options else ""
+            said = f"its agent asks: {words}{options}"
+        case Subject.PERMISSION:
+            said = f"its agent wants to use {ask.asking.name}: {words}"
+        case Subject.PLAN:
+            said = f"its agent has a plan: {words}"
+        case Subject.DEPENDENCY:
+            said = f"its agent needs the {ask.asking.type} {ask.asking.name}: {words}"
+        case Subject.STAGE:
+            said = words
+        case _:
+            assert_never(ask.asking.subject)
+    lapses = f"; without an answer it goes on at {ask.deadline:%Y-%m-%d %H:%M} UTC" if ask.deadline else ""
+    return said + lapses
+
+
+def _who_answers(task: Task, ask: Ask) -> str:
+    match ask.kind:
+        case AskKind.QUESTION:
+            return f"orchestrator answer {task.id}"
+        case AskKind.DEPENDENCY:
+            return f"orchestrator provide {task.id} {ask.asking.name}"
+        case AskKind.REVIEW:
+            return f"orchestrator approve {task.id}, or orchestrator request-changes {task.id} -m …"
+        case _:
+            assert_never(ask.kind)
+
+
+def _clock(task: Task) -> str:
+    return f"{task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else "the next look"
 
 
 def _no_place(task: Task, scene: Scene) -> tuple[str, ...]:
@@ -72,13 +133,13 @@ def _no_place(task: Task, scene: Scene) -> tuple[str, ...]:
         return ("the daemon takes no tasks because it is stopping",)
     if scene.room.pressure:
         return (scene.room.pressure,)
-    limited = account_limit(scene)
-    if limited is not None:
-        return (f"the account's usage limit, which {limited.id} reached, lasts until {limited.retry_at:%H:%M:%S} UTC",)
+    held_back = withheld(task, scene)
+    if held_back is not None:
+        return (held_back,)
     holders = [other.id for other in scene.tasks if other.holds_slot]
     before = [other.id for other in queue(scene.tasks)]
     ahead = before.index(task.id) if task.id in before else 0
-    taken = f"{len(holders)} of {scene.room.places} places are taken" + (f" by {', '.join(holders)}" if holders else "")
+    taken = f"{len(holders)} of {places(scene)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)
 
@@ -90,12 +151,19 @@ def _attempts(task: Task) -> tuple[str, ...]:
     return told + lost
 
 
+def _under_way(task: Task) -> str:
+    if task.run is not None and task.run.process is Process.PARKING:
+        return f"the {task.agent.role} is being ended, to go on from its session"
+    return _OWED[task.owed].format(task=task)
+
+
 _OWED = {
     Owed.NOTHING: "nothing",
     Owed.ADMISSION: "it starts by itself when there is a place",
     Owed.WORKSPACE: "its worktree is being made from {task.repo}",
     Owed.AGENT: "the {task.agent.role} is being started",
     Owed.TURN: "the {task.agent.role} works at turn {task.agent.turn} of attempt {task.agent.attempt}",
+    Owed.INTERRUPT: "turn {task.agent.turn} of the {task.agent.role} is being ended, another follows",
     Owed.GATE: "what the stage left behind is being looked at",
     Owed.STOP: "the {task.agent.role} is being ended",
     Owed.RETRY: "the next attempt begins at {task.retry_at:%H:%M:%S} UTC",

@@ -9,7 +9,7 @@ from orchestrator.processes import files
 
 
 def append_line(path: Path, line: bytes) -> bool:
-    """Append one line and flush it to the disk, unless one with its `uuid` stands there; False after the end of input.
+    """Append one line and flush it to the disk, unless one of its identity stands there; False after the end of input.
 
     Half a line that a killed daemon left behind is cut off: no holder has delivered it.
     """
@@ -19,10 +19,10 @@ def append_line(path: Path, line: bytes) -> bool:
     path.touch(mode=0o600)
     with path.open("r+b") as file:
         *earlier, half = file.read().split(b"\n")
-        uuid = _uuid_of(line)
+        identity = _identity(line)
         if line[:-1] in earlier[-1:] == [files.END_OF_INPUT[:-1]]:
             return True
-        if uuid is not None and any(_uuid_of(other) == uuid for other in earlier):
+        if identity is not None and any(_identity(other) == identity for other in earlier):
             return True
         if earlier[-1:] == [files.END_OF_INPUT[:-1]]:
             return False
@@ -34,10 +34,16 @@ def append_line(path: Path, line: bytes) -> bool:
     return True
 
 
-def _uuid_of(line: bytes) -> str | None:
+def _identity(line: bytes) -> tuple[str, str] | None:
+    """What makes a line the same as another: a turn's uuid, or what a request or an answer is known by."""
     try:
         message: object = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    uuid = message.get("uuid") if isinstance(message, dict) else None
-    return uuid if isinstance(uuid, str) else None
+    if not isinstance(message, dict):
+        return None
+    kind, response = str(message.get("type")), message.get("response")
+    name = message.get("uuid") or message.get("request_id")
+    if name is None and isinstance(response, dict):
+        name = response.get("request_id")
+    return (kind, name) if isinstance(name, str) else None

@@ -17,7 +17,7 @@ RESETS_IN = 3
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, killed: bool) -> None:
     scenario = {"PLANNING": [{"limit": {"resets_in": RESETS_IN}}]}
-    with House(tmp_path, scenario, limit_margin=0.2) as house:
+    with House(tmp_path, scenario, limits={"margin": 0.2}) as house:
         task = house.submit()
         limited = house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
         house.wait_until_frozen(task)
@@ -36,7 +36,7 @@ def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, kil
 
 def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
     scenario = {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}, None]}
-    with House(tmp_path, scenario, limit_margin=0.2, max_agents=2) as house:
+    with House(tmp_path, scenario, limits={"margin": 0.2}, max_agents=2) as house:
         first = house.submit()
         house.wait_until(first, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
         second = house.submit()
@@ -64,7 +64,7 @@ class Wall:
 @pytest.mark.claude
 def test_the_real_claude_waits_out_its_limit_in_the_same_session_over_a_kill(tmp_path: Path, claude: Path) -> None:
     wall = Wall()
-    house = ClaudeHouse(claude, tmp_path, wall, limit_margin=0.2)
+    house = ClaudeHouse(claude, tmp_path, wall, limits={"margin": 0.2})
     house.subscription = True
     with house:
         task = house.submit()

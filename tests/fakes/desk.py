@@ -24,7 +24,7 @@ from orchestrator.intake import Intake, Submission
 from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import Supervisor, Views
 from orchestrator.workspace import Workspace
 from tests.fakes.still_hands import StillHands
 
@@ -45,9 +45,8 @@ class Desk:
     submitters: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.supervisor = Supervisor(
-            self.store, self.hands, lambda task: self.definitions.pipelines[task.pipeline], Room(), clock.now
-        )
+        views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
         self.checkpoints = Checkpoints(Workspace(self.settings.data_dir), self.store, clock.now)
         self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
         self.supervisor.listen(self.checkpoints.decided)

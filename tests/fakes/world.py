@@ -47,6 +47,7 @@ class World:
     commits: list[str] = field(default_factory=list)
     works: set[str] = field(default_factory=set)
     delivered: str | None = None
+    told: set[str] = field(default_factory=set)
 
     def carry_out(  # noqa: C901, PLR0912 - one branch per command
         self, task: Task, command: do.Command, at: datetime
@@ -63,6 +64,13 @@ class World:
                 return self._heard(task, command.folder, at)
             case do.SendTurn():
                 return self._turn(task, command, at)
+            case do.SendAnswer():
+                return [events.AnswerSent(at=at, attempt=command.attempt, request_id=command.request_id)]
+            case do.InterruptTurn():
+                return self._heard(task, f"agents/{command.attempt}", at)
+            case do.TellPerson():
+                self.told.add(command.notice.key)
+                return [events.PersonTold(at=at, key=command.notice.key)]
             case do.StopRun():
                 return self._stop(task, command.folder, at)
             case do.FreezeRun():
@@ -244,4 +252,4 @@ class Night:
 
 def ended(task: Task) -> bool:
     """Whether nothing will move the task any more."""
-    return task.run is None and (task.status.final or task.status is TaskStatus.BLOCKED)
+    return task.run is None and not task.notices and (task.status.final or task.status is TaskStatus.BLOCKED)

@@ -105,7 +105,7 @@ class Playbook:
             raise AssertionError("\n".join(("", *(f"{ours:{width}}{theirs}" for ours, theirs in rows))))
 
 
-def said(command: do.Command, now: datetime) -> str:
+def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - one case for each command
     """A command in the few words by which playbooks name it."""
     match command:
         case do.PrepareWorkspace():
@@ -116,6 +116,12 @@ def said(command: do.Command, now: datetime) -> str:
             return f"follow {command.folder}"
         case do.SendTurn():
             return f"turn {command.turn} of {command.attempt}"
+        case do.SendAnswer():
+            return f"answer {command.request_id} of {command.attempt}"
+        case do.InterruptTurn():
+            return f"end turn {command.turn} of {command.attempt}"
+        case do.TellPerson():
+            return f"tell {command.notice.kind}"
         case do.StopRun():
             return f"{'interrupt' if command.interrupt else 'stop'} {command.folder}"
         case do.FreezeRun():
@@ -275,7 +281,7 @@ def cancel(task: Task, at: datetime) -> events.Event:
     return events.CancelRequested(at=at)
 
 
-def answer(task: Task, at: datetime) -> events.Event:
+def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
     """What comes next in a world without trouble."""
     match task.owed:
         case Owed.ADMISSION:
@@ -287,6 +293,8 @@ def answer(task: Task, at: datetime) -> events.Event:
         case Owed.TURN if not task.agent.session_seen:
             return session(task, at)
         case Owed.TURN:
+            return finished()(task, at)
+        case Owed.INTERRUPT:
             return finished()(task, at)
         case Owed.GATE:
             return looked()(task, at)

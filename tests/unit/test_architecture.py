@@ -67,6 +67,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
     "quarantine": frozenset({"files"}),
+    "provisions": frozenset({"files", "vault"}),
     "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),

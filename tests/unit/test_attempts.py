@@ -27,7 +27,9 @@ def limited(retries: int, retry_delay: float = 10.0) -> Task:
     """A task at work whose agent may be started anew so often."""
     task = at_work()
     budget = replace(task.budgets["agent_retries"], limit=retries)
-    return replace(task, retry_delay=retry_delay, budgets={**task.budgets, "agent_retries": budget})
+    return replace(
+        task, terms=replace(task.terms, retry_delay=retry_delay), budgets={**task.budgets, "agent_retries": budget}
+    )
 
 
 def test_a_lost_agent_comes_back_with_its_session_after_a_pause() -> None:

@@ -112,17 +112,17 @@ def test_the_alarm_before_its_time_changes_nothing() -> None:
 
 def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
     task = limited(None)
-    assert task.agent.limit_hits == 1
+    assert task.agent.waits == 1
     going = after(task, later(300), alarm, admitted, thawed)
     again = after(going, limit_hit(None))
-    assert again.agent.limit_hits == 2
+    assert again.agent.waits == 2
     assert again.retry_at == again.updated_at + timedelta(minutes=10)
-    assert after(going, finished()).agent.limit_hits == 0
+    assert after(going, finished()).agent.waits == 0
 
 
 def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -> None:
     task = after(limited(), exited)
-    assert task.limited
+    assert task.waits_for_service
     assert task.owed is Owed.RETRY
     going = after(task, later(HOUR + 60), alarm, admitted, alarm, started)
     assert going.agent.resumed

@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.core.notice import Notice, NoticeKind, told, what_to_do
+from orchestrator.core.announcement import announcement, what_to_do
+from orchestrator.core.notice import Notice, NoticeKind
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
@@ -12,7 +13,7 @@ def notice(kind: NoticeKind, key: str = f"{TASK_ID}:41:0") -> Notice:
 
 
 def test_a_notice_says_which_task_it_is_about_and_what_to_do_next() -> None:
-    assert told(submitted(stage="DESIGN"), notice(NoticeKind.QUESTION_ASKED)) == {
+    assert announcement(submitted(stage="DESIGN"), notice(NoticeKind.QUESTION_ASKED)) == {
         "key": f"{TASK_ID}:41:0",
         "event": "question_asked",
         "task_id": TASK_ID,

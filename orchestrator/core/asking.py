@@ -1,0 +1,95 @@
+"""What an agent asks for, whichever way it says so → `Asking`: blocks in its text, or requests of the CLI's protocol.
+
+All of it is the agent's word: texts are cut to what a person can read, and options only help to answer.
+"""
+
+import json
+
+from orchestrator.core.asks import Asking, Subject
+from orchestrator.core.standing import ALLOW, DENY
+from orchestrator.core.stream.fields import line_of, list_of, object_of, text_of
+from orchestrator.core.stream.neutral import Asked, JsonObject, JsonValue
+from orchestrator.core.stream.said import DependencyRequest, Question
+
+LONGEST_TEXT = 10_000
+LONGEST_OPTION = 500
+MOST_QUESTIONS, MOST_OPTIONS = 10, 50
+
+
+def asking_of_request(asked: Asked, start: int) -> tuple[Asking, ...]:
+    """What a request of the CLI wants of a person; empty for one that no person can answer.
+
+    `start` is where its line stands in the agent's output, for the answer has to repeat its input.
+    """
+    if asked.subtype != "can_use_tool" or not asked.tool:
+        return ()
+    given = object_of(asked.input)
+    content = json.dumps(asked.input, sort_keys=True)
+    match asked.tool:
+        case "AskUserQuestion":
+            questions = list_of(given.get("questions"))[:MOST_QUESTIONS]
+            return tuple(_question(object_of(one), asked.request_id, start) for one in questions)
+        case "ExitPlanMode":
+            text = text_of(given.get("plan"), LONGEST_TEXT) or "it has finished its plan and wants to begin"
+            return (Asking(subject=Subject.PLAN, text=text, request_id=asked.request_id, start=start, content=content),)
+        case tool:
+            return (
+                Asking(
+                    subject=Subject.PERMISSION,
+                    text=_shown(given),
+                    name=tool[:100],
+                    options=(ALLOW, DENY),
+                    request_id=asked.request_id,
+                    start=start,
+                    content=content,
+                ),
+            )
+
+
+def asking_of_block(said: Question | DependencyRequest) -> Asking:
+    """What a block in an agent's text wants of a person."""
+    match said:
+        case Question():
+            return Asking(
+                subject=Subject.QUESTION,
+                text=said.question,
+                type=said.category.value,
+                options=said.options,
+                default=said.default,
+                required=said.required,
+            )
+        case DependencyRequest():
+            return Asking(
+                subject=Subject.DEPENDENCY,
+                text=said.description,
+                name=said.name,
+                type=said.type.value,
+                default=said.default,
+                required=said.required,
+            )
+
+
+def _question(one: JsonObject, request_id: str, start: int) -> Asking:
+    """Where several answers may be chosen, any text is taken."""
+    labels = [text_of(object_of(option).get("label"), LONGEST_OPTION) for option in list_of(one.get("options"))]
+    options = tuple(dict.fromkeys(filter(None, labels[:MOST_OPTIONS])))
+    text = text_of(one.get("question"), LONGEST_TEXT) or "it asks without words"
+    several = one.get("multiSelect") is True
+    return Asking(
+        subject=Subject.QUESTION,
+        text=f"{text} (one or more of: {', '.join(options)})" if several and options else text,
+        name="",
+        options=() if several else options,
+        request_id=request_id,
+        start=start,
+    )
+
+
+def _shown(given: JsonObject) -> str:
+    """The input of a tool in lines for a person."""
+    lines = [f"{name}: {_value(value)}" for name, value in list(given.items())[:20]]
+    return "\n".join(lines)[:LONGEST_TEXT] or "without input"
+
+
+def _value(value: JsonValue) -> str:
+    return value[:4000] if isinstance(value, str) else line_of(json.dumps(value))

@@ -1,0 +1,56 @@
+"""How a task comes to a halt, what is put on record of a failure, and how tries are counted."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from orchestrator.core.failures import Failure
+from orchestrator.core.model import AgentStatus, Budget, Owed, Task, TaskStatus
+from orchestrator.core.notice import NoticeKind
+from orchestrator.core.standing import with_notice
+
+
+def blocked(task: Task, reason: str, at: datetime) -> Task:
+    """The task at a halt that only a person can end."""
+    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
+    task = replace(task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent)
+    return with_notice(task, NoticeKind.BLOCKED, reason, at, f"blocked-{task.seq}")
+
+
+def failed(task: Task, reason: str, at: datetime) -> Task:
+    """The task ended without success; its reason is on record."""
+    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
+    task = with_failure(task, at, Failure(
+        id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
+        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
+        expected="a finished turn", type="fatal", summary=reason[:500], action="user_intervention",
+    ))  # fmt: skip
+    task = replace(
+        task, status=TaskStatus.FAILED, failed_at=at, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent
+    )
+    return with_notice(task, NoticeKind.FAILED, reason, at, "failed")
+
+
+def with_failure(task: Task, at: datetime, failure: Failure) -> Task:
+    """The task with one more entry in its failure log."""
+    return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
+
+
+def spent(task: Task, name: str) -> Task | None:
+    """The task with one try of a budget used, or None if none is left."""
+    budget = task.budgets.get(name, Budget(limit=0))
+    if not budget.left:
+        return None
+    return replace(task, budgets={**task.budgets, name: replace(budget, used=budget.used + 1)})
+
+
+def renewed(task: Task) -> Task:
+    """The task with the tries that count from the last progress whole again."""
+    fresh = {
+        name: replace(task.budgets[name], used=0) for name in ("gate_retries", "agent_retries") if name in task.budgets
+    }
+    return replace(task, budgets={**task.budgets, **fresh})
+
+
+def step_name(task: Task) -> str | None:
+    """The present step as failures name it."""
+    return str(task.agent.current_step) if task.agent.current_step else None

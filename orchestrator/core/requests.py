@@ -1,0 +1,171 @@
+"""What people ask of a task, and the daemon in their stead: pause and resume, answers, retries, budgets.
+
+A request that the task's state does not allow raises InvalidTransition, an answer that does not fit raises
+AnswerRefused; then nothing has changed.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from orchestrator.core import course, events, halts, standing, transitions
+from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, checked
+from orchestrator.core.budget import Caps
+from orchestrator.core.errors import AnswerRefused
+from orchestrator.core.model import AgentStatus, BlockedBy, Budget, Owed, Process, Task, TaskStatus
+from orchestrator.core.pipeline import Pipeline, Work
+
+_ENDS = {
+    AskKind.QUESTION: {AskStatus.ANSWERED: "answer", AskStatus.SKIPPED: "answer"},
+    AskKind.DEPENDENCY: {AskStatus.PROVIDED: "provide", AskStatus.REJECTED: "provide"},
+    AskKind.REVIEW: {AskStatus.APPROVED: "approve", AskStatus.CHANGES_REQUESTED: "request-changes"},
+}
+
+
+Request = (
+    events.PauseRequested
+    | events.ResumeRequested
+    | events.CancelRequested
+    | events.RetryRequested
+    | events.DraftSubmitted
+    | events.AskAnswered
+    | events.CapsChanged
+)
+"""What may be asked of a task."""
+
+
+def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
+    """The task after what was asked of it."""
+    match event:
+        case events.PauseRequested():
+            return _pause(task, event)
+        case events.ResumeRequested():
+            return _resume(task, event)
+        case events.CancelRequested():
+            return _cancel(task)
+        case events.RetryRequested():
+            return _retry(pipeline, task, event)
+        case events.DraftSubmitted():
+            return _submit(task)
+        case events.AskAnswered():
+            return _answered(pipeline, task, event)
+        case events.CapsChanged():
+            return _change_caps(task, event.caps)
+        case _:
+            assert_never(event)
+
+
+def _pause(task: Task, event: events.PauseRequested) -> Task:
+    """The task standing still."""
+    if event.blocked_by is BlockedBy.USER:
+        transitions.require("pause", task)
+    elif not task.holds_slot:
+        return task
+    task = standing.held(task, event.blocked_by)
+    return standing.parked(task) if event.park else task
+
+
+def _resume(task: Task, event: events.ResumeRequested) -> Task:
+    """The task going on as soon as it may."""
+    if event.blocked_by is BlockedBy.USER:
+        transitions.require("resume", task)
+    elif not task.paused or task.agent.blocked_by is not event.blocked_by:
+        return task
+    retry_at = task.retry_at if task.owed is Owed.RETRY else None
+    return standing.released(replace(task, retry_at=retry_at))
+
+
+def _cancel(task: Task) -> Task:
+    """The task given up."""
+    transitions.require("cancel", task)
+    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
+    return replace(task, status=TaskStatus.CANCELLED, owed=Owed.NOTHING, agent=agent)
+
+
+def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
+    """The blocked task at the beginning of its stage again, every try renewed."""
+    transitions.require("retry", task)
+    budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
+    agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None, nudges=0, waits=0)
+    task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets, agent=agent, retry_at=None)
+    if task.worktree is None:
+        return replace(task, owed=Owed.WORKSPACE)
+    return course.enter(pipeline, task, task.stage, event.at)
+
+
+def _submit(task: Task) -> Task:
+    """The draft waiting for a place."""
+    transitions.require("submit", task)
+    return replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
+
+
+def _change_caps(task: Task, caps: Caps) -> Task:
+    """The task under other caps; one that was held by the old ones goes on if the new ones let it."""
+    task = replace(task, terms=replace(task.terms, caps=caps))
+    if task.paused and task.agent.blocked_by is BlockedBy.BUDGET and course.cap_reached(task) is None:
+        return standing.released(task)
+    return task
+
+
+def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+    """The task with one of its asks answered, once and for all."""
+    ask = _pending(task, event)
+    match event.status:
+        case AskStatus.APPROVED:
+            return _approved(pipeline, task, ask, event)
+        case AskStatus.CHANGES_REQUESTED:
+            return _changes_requested(pipeline, task, ask, event)
+        case _:
+            task = standing.with_answer(task, ask.number, _answer(event), event.at)
+    respawned = event.status is AskStatus.PROVIDED and task.run is not None and task.run.process is not Process.STARTING
+    return standing.parked(task) if respawned else task
+
+
+def _answer(event: events.AskAnswered) -> Answer:
+    return Answer(status=event.status, text=event.answer, by=event.by)
+
+
+def _pending(task: Task, event: events.AskAnswered) -> Ask:
+    """The ask that is meant, if this is an answer to it. Raises AnswerRefused, BadAnswer, InvalidTransition."""
+    ask = next((one for one in task.asks if one.number == event.number), None)
+    if ask is None:
+        raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
+    if event.status not in _ENDS[ask.kind]:
+        fitting = " or ".join(sorted(set(_ENDS[ask.kind].values())))
+        raise AnswerRefused(f"this is a {ask.kind}; {fitting} it")
+    if not ask.pending:
+        given = f" with {ask.answer!r:.200}" if ask.answer and ask.kind is not AskKind.DEPENDENCY else ""
+        raise AnswerRefused(f"it was {ask.status} before, by {ask.answered_by}{given}; the first answer counts")
+    transitions.require(_ENDS[ask.kind][event.status], task)
+    if event.digest is not None and event.digest != ask.digest:
+        raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")
+    if event.status is AskStatus.ANSWERED and checked(ask.asking, event.answer) != event.answer:
+        raise BadAnswer("the answer is not in the spelling of the options")
+    if event.status is AskStatus.SKIPPED and ask.asking.required:
+        raise BadAnswer("this question has to be answered; it cannot be skipped")
+    if event.status is AskStatus.CHANGES_REQUESTED and not event.answer.strip():
+        raise BadAnswer("say which changes you want")
+    return ask
+
+
+def _approved(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswered) -> Task:
+    task = standing.with_answer(task, ask.number, _answer(event), event.at)
+    if task.status is not TaskStatus.REVIEW:
+        return task
+    return course.advance(pipeline, replace(task, status=TaskStatus.IN_PROGRESS), event.at)
+
+
+def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswered) -> Task:
+    """A person's rework has a budget of its own; the tries that count by themselves begin anew."""
+    task = standing.with_answer(task, ask.number, _answer(event), event.at)
+    if task.status is not TaskStatus.REVIEW:
+        return task
+    task = replace(task, status=TaskStatus.IN_PROGRESS)
+    tried = halts.spent(task, "reworks")
+    if tried is None:
+        return halts.blocked(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
+    wanted = (f"A person asks for changes: {event.answer}",)
+    stage = pipeline.stage(task.stage)
+    if stage.work in (Work.AGENT, Work.STEPS):
+        return course.proceed(pipeline, replace(halts.renewed(tried), feedback=wanted), event.at)
+    back = stage.on_fail or task.stage
+    return replace(course.enter(pipeline, tried, back, event.at), feedback=wanted)

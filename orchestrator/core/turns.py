@@ -1,0 +1,313 @@
+"""What an agent's turn brings: its result, what it asks and reports on the way, its silence, its end.
+
+Each handler takes a task and an event of its present attempt and gives the task after it; one of an earlier attempt, or
+of output that was taken in before, changes nothing.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from orchestrator.core import course, events, halts, standing
+from orchestrator.core.asks import POLICY, Answer, Ask, Asking, AskStatus, Subject, reusable
+from orchestrator.core.budget import Spending
+from orchestrator.core.limits import back_off, probe_at, resume_at
+from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task
+from orchestrator.core.notice import NoticeKind
+from orchestrator.core.obligations import run_folder_of_agent
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.stream.neutral import ErrorClass
+from orchestrator.core.stream.said import Recovery, Trouble
+
+SHORT_WAIT = timedelta(seconds=60)
+"""How long an agent that asks to be paused and tried again is left alone (seed 003)."""
+SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
+
+
+Heard = (
+    events.SessionStarted
+    | events.TurnFinished
+    | events.AgentSaid
+    | events.AgentExited
+    | events.RequestWithdrawn
+    | events.AnswerSent
+    | events.StallSeen
+)
+"""What is heard of an agent."""
+
+
+def heard(pipeline: Pipeline, task: Task, event: Heard) -> Task:
+    """The task after what was heard of its agent."""
+    match event:
+        case events.SessionStarted():
+            return _session_started(task, event)
+        case events.TurnFinished():
+            return _finished(pipeline, task, event)
+        case events.AgentSaid():
+            return _said(task, event)
+        case events.RequestWithdrawn():
+            return _withdrawn(task, event)
+        case events.AnswerSent():
+            return _answer_sent(task, event)
+        case events.StallSeen():
+            return _stalled(pipeline, task, event)
+        case events.AgentExited():
+            return _exited(pipeline, task, event)
+        case _:
+            assert_never(event)
+
+
+def _session_started(task: Task, event: events.SessionStarted) -> Task:
+    if event.attempt != task.agent.attempt or task.agent.session_seen:
+        return task
+    return replace(task, agent=replace(task.agent, session_seen=True, session_id=event.session_id))
+
+
+def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """The task after a turn's result."""
+    agent = task.agent
+    if event.attempt != agent.attempt or event.offset <= agent.read_offset:
+        return task
+    was_under_way = task.owed in (Owed.TURN, Owed.INTERRUPT) and task.at_work
+    after = _accounted(task, event)
+    if not was_under_way:
+        return after
+    if event.outcome is events.TurnOutcome.OK:
+        return _well(pipeline, _told(after), event)
+    if event.outcome is events.TurnOutcome.INTERRUPTED:
+        return course.next_turn(pipeline, after, event.at)
+    return _badly(pipeline, after, event)
+
+
+def _said(task: Task, event: events.AgentSaid) -> Task:
+    """The task after its agent asked for something or reported trouble."""
+    agent = task.agent
+    if event.attempt != agent.attempt or event.offset <= agent.read_offset:
+        return task
+    task = replace(task, agent=replace(agent, read_offset=event.offset, last_update=event.at))
+    if not task.at_work:
+        return task
+    if event.trouble is not None:
+        task = _troubled(task, event.trouble, event.at)
+    if not task.at_work:
+        return task
+    answers = event.answers or (None,) * len(event.asking)
+    for asking, answer in zip(event.asking, answers, strict=True):
+        task = _asked(task, asking, answer, event.at)
+    return task
+
+
+def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
+    """The task whose agent was given an answer."""
+    if event.attempt != task.agent.attempt:
+        return task
+    asks = tuple(
+        replace(ask, told=True)
+        if ask.asking.request_id == event.request_id and ask.attempt == event.attempt and ask.untold
+        else ask
+        for ask in task.asks
+    )
+    return task if asks == task.asks else replace(task, asks=asks)
+
+
+def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
+    """The task whose agent does not wait for an answer any more."""
+    for ask in task.pending_asks:
+        if ask.asking.request_id == event.request_id and ask.attempt == event.attempt:
+            gone = Answer(status=AskStatus.WITHDRAWN, by=task.agent.role or "")
+            task = standing.with_answer(task, ask.number, gone, event.at)
+    return task
+
+
+def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
+    """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
+    agent = task.agent
+    if (event.attempt, event.turn) != (agent.attempt, agent.turn) or task.owed is not Owed.TURN or task.paused:
+        return task
+    task = replace(task, agent=replace(agent, nudges=agent.nudges + 1))
+    match task.agent.nudges:
+        case 1:
+            return task
+        case 2:
+            nudge = f"You gave no sign of life ({event.evidence}). Go on with your work, or end your turn."
+            return interrupted(replace(task, feedback=(*task.feedback, nudge)), event.at)
+        case 3:
+            return course.attempt_failed(pipeline, task, f"stalled: {event.evidence}", "stalled", event.at)
+        case _:
+            return halts.blocked(
+                task, f"{task.stage}: stalled again after it was begun anew: {event.evidence}", event.at
+            )
+
+
+def interrupted(task: Task, at: datetime) -> Task:
+    """The task whose running turn is being ended, to be followed by another."""
+    deadline = at + timedelta(seconds=min(60.0, task.terms.turn_timeout))
+    return replace(task, owed=Owed.INTERRUPT, agent=replace(task.agent, turn_deadline=deadline))
+
+
+def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
+    """The task after its agent's process was gone."""
+    run = task.run
+    if run is None or run.folder != run_folder_of_agent(event.attempt):
+        return task
+    agent = replace(
+        task.agent,
+        status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
+        pid=None,
+        turn_deadline=None,
+        open_tools=0,
+        read_offset=max(event.offset, task.agent.read_offset),
+    )
+    if event.code is None:
+        agent = course.totals_settled(agent)
+    task = replace(rested(task, event.at), run=None)
+    task = replace(task, agent=replace(agent, at_work_since=None))
+    if not task.at_work:
+        return task
+    if task.owed is Owed.STOP:
+        return replace(task, owed=Owed.RETRY) if task.retry_at else course.proceed(pipeline, task, event.at)
+    if task.owed not in (Owed.AGENT, Owed.TURN, Owed.INTERRUPT):
+        return task
+    if task.paused or run.process is Process.PARKING:
+        return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or event.at)
+    return course.attempt_failed(pipeline, task, event.reason, "agent_lost", event.at)
+
+
+def rested(task: Task, at: datetime) -> Task:
+    """The task with the time that its agent was at work put on its account."""
+    since = task.agent.at_work_since
+    if since is None:
+        return task
+    task = _with_spending(task, Spending(seconds=max(0.0, (at - since).total_seconds())), at)
+    return replace(task, agent=replace(task.agent, at_work_since=None))
+
+
+def _accounted(task: Task, event: events.TurnFinished) -> Task:
+    agent = task.agent
+    tokens, usd = agent.tokens_before + event.tokens, agent.cost_before + event.cost_usd
+    used = Spending(usd=max(0.0, round(usd - agent.cost_usd, 6)), tokens=max(0, tokens - agent.tokens_used), turns=1)
+    task = rested(_with_spending(task, used, event.at), event.at)
+    agent = replace(
+        task.agent,
+        read_offset=event.offset,
+        tool_uses=event.tool_uses,
+        tokens_used=tokens,
+        cost_usd=usd,
+        turn_deadline=None,
+        turn_tokens=0,
+        open_tools=0,
+        last_update=event.at,
+    )
+    return replace(task, agent=agent)
+
+
+def _told(task: Task) -> Task:
+    """Answers that stood in the text of a turn that went well are known to the agent."""
+    now = (task.agent.attempt, task.agent.turn)
+    asks = tuple(replace(ask, told=True) if ask.untold and (ask.attempt, ask.turn) < now else ask for ask in task.asks)
+    return task if asks == task.asks else replace(task, asks=asks)
+
+
+def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    agent = task.agent
+    rest = replace(agent, waits=0, nudges=0, timed_out=(), thawed_at_work=False)
+    task = replace(task, agent=rest)
+    if task.owed is Owed.INTERRUPT or any(ask.pending or ask.untold for ask in _of_this_turn(task)):
+        return course.next_turn(pipeline, task, event.at)
+    if agent.thawed_at_work and agent.timed_out:
+        unfair = tuple(
+            f"the command {name!r} ran out of time only because you had been stopped meanwhile; run it again"
+            for name in agent.timed_out
+        )
+        return course.next_turn(pipeline, replace(task, feedback=unfair), event.at)
+    if event.malformed and not agent.corrected:
+        task = replace(task, agent=replace(task.agent, corrected=True), feedback=event.malformed)
+        return course.next_turn(pipeline, task, event.at)
+    if event.malformed:
+        return course.try_again(pipeline, task, event.malformed, event.at)
+    return replace(task, owed=Owed.GATE)
+
+
+def _of_this_turn(task: Task) -> tuple[Ask, ...]:
+    now = (task.agent.attempt, task.agent.turn)
+    return tuple(ask for ask in task.asks if (ask.attempt, ask.turn) == now and ask.asking.subject is not Subject.STAGE)
+
+
+def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    if event.error_class == ErrorClass.USAGE_LIMIT:
+        return _limited(pipeline, task, event)
+    if event.error_class in SERVICE_ERRORS:
+        return _out_of_service(pipeline, task, event)
+    if event.error_class == ErrorClass.BUDGET:
+        return standing.held(course.next_turn(pipeline, task, event.at), BlockedBy.BUDGET)
+    if event.error_class and event.error_class in course.FOR_A_PERSON:
+        mend = course.FOR_A_PERSON[event.error_class]
+        reason = f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}"
+        return halts.blocked(task, reason, event.at)
+    if event.error_class == ErrorClass.SESSION and task.agent.resumed:
+        return course.begin_anew(task, event.at)
+    return course.attempt_failed(pipeline, task, event.reason, event.error_class or "turn_failed", event.at)
+
+
+def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """The task standing still until its account's usage limit is over; its session goes on with another turn then.
+
+    It goes on by itself only as its terms allow.
+    """
+    at, terms = event.at, task.terms
+    task = _waiting(task, BlockedBy.RATE_LIMIT)
+    task = replace(task, agent=replace(task.agent, limit_window=event.window))
+    known = resume_at(event.resets_at, at, terms.limit_margin, task.id) if event.resets_at else None
+    until = known or probe_at(at, task.agent.waits)
+    too_late = terms.latest_resume is not None and until > at + timedelta(seconds=terms.latest_resume)
+    by_itself = terms.auto_resume and not too_late
+    before = task.total_spent.usd if task.spent_at_limit is None else task.spent_at_limit
+    task = course.next_turn(pipeline, replace(task, spent_at_limit=before), at)
+    text = f"{event.reason}; " + (f"it goes on at {until:%Y-%m-%d %H:%M} UTC" if by_itself else "it waits for `resume`")
+    task = standing.with_notice(
+        task, NoticeKind.LIMIT_REACHED, text, at, f"limit-{task.agent.attempt}-{task.agent.turn}"
+    )
+    return replace(task, retry_at=until if by_itself else None)
+
+
+def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """The task standing still while the model's service is overloaded, throttling or out of reach."""
+    task = course.next_turn(pipeline, _waiting(task, BlockedBy.SERVICE), event.at)
+    return replace(task, retry_at=back_off(event.at, task.agent.waits, task.terms.retry_delay))
+
+
+def _waiting(task: Task, by: BlockedBy) -> Task:
+    task = replace(task, agent=replace(task.agent, waits=task.agent.waits + 1))
+    return task if standing.is_held(task) else standing.held(task, by)
+
+
+def _troubled(task: Task, trouble: Trouble, at: datetime) -> Task:
+    """A fatal one ends the task, whatever else the agent wants done about it."""
+    if trouble.fatal or trouble.recovery is Recovery.CHECKPOINT_AND_FAIL:
+        return halts.failed(task, f"{task.stage}: the agent reports: {trouble.message}", at)
+    match trouble.recovery:
+        case Recovery.PAUSE_AND_RETRY:
+            if standing.is_held(task):
+                return task
+            return replace(standing.held(task, BlockedBy.SERVICE), retry_at=at + SHORT_WAIT)
+        case Recovery.NOTIFY_USER:
+            text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
+            return _asked(task, Asking(subject=Subject.QUESTION, text=text[:10_000]), None, at)
+        case _:
+            assert_never(trouble.recovery)
+
+
+def _asked(task: Task, asking: Asking, answer: Answer | None, at: datetime) -> Task:
+    known = reusable(task.asks, asking, task.stage)
+    if known is not None:
+        same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
+        return standing.with_answered_ask(task, asking, same, at)
+    decided = answer or standing.answered_by_policy(task, asking)
+    if decided is not None:
+        return standing.with_answered_ask(task, asking, decided, at)
+    return standing.with_ask(task, asking, at)
+
+
+def _with_spending(task: Task, used: Spending, at: datetime) -> Task:
+    day = f"{at:%Y-%m-%d}"
+    return replace(task, spent={**task.spent, day: task.spent_on(day) + used})
