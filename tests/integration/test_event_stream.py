@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.api.stream_index import INDEX, Index, UnfitIndex
+from orchestrator.api.streams import HEARTBEAT
 from orchestrator.core.events import ForeignEditFound
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -329,6 +330,16 @@ async def test_streams_end_when_the_daemon_does_and_tell_first_what_there_is(des
             await client.post(f"/api/tasks/{task}/cancel")
         assert told([event async for event in events]) == [(task, 3)]
     desk.store.close()
+
+
+@pytest.mark.slow
+async def test_where_nothing_happens_the_stream_gives_signs_of_life(client: httpx.AsyncClient, desk: Desk) -> None:
+    own = httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=2 * HEARTBEAT)
+    async with own, own.stream("GET", "/api/events") as answer:
+        pieces = answer.aiter_bytes()
+        assert [await anext(pieces), await anext(pieces)] == [b"id: 0\n\n", b": ping\n\n"]
+        task = await submitted(client, desk)
+        assert task.encode() in await anext(pieces)
 
 
 async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
