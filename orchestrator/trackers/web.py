@@ -28,6 +28,8 @@ MOST_REDIRECTS = 3
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _LIMITED = frozenset({403, 429})
+_BROKEN = (httpx.TransportError, httpx.InvalidURL, UnicodeError)
+"""What httpx raises for a connection that breaks off, and for a redirect to what is no address (the last two)."""
 
 
 class TrackerError(OrchestratorError):
@@ -125,7 +127,7 @@ class Web:
                 response, body = await self._follow(url)
         except TimeoutError:
             return _Later(pause=pause, why=f"{self._host} does not answer in time")
-        except httpx.TransportError as error:
+        except _BROKEN as error:
             return _Later(pause=pause, why=f"{self._host} cannot be reached ({type(error).__name__})")
         wanted = _wanted_pause(response)
         if response.status_code in _BUSY or wanted is not None:
@@ -138,10 +140,10 @@ class Web:
         """The answer at the end of redirects, all on the same host."""
         for _ in range(MOST_REDIRECTS + 1):
             response, body = await self._get(url)
-            if not response.has_redirect_location:
+            if response.next_request is None:
                 return response, body
-            aim = _joined(url, response.headers["Location"])
-            if aim is None or (aim.scheme, aim.netloc) != (url.scheme, url.netloc):
+            aim = response.next_request.url
+            if (aim.scheme, aim.netloc) != (url.scheme, url.netloc):
                 raise UnfitAnswer(
                     f"{self._host} sends us on to another host ({shown(response.headers['Location'])}), where the "
                     f"login must not go; give the address that the tracker has now. {self._login.mend}"
@@ -210,11 +212,3 @@ def _wanted_pause(response: httpx.Response) -> float | None:
     if response.headers.get("X-RateLimit-Remaining") == "0" and reset.isascii() and reset.isdecimal():
         return max(float(reset[:12]) - now.timestamp(), 0.0)
     return None
-
-
-def _joined(url: httpx.URL, location: str) -> httpx.URL | None:
-    """Where a redirect leads, None if that is no address."""
-    try:
-        return url.join(location)
-    except (httpx.InvalidURL, ValueError):
-        return None

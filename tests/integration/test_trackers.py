@@ -231,6 +231,9 @@ def in_a_moment() -> str:
         Busy(503, {"Retry-After": "whenever"}),
         Busy(502),
         Busy(403, {"Retry-After": "0"}),
+        Busy(302, {"Location": "http://half:port/"}),
+        Busy(302, {"Location": "http:http:"}),
+        Busy(302, {"Location": "//xn--a"}),
         Busy(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}),
     ],
 )
@@ -300,7 +303,6 @@ def test_a_tracker_that_is_down_is_told_so() -> None:
         (Raw(b"packed", {"Content-Encoding": "gzip"}), "packed its answer"),
         (Busy(302, {"Location": "https://login.example/?from=x"}), "on to another host"),
         (Busy(302, {"Location": "//login.example/"}), "on to another host"),
-        (Busy(302, {"Location": "http://half:port/"}), "on to another host"),
         (Busy(418), "answered status 418"),
     ],
 )
