@@ -22,7 +22,7 @@ from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.journal import StoreError, lines
 from orchestrator.recovery import NoStateLeft, NothingLost, recover
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import Supervisor, Views
 from orchestrator.workspace import DeliveryError, Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.still_hands import StillHands
@@ -56,7 +56,8 @@ class House:
         self.store = FolderStore(folder / "data")
         self.checkpoints = Checkpoints(self.workspace, self.store, lambda: START)
         self.hands = Hands(self.checkpoints)
-        self.supervisor = Supervisor(self.store, self.hands, lambda _: full_pipeline(), Room(), lambda: START)
+        views = Views(pipeline_of=lambda _: full_pipeline(), model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, views, Room(), lambda: START)
         self.turns: dict[str, asyncio.Lock] = {}
         self.checkpoints.tell(self.supervisor, self.turn)
         self.supervisor.listen(self.checkpoints.decided)
