@@ -73,6 +73,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared", "sections"}),
+    "stalls": frozenset({"processes"}),
     "state_file": frozenset({"files", "journal"}),
     "store": frozenset({"checkpoint_files", "files", "journal", "state_file"}),
     "trackers": frozenset({"front_matter"}),
