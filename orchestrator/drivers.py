@@ -8,6 +8,10 @@ The fence of an unattended claude (measured with 2.1.329, as root too): mode don
 and nobody is asked. A bare rule for Edit or Write would allow every path of the machine; so a role that names Edit
 gets a rule for its worktree, every role gets one for its outbox, and Write is ruled by the same two. `--tools` takes
 everything else out of sight.
+
+Where somebody is there to answer, the same rules decide in mode default, and what they leave open is asked for on
+standard output, at once and for as long as it takes. The tools that ask have to be named as well, else they are out of
+sight too; ExitPlanMode exists in mode plan only, and a role whose mode is dontAsk cannot ask at all.
 """
 
 import re
@@ -49,6 +53,7 @@ CLAUDE_ENV = {
 }
 
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})
+QUESTION_TOOL, PLAN_TOOL = "AskUserQuestion", "ExitPlanMode"
 
 
 class EmptyTurn(OrchestratorError):
@@ -56,6 +61,16 @@ class EmptyTurn(OrchestratorError):
 
     def __init__(self) -> None:
         super().__init__("a turn for an agent must hold some text, and this one is empty or only white space")
+
+
+class RequestLost(OrchestratorError):
+    """What an agent's program asked is not where it stood in its output, so it cannot be answered."""
+
+    def __init__(self, request_id: str | None) -> None:
+        super().__init__(
+            f"the agent's request {request_id} does not stand in its output any more, which another hand must have "
+            "changed; `orchestrator retry` begins the stage anew"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +126,7 @@ class Driver(Protocol):
         """The line that answers a request of its own with no, so that it does not wait for ever."""
 
     def answer(self, request: bytes, asks: Sequence[Ask]) -> bytes:
-        """The line that answers a request of its own, given as the line that it was, with what was decided."""
+        """The line that answers a request of its own, given as the line that it was; raises RequestLost."""
 
 
 class StreamDriver:
@@ -123,9 +138,8 @@ class StreamDriver:
         """A leading newline keeps "/…" from being taken for a command: such a turn would end well and do nothing."""
         if not text.strip():
             raise EmptyTurn
-        safe = text.encode("utf-8", "replace").decode()
-        said = f"\n{safe}" if safe.startswith("/") else safe
-        message = {"role": "user", "content": [{"type": "text", "text": said}]}
+        said = f"\n{text}" if text.startswith("/") else text
+        message = {"role": "user", "content": [{"type": "text", "text": _plain(said)}]}
         return _line({"type": "user", "uuid": uuid, "message": message})
 
     def interrupt(self, request_id: str) -> bytes:
@@ -138,14 +152,16 @@ class StreamDriver:
         return _line({"type": "control_response", "response": response})
 
     def answer(self, request: bytes, asks: Sequence[Ask]) -> bytes:
-        """As `Driver.answer`; what is allowed has to be told with its whole input (measured.md, "Turns over stdin")."""
-        message = object_of(orjson.loads(request))
+        """As `Driver.answer`; what is allowed has to be told with its whole input (measured.md, "Turns over stdin").
+
+        A second answer to the same request, or one to a request that is over, has no effect (measured).
+        """
+        wanted = asks[0].asking.request_id
+        message = _message(request)
+        if wanted is None or message.get("request_id") != wanted:
+            raise RequestLost(wanted)
         given = object_of(object_of(message.get("request")).get("input"))
-        response = {
-            "subtype": "success",
-            "request_id": message.get("request_id"),
-            "response": _decision(given, asks),
-        }
+        response = {"subtype": "success", "request_id": wanted, "response": _decision(given, asks)}
         return _line({"type": "control_response", "response": response})
 
 
@@ -163,10 +179,14 @@ class ClaudeDriver(StreamDriver):
     def launch(self, order: Launch) -> Process:
         """Every value is glued to its flag, so that no list swallows what follows and no text is read as a flag."""
         model = order.model or self.model
+        mode = order.permission_mode or self.permission_mode
+        if order.asks and order.permission_mode is None and mode == "dontAsk":
+            mode = "default"
         rules = allow_rules(order.allowed_tools, order.outbox)
-        denied = order.disallowed_tools if order.asks else ("AskUserQuestion", *order.disallowed_tools)
-        asking = ("--permission-prompt-tool=stdio",) if order.asks else ()
-        mode = "default" if order.asks and self.permission_mode == "dontAsk" else self.permission_mode
+        tools = (
+            (*tool_names(order.allowed_tools), *asking_tools(mode)) if order.asks else tool_names(order.allowed_tools)
+        )
+        denied = order.disallowed_tools if order.asks else (QUESTION_TOOL, *order.disallowed_tools)
         argv = [
             str(self.executable),
             "-p",
@@ -174,12 +194,12 @@ class ClaudeDriver(StreamDriver):
             "--output-format=stream-json",
             "--verbose",
             f"--resume={order.session_id}" if order.resume else f"--session-id={order.session_id}",
-            f"--permission-mode={order.permission_mode or mode}",
-            *asking,
+            f"--permission-mode={mode}",
+            *(["--permission-prompt-tool=stdio"] if order.asks else []),
             f"--setting-sources={self.setting_sources}",
             "--strict-mcp-config",
             *(f"--add-dir={folder}" for folder in (order.outbox, *order.add_dirs)),
-            *([f"--tools={','.join(tool_names(order.allowed_tools))}"] if order.allowed_tools else []),
+            *([f"--tools={','.join(dict.fromkeys(tools))}"] if order.allowed_tools else []),
             f"--allowedTools={','.join(rules)}",
             f"--disallowedTools={','.join(denied)}",
             *([f"--model={model}"] if model else []),
@@ -216,6 +236,11 @@ def tool_names(tools: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(tool.partition("(")[0] for tool in tools), "Write"]))
 
 
+def asking_tools(mode: str) -> tuple[str, ...]:
+    """The tools by which a claude in that permission mode asks a person."""
+    return (QUESTION_TOOL, PLAN_TOOL) if mode == "plan" else (QUESTION_TOOL,)
+
+
 def _pattern(path: Path) -> str:
     """The path for a rule: what means something there becomes `?`, as no way of escaping holds for all (measured)."""
     return re.sub(r"[\[\]()\\]", "?", str(path))
@@ -248,12 +273,24 @@ def _decision(given: JsonObject, asks: Sequence[Ask]) -> Mapping[str, object]:
     first = asks[0]
     if first.asking.subject is Subject.QUESTION:
         questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
-        answers = {str(text): ask.answer or DECIDE_YOURSELF for text, ask in zip(questions, asks, strict=False)}
+        answers = {str(text): _plain(ask.answer or DECIDE_YOURSELF) for text, ask in zip(questions, asks, strict=False)}
         return {"behavior": "allow", "updatedInput": {**given, "answers": answers}}
-    if first.status is AskStatus.APPROVED or first.answer == ALLOW:
+    if first.status is AskStatus.APPROVED or (first.status, first.answer) == (AskStatus.ANSWERED, ALLOW):
         return {"behavior": "allow", "updatedInput": given}
     said = first.answer if first.answer not in (None, "", DENY) else "this is not allowed here; find another way"
-    return {"behavior": "deny", "message": said}
+    return {"behavior": "deny", "message": _plain(said)}
+
+
+def _message(line: bytes) -> JsonObject:
+    try:
+        return object_of(orjson.loads(line))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _plain(text: str) -> str:
+    """The text as it can be sent: without halves of characters."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _line(message: Mapping[str, object]) -> bytes:

@@ -37,6 +37,8 @@ READ_AT_ONCE = 1 << 20
 """Bytes per reading."""
 LONGEST_RETRY = 3_600_000
 """Milliseconds that a retry of the CLI may be put off and still counts as one."""
+LONGEST_REQUEST = 16 * 1024 * 1024
+"""Bytes of a request of the CLI's that is put to a person: an answer has to find it again and repeat it."""
 MOST_MALFORMED = 10
 ZONE = "UTC"
 """Agents are started with this TZ, so that a clock in their prose is known."""
@@ -110,7 +112,8 @@ class Follower:
                     for said in in_order(self._markers.push(f"{meaning.text}\n")):
                         self._sort(said, asking, trouble)
                 case neutral.Asked():
-                    found = asking_of_request(meaning, line.end - len(line.body) - 1)
+                    start = line.end - len(line.body) - 1
+                    found = asking_of_request(meaning, start) if len(line.body) <= LONGEST_REQUEST else ()
                     asking += found
                     if not found:
                         self._ears.asked(meaning)

@@ -15,7 +15,7 @@ import structlog
 from orchestrator.checks import environment, judge
 from orchestrator.core import commands as do
 from orchestrator.core import events
-from orchestrator.core.asks import Answer, Asking
+from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking
 from orchestrator.core.budget import usd_left
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
@@ -24,7 +24,7 @@ from orchestrator.core.stream.neutral import Asked, Limit
 from orchestrator.core.terms import Autonomy
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
-from orchestrator.following import Ears, Follower
+from orchestrator.following import LONGEST_REQUEST, Ears, Follower
 from orchestrator.outbox import take
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.folder import has_begun, pid_of
@@ -34,9 +34,6 @@ from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, S
 
 log = structlog.get_logger()
 
-NOBODY_ANSWERS = "nobody is here to answer; decide yourself and say in your work what you assumed"
-LONGEST_REQUEST = 16 * 1024 * 1024
-"""Bytes of a request that is answered."""
 LAST_WORDS = 2000
 """Bytes of a run's stderr that are looked at for a reason."""
 
@@ -72,7 +69,7 @@ class Running:
     def __init__(self, runs: Runs, launching: Launching, clock: Callable[[], datetime]) -> None:
         self._runs, self.launching, self._clock = runs, launching, clock
         self._followed: dict[Path, _Followed] = {}
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[bool]] = set()
         self._post: Post
         self._note: Note
         self._heard_limit: HeardLimit
@@ -154,11 +151,16 @@ class Running:
         await self._runs.send(Path(task.folder) / f"agents/{command.attempt}", line)
 
     async def send_answer(self, task: Task, command: do.SendAnswer) -> None:
-        """Answer a request of an agent's, whose line is found again in its output; and tell of it."""
+        """Answer a request of an agent's, whose line is found again in its output; and tell of it if it was taken.
+
+        Its line was cut of a carriage return when it was heard, so reading begins one byte before.
+        """
         folder = Path(task.folder) / f"agents/{command.attempt}"
-        request, _ = Output(folder).lines_from(command.asks[0].asking.start, LONGEST_REQUEST)
-        line = self.launching.driver.answer(request.partition(b"\n")[0], command.asks)
-        await self._say(folder, line)
+        before = max(0, command.asks[0].asking.start - 1)
+        found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
+        request = found.lstrip(b"\n").partition(b"\n")[0]
+        if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
+            return
         sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
         self._post(task.id, sent)
 
@@ -233,7 +235,7 @@ class Running:
 
     def _follower(self, task: Task, folder: Path) -> Follower:
         def asked(request: Asked) -> None:
-            line = self.launching.driver.refuse(request.request_id, NOBODY_ANSWERS)
+            line = self.launching.driver.refuse(request.request_id, DECIDE_YOURSELF)
             answer = asyncio.get_running_loop().create_task(self._say(folder, line))
             self._answers.add(answer)
             answer.add_done_callback(self._answers.discard)
@@ -251,12 +253,14 @@ class Running:
         )
         return Follower(folder, task.agent, self.launching.driver.parser, ears)
 
-    async def _say(self, folder: Path, line: bytes) -> None:
-        """Send a line that is not missed if the run cannot take it any more."""
+    async def _say(self, folder: Path, line: bytes) -> bool:
+        """Send a line that is not missed if the run cannot take it any more; whether it could."""
         try:
             await self._runs.send(folder, line)
         except OrchestratorError as error:
             log.info("line_not_sent", run=str(folder), reason=str(error))
+            return False
+        return True
 
     def _look(self, folder: Path) -> None:
         """Take in what a run has said, and tell of its end."""

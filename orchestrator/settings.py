@@ -1,8 +1,8 @@
 """Settings: from files, variables and options to one frozen value; the only module that reads the environment.
 
-Later layers win key by key: /etc/orchestrator/orchestrator.toml, ~/.config/orchestrator/orchestrator.toml, --config,
-ORCHESTRATOR_… variables, options. pydantic judges the merged whole; what it refuses is traced back to the layer that
-said it, so that a message can name the file and the line.
+Later layers win key by key: Jira's own variables, /etc/orchestrator/orchestrator.toml,
+~/.config/orchestrator/orchestrator.toml, --config, ORCHESTRATOR_… variables, options. pydantic judges the merged whole;
+what it refuses is traced back to the layer that said it, so that a message can name the file and the line.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ByteSize, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
@@ -22,6 +22,7 @@ from orchestrator.core.table import Path as Where
 from orchestrator.core.terms import Autonomy, Terms
 from orchestrator.core.toml import read_toml
 from orchestrator.declared import Folders, read_declared
+from orchestrator.sections import Section, TrackerSettings
 
 PREFIX = "ORCHESTRATOR_"
 
@@ -55,12 +56,6 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Positive
 WholePath = Annotated[Path, AfterValidator(_whole_path)]
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
-
-
-class Section(BaseModel):
-    """A table of the settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class AgentSettings(Section):
@@ -130,9 +125,9 @@ class CapSettings(Section):
 class BudgetSettings(Section):
     """What a task and a day (UTC) may cost; `turn_usd` is set aside for each running turn of the day's money."""
 
+    turn_usd: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     task: CapSettings = CapSettings()
     day: CapSettings = CapSettings()
-    turn_usd: float = Field(default=0.5, ge=0, allow_inf_nan=False)
 
 
 class LogSettings(Section):
@@ -176,6 +171,7 @@ class Settings(BaseSettings):
     people: PeopleSettings = PeopleSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
+    trackers: TrackerSettings = TrackerSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
 
@@ -211,7 +207,7 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
     `config` must exist if it is given; `options` are keyed as the settings are, tables inside tables.
     """
     try:
-        layers = [_from_file(path) for path in _files(config)]
+        layers = [_from_seed(), *(_from_file(path) for path in _files(config))]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
     layers.append(_from_environment())
@@ -265,6 +261,13 @@ def _files(config: Path | None) -> Iterator[Path]:
     yield from (file for folder in config_folders() if (file := folder / "orchestrator.toml").exists())
     if config is not None:
         yield config
+
+
+def _from_seed() -> _Layer:
+    """What the variables of the original system say of Jira (sources.md §1.5)."""
+    names = {"url": "JIRA_BASE_URL", "user": "JIRA_USER_EMAIL"}
+    given = {key: os.environ[name] for key, name in names.items() if os.environ.get(name)}
+    return _Layer(source="JIRA_… variables", values={"trackers": {"jira": given}} if given else {})
 
 
 def _from_file(path: Path) -> _Layer:

@@ -1,9 +1,11 @@
 """The application: its routes, who may come in, and how it refuses."""
 
+import asyncio
+
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.api import checkpoints, overview, records, status, streams, tasks, transcripts
+from orchestrator.api import asks, checkpoints, overview, records, status, streams, tasks, transcripts
 from orchestrator.api.backend import Backend
 from orchestrator.api.callers import KnownCallers
 from orchestrator.api.keys import Keys
@@ -22,8 +24,9 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.register = Register(backend)
     app.state.streams = Streams(backend)
     app.state.keys = Keys(backend.settings.data_dir / "idempotency")
+    app.state.providing = asyncio.Lock()
     answer_with_problems(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, records, checkpoints, transcripts, streams, status, overview):
+    for part in (tasks, asks, records, checkpoints, transcripts, streams, status, overview):
         app.include_router(part.router)
     return app

@@ -10,6 +10,7 @@ from orchestrator.core.model import Task
 from orchestrator.definitions import Definitions
 from orchestrator.intake import Submission
 from orchestrator.processes.spec import Usage
+from orchestrator.provisions import Provisions
 from orchestrator.settings import Settings
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor
@@ -26,6 +27,8 @@ class Backend(Protocol):
     def supervisor(self) -> Supervisor: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
+    @property
+    def provisions(self) -> Provisions: ...
     @property
     def definitions(self) -> Definitions:
         """What is declared now; may change while the daemon runs."""

@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from orchestrator.api.views import ProblemView
+from orchestrator.api.views import AskView, ProblemView
 from orchestrator.checkpoint_files import NoSuchCheckpoint
-from orchestrator.core.errors import InvalidTransition, OrchestratorError
+from orchestrator.core.asks import BadAnswer
+from orchestrator.core.errors import AnswerRefused, InvalidTransition, OrchestratorError
 from orchestrator.core.model import TaskStatus
 from orchestrator.journal import StoreError
 from orchestrator.supervisor import NoSuchTask, NotCommitted
@@ -36,6 +37,18 @@ class NoSuchFile(OrchestratorError):
     """A task has no such artifact or agent."""
 
 
+class NoSuchAsk(OrchestratorError):
+    """A task asked nothing under that number, or something of another kind."""
+
+
+class AnsweredBefore(OrchestratorError):
+    """Somebody else was quicker; `ask` has the first answer, which counts."""
+
+    def __init__(self, message: str, ask: AskView) -> None:
+        self.ask = ask
+        super().__init__(message)
+
+
 class KeyTaken(OrchestratorError):
     """An Idempotency-Key was used before, for something else or with an unknown end."""
 
@@ -51,6 +64,7 @@ class Problem:
     task_status: str | None = None
     allowed: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
+    ask: AskView | None = None
 
 
 class Refusal(HTTPException):
@@ -59,6 +73,20 @@ class Refusal(HTTPException):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.status, problem.detail)
         self.problem = problem
+
+
+KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
+    (NoSuchTask, 404, "no-such-task", "There is no such task"),
+    (NoSuchFile, 404, "no-such-file", "There is no such file"),
+    (NoSuchCheckpoint, 404, "no-such-checkpoint", "There is no such checkpoint"),
+    (NoSuchAsk, 404, "no-such-ask", "There is no such question, review or dependency"),
+    (BadAnswer, 422, "bad-answer", "The answer does not fit"),
+    (AnswerRefused, 409, "not-seen", "The answer is to something else"),
+    (KeyTaken, 409, "key-taken", "The Idempotency-Key was used before"),
+    (NotCommitted, 507, "not-committed", "The request could not be written down"),
+    (StoreError, 500, "unreadable", "A file of the task cannot be read"),
+)
+"""What tells nothing beside its message: status, kind and title; any other is a 422."""
 
 
 def answer(problem: Problem) -> Response:
@@ -71,6 +99,7 @@ def answer(problem: Problem) -> Response:
         task_status=TaskStatus(problem.task_status) if problem.task_status else None,
         allowed=problem.allowed,
         candidates=problem.candidates,
+        ask=problem.ask,
     )
     body = view.model_dump_json(by_alias=True, exclude_none=True)
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE)
@@ -78,26 +107,19 @@ def answer(problem: Problem) -> Response:
 
 def problem_of(error: OrchestratorError) -> Problem:
     """What one of our errors is called over HTTP."""
+    said = str(error)
     match error:
-        case NoSuchTask():
-            return Problem(404, "no-such-task", "There is no such task", str(error))
-        case NoSuchFile():
-            return Problem(404, "no-such-file", "There is no such file", str(error))
-        case NoSuchCheckpoint():
-            return Problem(404, "no-such-checkpoint", "There is no such checkpoint", str(error))
         case Ambiguous():
-            return Problem(409, "ambiguous", "Several tasks fit", str(error), candidates=error.candidates)
+            return Problem(409, "ambiguous", "Several tasks fit", said, candidates=error.candidates)
         case InvalidTransition():
             title = "The task's state does not allow this"
-            return Problem(409, "not-allowed", title, str(error), error.status, error.allowed)
-        case KeyTaken():
-            return Problem(409, "key-taken", "The Idempotency-Key was used before", str(error))
-        case NotCommitted():
-            return Problem(507, "not-committed", "The request could not be written down", str(error))
-        case StoreError():
-            return Problem(500, "unreadable", "A file of the task cannot be read", str(error))
+            return Problem(409, "not-allowed", title, said, error.status, error.allowed)
+        case AnsweredBefore():
+            return Problem(409, "answered-before", "It was answered before", said, ask=error.ask)
         case _:
-            return Problem(422, "refused", "The request was refused", str(error))
+            found = (row for row in KINDS if isinstance(error, row[0]))
+            _, status, kind, title = next(found, (None, 422, "refused", "The request was refused"))
+            return Problem(status, kind, title, said)
 
 
 def answer_with_problems(app: FastAPI) -> None:

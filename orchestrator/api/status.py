@@ -20,7 +20,8 @@ from orchestrator.api.daemon_views import (
     StatusView,
 )
 from orchestrator.api.problems import Problem, Refusal
-from orchestrator.api.tasks import TheBackend, task_line
+from orchestrator.api.task_views import task_line
+from orchestrator.api.tasks import TheBackend
 from orchestrator.api.views import seen
 from orchestrator.core.admission import Room, queue
 from orchestrator.core.model import Task

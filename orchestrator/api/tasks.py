@@ -10,7 +10,8 @@ from orchestrator.api.backend import Backend, backend_of
 from orchestrator.api.callers import caller_of
 from orchestrator.api.keys import Keys
 from orchestrator.api.register import Register, age
-from orchestrator.api.views import SubmissionBody, TaskFilter, TaskLine, TaskPage, TaskView, WhyView, seen
+from orchestrator.api.task_views import task_line, task_view
+from orchestrator.api.views import SubmissionBody, TaskFilter, TaskPage, TaskView, WhyView, seen
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.events import CancelRequested, Event, PauseRequested, ResumeRequested
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
@@ -80,63 +81,46 @@ async def submit(
     key = idempotency_key
     task_id = await (keys_of(request).once(key, body.model_dump_json().encode(), take) if key else take())
     response.headers["Location"] = f"/api/tasks/{task_id}"
-    return seen(TaskView, await register.find(task_id), backend.redact)
+    return task_view(await register.find(task_id), backend.redact)
 
 
 @router.get("/{name}")
 async def task(task: TheTask, backend: TheBackend) -> TaskView:
     """One task, whole."""
-    return seen(TaskView, task, backend.redact)
+    return task_view(task, backend.redact)
 
 
 @router.get("/{name}/why")
 async def why(task: TheTask, backend: TheBackend) -> WhyView:
     """What keeps the task where it is, and what would move it."""
     found = backend.supervisor.why(task)
-    where = {"task": task.id, "status": task.status, "paused": task.paused, "stage": task.stage}
-    return seen(WhyView, {**where, "facts": found.facts, "next": found.next}, backend.redact)
+    where = {"task": task.id, "status": task.status, "stage": task.stage}
+    still = {"paused": task.paused, "blocked_by": task.agent.blocked_by}
+    return seen(WhyView, {**where, **still, "facts": found.facts, "next": found.next}, backend.redact)
 
 
 @router.post("/{name}/pause")
 async def pause(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Let the task stand still until it is resumed."""
     event = PauseRequested(at=clock.now(), by=by)
-    return await _asked(backend, task, "pause", event, lambda now: now.agent.blocked_by is BlockedBy.USER)
+    return await asked(backend, task, "pause", event, lambda now: now.agent.blocked_by is BlockedBy.USER)
 
 
 @router.post("/{name}/resume")
 async def resume(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Let a paused task go on."""
     event = ResumeRequested(at=clock.now(), by=by)
-    return await _asked(backend, task, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+    return await asked(backend, task, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
 
 
 @router.post("/{name}/cancel")
 async def cancel(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Give the task up."""
     event = CancelRequested(at=clock.now(), by=by)
-    return await _asked(backend, task, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
+    return await asked(backend, task, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
 
 
-def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
-    """A task's line in a list."""
-    shown: dict[str, object] = {
-        "id": one.id,
-        "title": one.title,
-        "status": one.status,
-        "stage": one.stage,
-        "repo": one.repo,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-    }
-    if isinstance(one, Task):
-        shown |= {"ticket": one.ticket.key, "paused": one.paused, "progress": one.progress, "priority": one.priority}
-    else:
-        shown |= {"ticket": one.ticket, "progress": 100 if one.status is TaskStatus.COMPLETED else None}
-    return seen(TaskLine, shown, redact)
-
-
-async def _asked(
+async def asked(
     backend: Backend, task: Task, action: str, event: Event, is_so_already: Callable[[Task], bool]
 ) -> TaskView:
     """Ask it of the task. What is so already is granted: to ask twice is no mistake."""
@@ -149,7 +133,7 @@ async def _asked(
         task = supervisor.tasks.get(task.id, task)
         if not is_so_already(task):
             raise
-    return seen(TaskView, task, backend.redact)
+    return task_view(task, backend.redact)
 
 
 def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.alias_generators import to_camel
 
+from orchestrator.core.asks import AskKind, AskStatus, Subject
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -24,6 +25,7 @@ from orchestrator.core.model import (
     TicketType,
     Verdict,
 )
+from orchestrator.core.terms import Autonomy
 
 
 class View(BaseModel):
@@ -162,10 +164,54 @@ class PublicationView(View):
     report_url: str | None
     merged_at: datetime | None
     merge_commit: str | None
+class CapsView(View):
+    """What may be used at most; null is no cap."""
+
+    usd: float | None
+    tokens: int | None
+    turns: int | None
+    hours: float | None
+
+
+class SpentView(View):
+    """What was used; `hours` are those in which an agent was at work."""
+
+    usd: float
+    tokens: int
+    turns: int
+    hours: float
+
+
+class AskView(View):
+    """One thing that a person is asked for, under `<task id>.<number>`.
+
+    `answer` holds nothing of what was provided for a dependency. `digest` is of what is asked: an answer that names it
+    is refused if it was given to something else.
+    """
+
+    id: str
+    task: str
+    number: int
+    kind: AskKind
+    subject: Subject
+    name: Words
+    type: str
+    text: Words
+    options: tuple[Words, ...]
+    default: Words | None
+    required: bool
+    digest: str
+    stage: str
+    asked_at: datetime
+    deadline: datetime | None
+    status: AskStatus
+    answer: Words | None
+    answered_by: str | None
+    answered_at: datetime | None
 
 
 class TaskView(View):
-    """One task, whole."""
+    """One task, whole; `waiting` are those of its asks that nobody has answered yet."""
 
     id: str
     title: Words
@@ -194,6 +240,11 @@ class TaskView(View):
     failed_at: datetime | None
     cycle: int
     paused: bool
+    asks: tuple[AskView, ...]
+    waiting: tuple[AskView, ...]
+    autonomy: Autonomy
+    caps: CapsView
+    spent: SpentView
     agent: AgentView
     run: RunView | None
     stages: Mapping[str, StageView]
@@ -214,6 +265,7 @@ class TaskLine(View):
     ticket: str
     status: TaskStatus
     paused: bool = False
+    blocked_by: BlockedBy | None = None
     stage: str
     progress: int | None = None
     priority: Priority | None = None
@@ -281,6 +333,9 @@ class SubmissionBody(View):
     after: tuple[str, ...] = ()
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
+    autonomy: Autonomy = Autonomy.AUTO
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    draft: bool = False
 
 
 class WhyView(View):
@@ -289,13 +344,14 @@ class WhyView(View):
     task: str
     status: TaskStatus
     paused: bool = False
+    blocked_by: BlockedBy | None = None
     stage: str
     facts: tuple[Words, ...]
     next: Words
 
 
 class ProblemView(View):
-    """Why a request was refused (RFC 9457); the last three only where they help."""
+    """Why a request was refused (RFC 9457); the last four only where they help. `ask` was answered before."""
 
     type: str
     title: str
@@ -304,3 +360,4 @@ class ProblemView(View):
     task_status: TaskStatus | None = None
     allowed: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
+    ask: AskView | None = None

@@ -1,7 +1,9 @@
 """A daemon without processes: a real store, supervisor and intake behind the real API on a real Unix socket."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,21 +17,36 @@ from orchestrator.api.server import make_server
 from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
-from orchestrator.core.events import TaskSubmitted
+from orchestrator.core.asks import Asking
+from orchestrator.core.events import AgentSaid, TaskSubmitted
 from orchestrator.core.model import Task
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import Folders, read_declared
 from orchestrator.definitions import Definitions, load_definitions
 from orchestrator.intake import Intake, Submission
 from orchestrator.processes.spec import Usage
+from orchestrator.provisions import Provisions
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
+from orchestrator.vault import Vault
 from orchestrator.workspace import Workspace
 from tests.fakes.still_hands import StillHands
 
 PATIENCE = 10.0
 """Seconds until a test that waits has failed."""
+
+ASK = """
+import http.client, socket, sys
+class OverSocket(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sys.argv[1])
+talk = OverSocket("x")
+talk.request(sys.argv[2], sys.argv[3])
+print(talk.getresponse().status)
+"""
+"""A program that asks the API something by itself: socket, method, path."""
 
 
 @dataclass
@@ -47,6 +64,7 @@ class Desk:
     def __post_init__(self) -> None:
         views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
         self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
+        self.provisions = Provisions(Vault(self.settings.data_dir))
         self.checkpoints = Checkpoints(Workspace(self.settings.data_dir), self.store, clock.now)
         self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
         self.supervisor.listen(self.checkpoints.decided)
@@ -62,6 +80,13 @@ class Desk:
         task = await asyncio.to_thread(intake.take, submission, clock.now())
         self.submitters.append(by)
         return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
+
+    async def let_ask(self, task_id: str, *asking: Asking) -> None:
+        """Let the agent of a task that is at work ask for something in its next line."""
+        agent = self.supervisor.tasks[task_id].agent
+        said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
+        self.supervisor.post(task_id, said)
+        await self.supervisor.settled()
 
     def usage(self, task: Task) -> Usage | None:  # noqa: ARG002 - the protocol's
         """Nothing runs."""
@@ -98,3 +123,13 @@ async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
             loop.cancel()
             with suppress(asyncio.CancelledError):
                 await loop
+
+
+async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
+    """What a child process is answered; `child` is what stands before its own command line."""
+    argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}
+    )
+    said, _ = await process.communicate()
+    return int(said)

@@ -20,22 +20,11 @@ from orchestrator.api.server import SocketRefused, make_server
 from orchestrator.core.admission import Room
 from orchestrator.core.model import TaskStatus
 from orchestrator.processes.spec import MARKER
-from tests.fakes.desk import Desk, at_work, desk_at
+from tests.fakes.desk import ASK, Desk, at_work, desk_at, status_seen_by
 from tests.fakes.repositories import repository
 from tests.integration.processes.stage import Stage
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
-
-ASK = """
-import http.client, socket, sys
-class OverSocket(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(sys.argv[1])
-talk = OverSocket("x")
-talk.request(sys.argv[2], sys.argv[3])
-print(talk.getresponse().status)
-"""
 
 
 @pytest.fixture
@@ -65,16 +54,6 @@ async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> st
     answer = await client.post("/api/tasks", json=ticket(desk, **more))
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
-
-
-async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
-    """What a child process is answered; `child` is what stands before its own command line."""
-    argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}
-    )
-    said, _ = await process.communicate()
-    return int(said)
 
 
 async def test_a_ticket_becomes_a_task_that_can_be_looked_at(client: httpx.AsyncClient, desk: Desk) -> None:
@@ -132,8 +111,9 @@ async def test_what_the_state_does_not_allow_is_refused_with_what_it_does(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     first, second = await submitted(client, desk), await submitted(client, desk)
-    answer = await client.post(f"/api/tasks/{second}/pause")
-    assert (answer.status_code, answer.json()["taskStatus"], answer.json()["allowed"]) == (409, "pending", ["cancel"])
+    answer = await client.post(f"/api/tasks/{second}/resume")
+    assert (answer.status_code, answer.json()["taskStatus"]) == (409, "pending")
+    assert answer.json()["allowed"] == ["pause", "cancel"]
     await client.post(f"/api/tasks/{first}/cancel")
     ended = await client.post(f"/api/tasks/{first}/pause")
     assert (ended.status_code, ended.json()["taskStatus"], ended.json()["allowed"]) == (409, "cancelled", [])

@@ -18,7 +18,8 @@ DEFAULTS = Path("config/orchestrator.toml")
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of our own, in which nothing is set."""
     for name in os.environ:
-        if name.startswith("ORCHESTRATOR_") or name in {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "XDG_STATE_HOME"}:
+        places = {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "XDG_STATE_HOME"}
+        if name.startswith(("ORCHESTRATOR_", "JIRA_")) or name in places:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -165,3 +166,51 @@ def test_the_users_definitions_are_searched_after_the_bundled_ones(home: Path) -
     assert folders.roles[0] == Path("agents").absolute()
     assert folders.roles[-2:] == (home / "config/orchestrator/agents", home / "mine")
     assert folders.pipelines[0] == Path("config/pipelines").absolute()
+
+
+def test_jira_is_known_by_the_variables_of_the_original_system_unless_a_file_says_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JIRA_BASE_URL", "https://old.example")
+    monkeypatch.setenv("JIRA_USER_EMAIL", "me@acme.example")
+    given = home / "given.toml"
+    given.write_text('[trackers.jira]\nurl = "https://jira.acme.example/jira"\n')
+    assert load_settings().trackers.jira.url == "https://old.example"
+    jira = load_settings(given).trackers.jira
+    assert (jira.url, jira.user) == ("https://jira.acme.example/jira", "me@acme.example")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://jira.acme.example", "a token for jira.acme.example must not go over plain http"),
+        ("http://127.0.0.1.acme.example", "must not go over plain http"),
+        ("https://me:secret@jira.acme.example", "the address on jira.acme.example holds more than a place"),
+        ("https://jira.acme.example/?x=1", "holds more than a place"),
+        ("https://jira.acme.example:x", "is no address"),
+        ("jira.acme.example", "is no address of a tracker; write https://host"),
+        ("https://", "is no address of a tracker"),
+        ("", "is no address of a tracker"),
+    ],
+)
+def test_a_tracker_to_which_no_token_may_go_is_refused(home: Path, url: str, said: str) -> None:
+    given = home / "given.toml"
+    given.write_text(f'[trackers.jira]\nurl = "{url}"\n')
+    (problem,) = problems_of(given)
+    assert said in problem
+    assert problem.startswith(f"{given}:2: trackers.jira.url: ")
+    assert "secret" not in problem
+
+
+def test_a_wrong_variable_of_the_original_system_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JIRA_BASE_URL", "jira.acme.example")
+    with pytest.raises(SettingsError, match=r"JIRA_… variables: trackers\.jira\.url: "):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8080", "http://localhost:1", "http://[::1]:8", "https://a.example/j"]
+)
+def test_plain_http_is_good_enough_on_loopback(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_TRACKERS__GITLAB__URL", url)
+    assert load_settings().trackers.gitlab.url == url

@@ -1,6 +1,8 @@
 """What is launched and what is sent, as values."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -8,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver, EmptyTurn, Launch, allow_rules, tool_names
+from orchestrator.core.asks import DECIDE_YOURSELF, Ask, Asking, AskStatus, Subject
+from orchestrator.drivers import (
+    ClaudeDriver,
+    CommandDriver,
+    Driver,
+    EmptyTurn,
+    Launch,
+    RequestLost,
+    allow_rules,
+    tool_names,
+)
 
 SESSION = "4b7a8a4c-5f0c-4c0e-9a57-3a1f0f4f7a11"
 DAEMON_ENV = {
@@ -76,6 +88,34 @@ def test_claude_is_launched_with_everything_said_and_nothing_left_to_chance() ->
     )
 
 
+def test_a_role_that_may_ask_is_given_the_means_and_a_mode_in_which_what_no_rule_allows_is_asked_for() -> None:
+    argv = claude().launch(replace(order(tools=("Edit", "Read")), asks=True)).argv
+    assert "--permission-mode=default" in argv
+    assert "--permission-prompt-tool=stdio" in argv
+    assert "--tools=Edit,Read,Write,AskUserQuestion" in argv
+    assert "--disallowedTools=" in argv
+
+
+def test_a_role_in_plan_mode_can_leave_it_where_somebody_approves() -> None:
+    argv = claude().launch(replace(order(tools=("Read",)), asks=True, permission_mode="plan")).argv
+    assert "--permission-mode=plan" in argv
+    assert "--tools=Read,Write,AskUserQuestion,ExitPlanMode" in argv
+
+
+def test_a_role_s_own_fence_stands_whoever_is_there() -> None:
+    argv = claude().launch(replace(order(), asks=True, permission_mode="dontAsk", disallowed_tools=("Bash",))).argv
+    assert "--permission-mode=dontAsk" in argv
+    assert "--disallowedTools=Bash" in argv
+
+
+def test_what_was_provided_is_in_the_environment_but_is_not_who_the_agent_is() -> None:
+    provided = replace(order(), provided={"STRIPE_KEY": "hush", "ORCHESTRATOR_TASK": "T-8"})
+    for driver in DRIVERS:
+        env = driver.launch(provided).env
+        assert (env["STRIPE_KEY"], env["ORCHESTRATOR_TASK"]) == ("hush", "T-7")
+    assert "hush" not in repr(provided)
+
+
 def test_a_resumed_session_is_named_by_resume_alone() -> None:
     argv = claude().launch(order(resume=True)).argv
     assert f"--resume={SESSION}" in argv
@@ -107,6 +147,7 @@ def test_claude_inherits_no_other_claude_no_stray_key_and_no_secret_of_ours() ->
         "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
         "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
         "DISABLE_AUTOUPDATER": "1",
+        "TZ": "UTC",
         "ORCHESTRATOR_TASK": "T-7",
         "ORCHESTRATOR_ROLE": "planner",
         "ORCHESTRATOR_ATTEMPT": "3",
@@ -172,3 +213,77 @@ def test_an_interrupt_and_a_refusal_carry_their_request_id(driver: Driver) -> No
         "request_id": "r-1",
         "error": "nobody is there",
     }
+
+
+def asked(subject: Subject, status: AskStatus, answer: str | None) -> Ask:
+    asking = Asking(subject=subject, text="?", request_id="r-1")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Ask(
+        number=1,
+        asking=asking,
+        digest=asking.digest,
+        stage="ANALYSIS",
+        visit=1,
+        attempt=3,
+        turn=1,
+        asked_at=at,
+        status=status,
+        answer=answer,
+    )
+
+
+def request(given: object, request_id: str = "r-1") -> bytes:
+    return orjson.dumps({"type": "control_request", "request_id": request_id, "request": {"input": given}})
+
+
+def decision(subject: Subject, status: AskStatus, answer: str | None) -> object:
+    """What the line says that answers a request for a tool."""
+    line = claude().answer(request({"path": "/x"}), [asked(subject, status, answer)])
+    assert line.endswith(b"}\n")
+    response = orjson.loads(line)["response"]
+    assert (response["subtype"], response["request_id"]) == ("success", "r-1")
+    return response["response"]
+
+
+def test_every_question_of_a_request_gets_its_own_answer_in_the_input_that_is_given_back() -> None:
+    questions = [{"question": "Which?", "options": [{"label": "A"}]}, {"question": "How many?"}, {"question": "Why?"}]
+    answers = [asked(Subject.QUESTION, AskStatus.ANSWERED, text) for text in ("A", "two \ud83d", "")]
+    line = claude().answer(request({"questions": questions}) + b"\r", answers)
+    assert orjson.loads(line)["response"]["response"] == {
+        "behavior": "allow",
+        "updatedInput": {
+            "questions": questions,
+            "answers": {"Which?": "A", "How many?": "two ?", "Why?": DECIDE_YOURSELF},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("subject", "status", "answer"),
+    [(Subject.PERMISSION, AskStatus.ANSWERED, "allow"), (Subject.PLAN, AskStatus.APPROVED, "")],
+)
+def test_what_is_allowed_is_allowed_with_the_input_that_was_asked_about(
+    subject: Subject, status: AskStatus, answer: str
+) -> None:
+    assert decision(subject, status, answer) == {"behavior": "allow", "updatedInput": {"path": "/x"}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "status", "answer", "message"),
+    [
+        (Subject.PERMISSION, AskStatus.ANSWERED, "deny", "this is not allowed here; find another way"),
+        (Subject.PERMISSION, AskStatus.SKIPPED, None, "this is not allowed here; find another way"),
+        (Subject.PLAN, AskStatus.CHANGES_REQUESTED, "test first", "test first"),
+        (Subject.PLAN, AskStatus.CHANGES_REQUESTED, "allow", "allow"),
+    ],
+)
+def test_what_is_not_allowed_is_denied_with_the_reason(
+    subject: Subject, status: AskStatus, answer: str | None, message: str
+) -> None:
+    assert decision(subject, status, answer) == {"behavior": "deny", "message": message}
+
+
+@pytest.mark.parametrize("line", [b"", b"no json", b"[]", request({}, "r-2")])
+def test_a_request_that_another_hand_has_changed_is_not_answered(line: bytes) -> None:
+    with pytest.raises(RequestLost, match="r-1 does not stand in its output any more"):
+        claude().answer(line, [asked(Subject.PERMISSION, AskStatus.ANSWERED, "allow")])

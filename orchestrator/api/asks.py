@@ -1,0 +1,256 @@
+"""What people are asked for, and their answers: questions, dependencies and reviews of all tasks.
+
+A first answer counts. Whoever gives another one is told the first; whoever gives the same one again under an
+Idempotency-Key, since the answer to the request was lost, is told that it stands.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+
+from orchestrator import clock
+from orchestrator.api.ask_views import AnswerBody, AskFilter, AskList, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.backend import Backend
+from orchestrator.api.problems import AnsweredBefore, NoSuchAsk
+from orchestrator.api.register import Register
+from orchestrator.api.task_views import ask_view
+from orchestrator.api.tasks import By, TheBackend, TheRegister, register_of
+from orchestrator.api.views import AskView
+from orchestrator.core.asks import (
+    DECIDE_YOURSELF,
+    IS_SECRET,
+    Ask,
+    AskKind,
+    AskStatus,
+    BadAnswer,
+    checked,
+    must_not_be_set,
+    variable_of,
+)
+from orchestrator.core.errors import AnswerRefused
+from orchestrator.core.events import AskAnswered
+from orchestrator.core.model import Task
+from orchestrator.core.transitions import require
+
+router = APIRouter(prefix="/api", tags=["people"])
+
+WHERE = {AskKind.QUESTION: "questions", AskKind.DEPENDENCY: "dependencies", AskKind.REVIEW: "reviews"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An ask and the task that it belongs to."""
+
+    task: Task
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """Who answers, and whether the same answer may have been given before."""
+
+    backend: Backend
+    by: str
+    again: bool
+
+
+async def question_named(name: str, request: Request) -> Found:
+    """The question that a path means."""
+    return await _found(register_of(request), name, AskKind.QUESTION)
+
+
+async def dependency_named(name: str, request: Request) -> Found:
+    """The dependency that a path means."""
+    return await _found(register_of(request), name, AskKind.DEPENDENCY)
+
+
+async def review_named(name: str, request: Request) -> Found:
+    """The review that a path means."""
+    return await _found(register_of(request), name, AskKind.REVIEW)
+
+
+def answering(
+    backend: TheBackend, by: By, idempotency_key: Annotated[str | None, Header(max_length=255)] = None
+) -> Answering:
+    """Who answers."""
+    return Answering(backend=backend, by=by, again=idempotency_key is not None)
+
+
+TheQuestion = Annotated[Found, Depends(question_named)]
+TheDependency = Annotated[Found, Depends(dependency_named)]
+TheReview = Annotated[Found, Depends(review_named)]
+Who = Annotated[Answering, Depends(answering)]
+Wanted = Annotated[AskFilter, Query()]
+
+
+@router.get("/questions")
+async def questions(backend: TheBackend, register: TheRegister, wanted: Wanted) -> AskList:
+    """Questions that agents ask, permissions among them."""
+    return await _listed(backend, register, wanted, AskKind.QUESTION)
+
+
+@router.get("/dependencies")
+async def dependencies(backend: TheBackend, register: TheRegister, wanted: Wanted) -> AskList:
+    """What agents need and only a person can provide."""
+    return await _listed(backend, register, wanted, AskKind.DEPENDENCY)
+
+
+@router.get("/reviews")
+async def reviews(backend: TheBackend, register: TheRegister, wanted: Wanted) -> AskList:
+    """Stages and plans that are to be approved."""
+    return await _listed(backend, register, wanted, AskKind.REVIEW)
+
+
+@router.get("/questions/{name}")
+async def question(found: TheQuestion, backend: TheBackend) -> AskView:
+    """One question."""
+    return ask_view(found.task, found.ask, backend.redact)
+
+
+@router.get("/dependencies/{name}")
+async def dependency(found: TheDependency, backend: TheBackend) -> AskView:
+    """One dependency."""
+    return ask_view(found.task, found.ask, backend.redact)
+
+
+@router.get("/reviews/{name}")
+async def review(found: TheReview, backend: TheBackend) -> AskView:
+    """One review."""
+    return ask_view(found.task, found.ask, backend.redact)
+
+
+@router.post("/questions/{name}/answer")
+async def answer(found: TheQuestion, who: Who, body: AnswerBody) -> AskView:
+    """Answer a question; of options one is taken in whatever case it is written."""
+    text = checked(found.ask.asking, body.answer) if found.ask.pending else body.answer.strip()
+    return await _answered(who, found, _event(who, found, AskStatus.ANSWERED, text, body.digest))
+
+
+@router.post("/questions/{name}/skip")
+async def skip(found: TheQuestion, who: Who, body: DigestBody | None = None) -> AskView:
+    """Leave a question that need not be answered to its default, or to the agent."""
+    text = found.ask.asking.default or DECIDE_YOURSELF
+    return await _answered(who, found, _event(who, found, AskStatus.SKIPPED, text, body.digest if body else None))
+
+
+@router.post("/reviews/{name}/approve")
+async def approve(found: TheReview, who: Who, body: DigestBody | None = None) -> AskView:
+    """Let the task go on to what follows."""
+    return await _answered(who, found, _event(who, found, AskStatus.APPROVED, "", body.digest if body else None))
+
+
+@router.post("/reviews/{name}/request-changes")
+async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskView:
+    """Say what has to be different before the task goes on."""
+    event = _event(who, found, AskStatus.CHANGES_REQUESTED, body.text.strip(), body.digest)
+    return await _answered(who, found, event)
+
+
+@router.post("/dependencies/{name}/provide")
+async def provide(found: TheDependency, who: Who, request: Request, body: ProvideBody | None = None) -> AskView:
+    """Provide what is missing. A value is kept encrypted before the task hears of it, and shown nowhere."""
+    value = body.value.get_secret_value() if body and body.value is not None else None
+    lock: asyncio.Lock = request.app.state.providing
+    async with lock:
+        found = _now(who.backend, found)
+        event = _event(who, found, AskStatus.PROVIDED)
+        if found.ask.pending:
+            require("provide", found.task)
+            await _keep(who.backend, found, value)
+        return await _answered(who, found, event)
+
+
+@router.post("/dependencies/{name}/reject")
+async def reject(found: TheDependency, who: Who, body: RejectBody | None = None) -> AskView:
+    """Say that it will not be provided; the agent has to do without."""
+    reason = body.reason.strip() if body else ""
+    return await _answered(who, found, _event(who, found, AskStatus.REJECTED, reason))
+
+
+async def _found(register: Register, name: str, kind: AskKind) -> Found:
+    """The ask `<task>.<number>`; the task is named as everywhere. Raises NoSuchTask, Ambiguous, NoSuchAsk."""
+    task_name, _, number = name.rpartition(".")
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise NoSuchAsk(f"{name!r:.80} is the id of no {kind}; it is written TASK.NUMBER")
+    task = await register.find(task_name)
+    ask = next((ask for ask in task.asks if ask.number == int(number)), None)
+    if ask is None:
+        raise NoSuchAsk(f"task {task.id} asked nothing under the number {int(number)}")
+    if ask.kind is not kind:
+        raise NoSuchAsk(f"{task.id}.{ask.number} is no {kind} but a {ask.kind}; see /api/{WHERE[ask.kind]}")
+    return Found(task=task, ask=ask)
+
+
+async def _listed(backend: Backend, register: Register, wanted: AskFilter, kind: AskKind) -> AskList:
+    """Of the tasks at work; those of an ended task only if it is named."""
+    of = [await register.find(wanted.task)] if wanted.task else backend.supervisor.tasks.values()
+    asks = sorted(_wanted(of, wanted, kind), key=lambda found: (found.ask.asked_at, found.task.id, found.ask.number))
+    return AskList(asks=tuple(ask_view(found.task, found.ask, backend.redact) for found in asks))
+
+
+def _wanted(tasks: Iterable[Task], wanted: AskFilter, kind: AskKind) -> Iterable[Found]:
+    for task in tasks:
+        for ask in task.asks:
+            if ask.kind is kind and (wanted.status == "all" or (ask.pending and task.at_work)):
+                yield Found(task=task, ask=ask)
+
+
+def _event(who: Answering, found: Found, status: AskStatus, text: str = "", digest: str | None = None) -> AskAnswered:
+    if who.backend.redact(text) != text:
+        raise BadAnswer(
+            "the answer holds what looks like a secret, and answers are put on record; leave it out, "
+            "and give secrets only to `orchestrator provide`, when an agent asks for them by name"
+        )
+    return AskAnswered(at=clock.now(), number=found.ask.number, status=status, answer=text, digest=digest, by=who.by)
+
+
+def _now(backend: Backend, found: Found) -> Found:
+    """The same as it stands now."""
+    task = backend.supervisor.tasks.get(found.task.id, found.task)
+    return Found(task=task, ask=task.asks[found.ask.number - 1])
+
+
+async def _keep(backend: Backend, found: Found, value: str | None) -> None:
+    """Put a value where only the task's agents find it. Raises BadAnswer, VaultError."""
+    asking = found.ask.asking
+    if asking.type not in IS_SECRET:
+        if value is not None:
+            raise BadAnswer(f"the {asking.type} {asking.name} has no value; provide it without one, once it is given")
+        return
+    variable = variable_of(asking.name)
+    if must_not_be_set(variable):
+        raise BadAnswer(f"the variable {variable} decides what runs, and is never set for an agent; reject this one")
+    if value is None:
+        raise BadAnswer(f"{asking.name} is provided as a value; give one")
+    await asyncio.to_thread(backend.provisions.keep, found.task, asking.name, value)
+
+
+async def _answered(who: Answering, found: Found, event: AskAnswered) -> AskView:
+    """The ask after an answer. Raises AnsweredBefore, AnswerRefused, BadAnswer, InvalidTransition, NotCommitted."""
+    redact = who.backend.redact
+    try:
+        task = await _asked(who.backend, found, event)
+    except AnswerRefused as error:
+        now = _now(who.backend, found)
+        if now.ask.pending:
+            raise
+        view = ask_view(now.task, now.ask, redact)
+        if not (who.again and (now.ask.status, now.ask.answer) == (event.status, event.answer)):
+            raise AnsweredBefore(redact(str(error)), view) from error
+        return view
+    return ask_view(task, task.asks[found.ask.number - 1], redact)
+
+
+async def _asked(backend: Backend, found: Found, event: AskAnswered) -> Task:
+    """The task after an answer; one that has ended takes none. Raises as `_answered` does."""
+    if found.task.id in backend.supervisor.tasks:
+        return await backend.supervisor.request(found.task.id, event)
+    if found.ask.pending:
+        require(_VERBS[found.ask.kind], found.task)
+    raise AnswerRefused("it was answered before; the first answer counts")
+
+
+_VERBS = {AskKind.QUESTION: "answer", AskKind.DEPENDENCY: "provide", AskKind.REVIEW: "approve"}

@@ -1,0 +1,247 @@
+"""What people are asked for and how they answer, over the real API."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from orchestrator.core.asks import Asking, Subject
+from orchestrator.core.model import AgentStatus
+from orchestrator.core.stream.said import DependencyType
+from orchestrator.processes.spec import MARKER
+from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
+from tests.fakes.repositories import repository
+
+SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
+VALUE = "correct horse battery staple"
+
+QUESTION = Asking(subject=Subject.QUESTION, text="Which database?", options=("SQLite", "Postgres"), default="SQLite")
+OPTIONAL = Asking(subject=Subject.QUESTION, text="Any wish?", required=False)
+PLAN = Asking(subject=Subject.PLAN, text="First this, then that")
+STAGE = Asking(subject=Subject.STAGE, text="DESIGN is done: review plan.md", name="DESIGN")
+
+
+def dependency(name: str, kind: DependencyType = DependencyType.API_KEY) -> Asking:
+    return Asking(subject=Subject.DEPENDENCY, text="to talk to the shop", name=name, type=kind.value)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk in a home where nothing is set."""
+    for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    repository(tmp_path / "repo")
+    return desk_at(tmp_path / "data")
+
+
+@pytest_asyncio.fixture
+async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of that desk while it is at work."""
+    async with at_work(desk) as client:
+        yield client
+    desk.store.close()
+
+
+async def asked(client: httpx.AsyncClient, desk: Desk, *asking: Asking) -> str:
+    """A task at work whose agent has asked for something."""
+    repo = str(desk.settings.data_dir.parent / "repo")
+    made = await client.post("/api/tasks", json={"text": "Say hello", "repo": repo, "autonomy": "interactive"})
+    await desk.supervisor.settled()
+    task = str(made.json()["id"])
+    await desk.let_ask(task, *asking)
+    return task
+
+
+async def test_what_is_asked_is_listed_by_kind_and_stands_in_the_task(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
+    listed = [(await client.get(f"/api/{kind}")).json()["asks"] for kind in ("questions", "dependencies", "reviews")]
+    assert [[ask["id"] for ask in asks] for asks in listed] == [[f"{task}.1"], [f"{task}.2"], [f"{task}.3"]]
+    question = listed[0][0]
+    assert (question["text"], question["options"], question["default"]) == (
+        "Which database?",
+        ["SQLite", "Postgres"],
+        "SQLite",
+    )
+    assert (question["status"], question["required"], question["answer"]) == ("pending", True, None)
+    assert (await client.get(f"/api/questions/{task}.1")).json() == question
+    shown = (await client.get(f"/api/tasks/{task}")).json()
+    assert [ask["number"] for ask in shown["waiting"]] == [1, 2, 3]
+    assert (shown["autonomy"], shown["agent"]["status"]) == ("interactive", "waiting_question")
+    assert (await client.get("/api/questions", params={"task": "NOPE-1"})).status_code == 404
+
+
+async def test_an_answer_is_taken_in_the_spelling_of_its_option(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, QUESTION)
+    answer = await client.post(f"/api/questions/{task}.1/answer", json={"answer": " postgres "})
+    assert (answer.status_code, answer.json()["answer"]) == (200, "Postgres")
+    assert answer.json()["answeredBy"].endswith(f"pid:{os.getpid()}")
+    assert (await client.get("/api/questions")).json()["asks"] == []
+    everything = (await client.get("/api/questions", params={"status": "all", "task": task})).json()["asks"]
+    assert [(ask["status"], ask["answer"]) for ask in everything] == [("answered", "Postgres")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"), [("Postgrse", "did you mean 'Postgres'?"), ("Oracle", "the options are"), ("  ", "empty")]
+)
+async def test_an_answer_that_fits_no_option_is_refused_with_what_would(
+    client: httpx.AsyncClient, desk: Desk, answer: str, says: str
+) -> None:
+    task = await asked(client, desk, QUESTION)
+    refused = await client.post(f"/api/questions/{task}.1/answer", json={"answer": answer})
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:orchestrator:problem:bad-answer")
+    assert says in refused.json()["detail"]
+    assert desk.supervisor.tasks[task].pending_asks
+
+
+async def test_of_two_answers_the_first_counts_and_the_second_is_told_it(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, QUESTION)
+    url = f"/api/questions/{task}.1/answer"
+    answers = await asyncio.gather(*(client.post(url, json={"answer": one}) for one in ("SQLite", "Postgres")))
+    first, second = sorted(answers, key=lambda one: one.status_code)
+    assert (first.status_code, second.status_code) == (200, 409)
+    problem = second.json()
+    assert problem["type"] == "urn:orchestrator:problem:answered-before"
+    assert problem["ask"]["answer"] == first.json()["answer"]
+    assert problem["ask"]["answeredBy"]
+
+
+async def test_an_answer_whose_receipt_was_lost_may_be_given_again_under_its_key(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await asked(client, desk, QUESTION)
+    url, key = f"/api/questions/{task}.1/answer", {"Idempotency-Key": "mine"}
+    first = await client.post(url, json={"answer": "SQLite"}, headers=key)
+    again = await client.post(url, json={"answer": "SQLite"}, headers=key)
+    other = await client.post(url, json={"answer": "Postgres"}, headers=key)
+    assert again.json() == first.json()
+    assert other.status_code == 409
+
+
+async def test_a_question_is_skipped_only_if_it_need_not_be_answered(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, QUESTION, OPTIONAL)
+    refused = await client.post(f"/api/questions/{task}.1/skip")
+    assert (refused.status_code, "cannot be skipped" in refused.json()["detail"]) == (422, True)
+    skipped = await client.post(f"/api/questions/{task}.2/skip")
+    assert (skipped.status_code, skipped.json()["status"]) == (200, "skipped")
+
+
+async def test_a_review_is_approved_or_sent_back_for_what_was_seen(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, PLAN, STAGE)
+    plan = (await client.get(f"/api/reviews/{task}.1")).json()
+    stale = await client.post(f"/api/reviews/{task}.1/approve", json={"digest": "0" * 64})
+    assert (stale.status_code, stale.json()["type"]) == (409, "urn:orchestrator:problem:not-seen")
+    approved = await client.post(f"/api/reviews/{task}.1/approve", json={"digest": plan["digest"]})
+    assert approved.json()["status"] == "approved"
+    empty = await client.post(f"/api/reviews/{task}.2/request-changes", json={"text": " "})
+    assert (empty.status_code, empty.json()["detail"]) == (422, "say which changes you want")
+    changes = await client.post(f"/api/reviews/{task}.2/request-changes", json={"text": "Shorter, please"})
+    assert (changes.json()["status"], changes.json()["answer"]) == ("changes_requested", "Shorter, please")
+
+
+async def test_a_provided_value_stands_nowhere_but_sealed(
+    client: httpx.AsyncClient, desk: Desk, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    task = await asked(client, desk, dependency("shop.key"))
+    given = await client.post(
+        f"/api/dependencies/{task}.1/provide", json={"value": VALUE}, headers={"Idempotency-Key": "k"}
+    )
+    assert (given.status_code, given.json()["status"], given.json()["answer"]) == (200, "provided", None)
+    assert desk.provisions.environment(desk.supervisor.tasks[task]) == {"SHOP_KEY": VALUE}
+    shown = [await client.get(f"/api/tasks/{task}{part}") for part in ("", "/journal", "/state")]
+    told = [given.text, caplog.text, *capfd.readouterr(), *(answer.text for answer in shown)]
+    files = [path.read_bytes() for path in desk.settings.data_dir.rglob("*") if path.is_file()]
+    assert not [text for text in told if VALUE in text]
+    assert not [content for content in files if VALUE.encode() in content]
+
+
+async def test_of_two_values_the_first_is_kept(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, dependency("KEY_OF_SHOP"))
+    url = f"/api/dependencies/{task}.1/provide"
+    both = await asyncio.gather(*(client.post(url, json={"value": f"value {number}"}) for number in (1, 2)))
+    kept = desk.provisions.environment(desk.supervisor.tasks[task])["KEY_OF_SHOP"]
+    taken = next(number for number, answer in enumerate(both, 1) if answer.status_code == 200)
+    assert sorted(answer.status_code for answer in both) == [200, 409]
+    assert kept == f"value {taken}"
+
+
+@pytest.mark.parametrize(
+    ("asking", "body", "says"),
+    [
+        (dependency("LD_PRELOAD"), {"value": VALUE}, "LD_PRELOAD decides what runs"),
+        (dependency("HOME"), {"value": VALUE}, "HOME decides what runs"),
+        (dependency("SHOP_KEY"), {}, "give one"),
+        (dependency("SHOP_KEY"), {"value": ""}, "empty"),
+        (dependency("SHOP_KEY"), {"value": "€" * 22_000}, "64 KiB"),
+        (dependency("SHOP_KEY"), {"value": "x\0y"}, "not text"),
+        (dependency("docker", DependencyType.PERMISSION), {"value": VALUE}, "has no value"),
+        (dependency("curl", DependencyType.PACKAGE), {"value": VALUE}, "has no value"),
+    ],
+)
+async def test_a_value_that_cannot_be_provided_is_refused_without_being_told(
+    client: httpx.AsyncClient, desk: Desk, asking: Asking, body: dict[str, str], says: str
+) -> None:
+    task = await asked(client, desk, asking)
+    refused = await client.post(f"/api/dependencies/{task}.1/provide", json=body)
+    assert (refused.status_code, says in refused.json()["detail"]) == (422, True), refused.text
+    assert VALUE not in refused.text
+    assert desk.supervisor.tasks[task].pending_asks
+    malformed = await client.post(f"/api/dependencies/{task}.1/provide", json={"value": [VALUE], "extra": VALUE})
+    assert (malformed.status_code, VALUE in malformed.text) == (400, False)
+
+
+async def test_a_permission_is_given_without_a_value_and_anything_can_be_refused(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await asked(client, desk, dependency("docker", DependencyType.PERMISSION), dependency("LD_PRELOAD"))
+    given = await client.post(f"/api/dependencies/{task}.1/provide")
+    refused = await client.post(f"/api/dependencies/{task}.2/reject", json={"reason": "never"})
+    assert (given.json()["status"], refused.json()["status"], refused.json()["answer"]) == (
+        "provided",
+        "rejected",
+        "never",
+    )
+
+
+async def test_a_secret_is_no_answer(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, OPTIONAL)
+    refused = await client.post(f"/api/questions/{task}.1/answer", json={"answer": f"use {SECRET}"})
+    assert refused.status_code == 422
+    assert "orchestrator provide" in refused.json()["detail"]
+    assert SECRET not in refused.text
+
+
+@pytest.mark.parametrize("name", ["1", "x.y", "{task}.99", "{task}.-1", "{task}.2", "{task}.1e0", "NOPE.1", "{task}.²"])
+async def test_what_was_not_asked_is_a_problem_document(client: httpx.AsyncClient, desk: Desk, name: str) -> None:
+    task = await asked(client, desk, QUESTION, PLAN)
+    missing = await client.get(f"/api/questions/{name.format(task=task)}")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_an_ended_or_blocked_task_takes_no_answers_and_a_paused_one_does(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await asked(client, desk, QUESTION, OPTIONAL)
+    await client.post(f"/api/tasks/{task}/pause")
+    answered = await client.post(f"/api/questions/{task}.1/answer", json={"answer": "sqlite"})
+    assert answered.status_code == 200
+    assert desk.supervisor.tasks[task].agent.status is AgentStatus.PAUSED
+    await client.post(f"/api/tasks/{task}/cancel")
+    late = await client.post(f"/api/questions/{task}.2/answer", json={"answer": "a pony"})
+    assert (late.status_code, late.json()["type"]) == (409, "urn:orchestrator:problem:not-allowed")
+    again = await client.post(f"/api/questions/{task}.1/answer", json={"answer": "postgres"})
+    assert (again.status_code, again.json()["ask"]["answer"]) == (409, "SQLite")
+    assert (await client.get("/api/questions")).json()["asks"] == []
+
+
+async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
+    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
+    for verb in verbs:
+        assert await status_seen_by([], desk, "POST", f"/api/{verb.format(task)}", marked) == 403
+    assert len(desk.supervisor.tasks[task].pending_asks) == 3
