@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import assert_never
 from weakref import WeakValueDictionary
 
 import structlog
@@ -30,6 +29,7 @@ from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.summary import summary
 from orchestrator.files import write_atomically
 from orchestrator.gates import Gates
+from orchestrator.publisher import Publisher
 from orchestrator.running import HeardLimit, Note, Post, Running
 from orchestrator.timers import Timers
 from orchestrator.workspace import Workspace
@@ -51,6 +51,7 @@ class Adapters:
     workspace: Workspace
     checkpoints: Checkpoints
     gates: Gates
+    publisher: Publisher
     timers: Timers
     tell: Callable[[Task, Notice], Awaitable[str]]
     pipeline_of: Callable[[Task], Pipeline]
@@ -181,7 +182,7 @@ class Dispatcher:
             case do.FollowRun() | do.WakeAt():
                 self.carry_out(task, command)
             case _:
-                assert_never(command)
+                self._post(task.id, await self._with.publisher.carry_out(task, command))
 
     async def _tell(self, task: Task, command: do.TellPerson) -> None:
         """Tell it, some times if it fails; in the end that is on record, and no reason to hold the task up."""

@@ -37,6 +37,14 @@ from pathlib import Path
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
 
+OVER_THE_NETWORK: Mapping[str, str] = {
+    "core.sshCommand": "ssh -o BatchMode=yes",
+    "protocol.https.allow": "always",
+    "protocol.ssh.allow": "always",
+    "http.followRedirects": "false",
+}
+"""What a push needs beyond what is fixed: the user's own ssh, which asks nobody, and https to the address it was given."""
+
 FIXED: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -98,7 +106,8 @@ class Git:
     git_dir: Path | None = None
     work_tree: Path | None = None
     index: Path | None = None
-    overrides: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict, repr=False)
+    network: bool = False
 
     @classmethod
     def own(cls, git_dir: Path, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
@@ -142,7 +151,9 @@ class Git:
     def _call(
         self, args: tuple[str, ...], stdin: bytes, timeout: float, changes: Mapping[str, str | None] | None = None
     ) -> tuple[int, bytes, bytes]:
-        environment = _environment({**FIXED, **self.overrides})
+        environment = _environment({**FIXED, **(OVER_THE_NETWORK if self.network else {}), **self.overrides})
+        if self.network:
+            environment["GIT_ALLOW_PROTOCOL"] = "file:https:ssh"
         places = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.work_tree, "GIT_INDEX_FILE": self.index}
         environment |= {name: str(place) for name, place in places.items() if place is not None}
         for name, change in (changes or {}).items():

@@ -22,6 +22,7 @@ All of it may be asked for twice: the effect is looked for first, and what is bu
 renamed into place.
 """
 
+import os
 import re
 import shutil
 import threading
@@ -237,6 +238,38 @@ class Workspace:
                     f" itself is safe at {commit} in {shown(str(clone.folder))}"
                 ) from error
         return Delivered(branch=branch, commit=commit, already=there is not None)
+
+    def clone_of(self, task_id: str) -> Clone:
+        """The daemon's clone that the task lives in. Raises WorkspaceError if it has none."""
+        return self._clone(task_id)
+
+    def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
+        """The subjects of the commits since the base, oldest first, at most 200."""
+        range_ = f"{base_commit}..{commit}"
+        said = self._clone(task_id).git.run("log", "--reverse", "--no-merges", "--format=%s", range_)
+        return [line for line in said.splitlines() if line][:MAX_COMMITS]
+
+    def tree_with(self, task_id: str, commit: str, name: str, content: bytes, mode: str) -> str:
+        """The tree of a commit with one file at its top set to this content."""
+        clone = self._clone(task_id)
+        blob = clone.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
+        rows = clone.git.run("ls-tree", "-z", commit).split("\0")
+        others = [row for row in rows if row and row.partition("\t")[2] != name]
+        listed = "\0".join((*others, f"{mode} blob {blob}\t{name}", ""))
+        return clone.git.run("mktree", "-z", stdin=os.fsencode(listed)).strip()
+
+    def set_tag(self, repo: Path, tag: str, commit: str) -> None:
+        """Set a new tag in the user's repository, where the commit was delivered before; there already, it stays.
+
+        Raises DeliveryError if it stands at another commit.
+        """
+        user, _ = open_repository(repo)
+        ref = f"refs/tags/{tag}"
+        there = user.ask("rev-parse", "--verify", "--quiet", ref)
+        if there not in {None, commit}:
+            raise DeliveryError(f"{shown(str(repo))} has a tag {tag} already, at {there}; choose another version")
+        if there is None:
+            user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivered:
         """As `deliver`, of any commit that was seen, under a name that a person may have chosen."""

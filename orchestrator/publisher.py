@@ -1,0 +1,262 @@
+"""Carrying a finished change out of the machine: push, pull request, answers to reviewers, merge, release, report.
+
+Everything is looked for before it is done, so each may be asked for again. Every text that leaves goes through the
+sanitizer and is stopped when that says so: then it is kept in quarantine, and a person is told which rules it met in
+which lines. What a forge cannot do now is tried again after the time that it names; what a person has to mend is raised.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import assert_never
+
+import orjson
+import structlog
+
+from orchestrator.core import commands as do
+from orchestrator.core import outside
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.feedback import Round, feedback, mark_of
+from orchestrator.core.forge import Draft, PullState, PullStatus
+from orchestrator.core.merge import MergePolicy, hindrances_to_merge
+from orchestrator.core.model import Task
+from orchestrator.core.pull_request import Related, Sources, Words, labels, pull_request, related_code, squash_commit
+from orchestrator.core.redact import Redactor, Result
+from orchestrator.core.sanitize import Outlet, sanitized
+from orchestrator.core.stream.fields import list_of, object_of, text_of
+from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.files import content_of, parsed, write_atomically
+from orchestrator.forge.errors import ForgeError, MergeRefused
+from orchestrator.forge.opening import Host, Opened, open_forge
+from orchestrator.push import push, push_address
+from orchestrator.quarantine import quarantine
+from orchestrator.release import Release
+from orchestrator.workspace import Workspace
+
+log = structlog.get_logger()
+
+LONGEST_PAUSE = 900.0
+"""Seconds until a forge that could not answer is asked again at the latest."""
+Publishing = (
+    do.OpenPullRequest | do.LookAtPullRequest | do.MergePullRequest | do.PrepareRelease | do.TagRelease | do.PostReport
+)
+Tell = Callable[[Task, str, str | None], Awaitable[str]]
+"""Leaves a comment on a task's ticket and sets its status, if one is given; answers with why not, or with nothing."""
+
+
+class PublishRefused(OrchestratorError):
+    """A text that was to leave holds what must not be passed on; the message says where it is kept and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """`hosts` is what the settings say of forges now; `quarantined` is where texts are kept that must not leave."""
+
+    workspace: Workspace
+    release: Release
+    hosts: Callable[[], Mapping[str, Host]]
+    redactor: Redactor
+    quarantined: Path
+    tell_tracker: Tell
+    clock: Callable[[], datetime]
+
+    async def carry_out(self, task: Task, command: Publishing) -> outside.Fact:
+        """Bring it about, and give what came of it. Raises what a person has to mend."""
+        while True:
+            try:
+                return await self._effect(task, command)
+            except ForgeError as error:
+                if error.again_after is None:
+                    raise
+                pause = min(error.again_after, LONGEST_PAUSE)
+                log.warning("forge_put_off", task=task.id, command=type(command).__name__, reason=str(error))
+            await asyncio.sleep(pause)
+
+    async def _effect(self, task: Task, command: Publishing) -> outside.Fact:
+        match command:
+            case do.OpenPullRequest():
+                opened = await asyncio.to_thread(self._open, task, command)
+                await self._tell(task, f"Pull request: {opened.url}", "In Review")
+                return opened
+            case do.LookAtPullRequest():
+                return await asyncio.to_thread(self._look, task, command)
+            case do.MergePullRequest():
+                merged = await asyncio.to_thread(self._merge, task, command)
+                if isinstance(merged, outside.PullRequestMerged):
+                    await self._tell(task, f"Merged as {merged.commit}", "Done")
+                return merged
+            case do.PrepareRelease():
+                return await asyncio.to_thread(self._prepare, task, command)
+            case do.TagRelease():
+                released = await asyncio.to_thread(self._tag, task, command)
+                await self._tell(task, f"Released as {released.tag}", "Done")
+                return released
+            case do.PostReport():
+                return await self._post(task, command)
+            case _:
+                assert_never(command)
+
+    async def _tell(self, task: Task, text: str, status: str | None) -> str:
+        """What a tracker does not take is a warning: the work is done all the same."""
+        failure = await self.tell_tracker(task, self._fit(text, Outlet.TEXT), status)
+        if failure:
+            log.warning("ticket_not_told", task=task.id, reason=failure)
+        return failure
+
+    def _open(self, task: Task, command: do.OpenPullRequest) -> outside.PullRequestOpened:
+        sources, address = self._sources(task), push_address(Path(task.repo))
+        words = self._words(pull_request(task, sources))
+        with self._forge(task) as opened:
+            clone = self.workspace.clone_of(task.id)
+            push(clone, address or "", command.commit, f"refs/heads/{command.branch}", opened.login)
+            pull = opened.forge.open(
+                Draft(
+                    key=f"{task.id}:pull-request",
+                    head=command.branch,
+                    base=task.base_branch,
+                    title=words.title,
+                    body=words.body,
+                )
+            )
+            try:
+                opened.forge.add_labels(pull.number, labels(task, sources.related))
+            except ForgeError as error:
+                log.warning("labels_not_set", task=task.id, reason=str(error))
+            self._reply(task, command, opened, pull.number)
+        return outside.PullRequestOpened(at=self.clock(), number=pull.number, url=pull.url, commit=command.commit)
+
+    def _reply(self, task: Task, command: do.OpenPullRequest, opened: Opened, number: int) -> None:
+        """Each comment is answered once, with the commits of the round; who asked is asked for another look."""
+        if not command.replies:
+            return
+        commits = ", ".join(dict.fromkeys(commit[:12] for step in task.steps for commit in step.commits)) or "no commit"
+        text = self._fit(f"Addressed in {commits}.", Outlet.TEXT)
+        for reply in command.replies:
+            opened.forge.reply(number, reply.comment_id, f"{task.id}:reply:{reply.mark}", text)
+        opened.forge.request_review(number, task.publication.reviewers)
+
+    def _look(self, task: Task, command: do.LookAtPullRequest) -> outside.PullRequestSeen:
+        """What cannot be seen now is told as a hindrance: a look that fails is no reason to halt a task."""
+        try:
+            with self._forge(task) as opened:
+                state = opened.forge.state(command.number)
+                comments = opened.forge.open_comments(command.number) if state.pull.status is PullStatus.OPEN else ()
+                failed = opened.forge.failed_checks(state) if state.pull.status is PullStatus.OPEN else ()
+        except ForgeError as error:
+            unseen = (f"the pull request could not be looked at: {error}",)
+            return outside.PullRequestSeen(
+                at=self.clock(), number=command.number, status=PullStatus.OPEN, hindrances=unseen
+            )
+        looked = Round(number=command.round, at=self.clock(), state=state, comments=comments, failed=failed)
+        new = feedback(looked, frozenset(command.seen))
+        if new is not None:
+            folder = Path(task.folder)
+            write_atomically(folder / f"{new.name}.md", self.redactor.masked(new.markdown).encode())
+            masked = self.redactor.masked(orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode())
+            write_atomically(folder / f"{new.name}.json", masked.encode())
+        return outside.PullRequestSeen(
+            at=looked.at,
+            number=command.number,
+            status=state.pull.status,
+            hindrances=self._hindrances(task, state),
+            reviewers=tuple(dict.fromkeys(review.author for review in state.reviews)),
+            feedback=new.name if new else None,
+            marks=new.marks if new else (),
+            comments=tuple((one.id, mark_of(one)) for one in comments if new and mark_of(one) in new.marks),
+            merge_commit=state.pull.merge_commit,
+        )
+
+    def _merge(self, task: Task, command: do.MergePullRequest) -> outside.PullRequestMerged | outside.MergeRefused:
+        with self._forge(task) as opened:
+            state = opened.forge.state(command.number)
+            if state.pull.status is PullStatus.MERGED:
+                return outside.PullRequestMerged(at=self.clock(), commit=state.pull.merge_commit or command.head)
+            hindrances = self._hindrances(task, state)
+            if hindrances:
+                return outside.MergeRefused(at=self.clock(), hindrances=hindrances)
+            subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
+            words = squash_commit(task, subjects, command.number, state.pull.url, self._sources(task))
+            words = self._words(words)
+            try:
+                merged = opened.forge.merge(command.number, words.title, words.body, command.head)
+            except MergeRefused as error:
+                return outside.MergeRefused(at=self.clock(), hindrances=(str(error),))
+            try:
+                opened.forge.delete_branch(command.number)
+            except ForgeError as error:
+                log.warning("branch_not_deleted", task=task.id, reason=str(error))
+        return outside.PullRequestMerged(at=self.clock(), commit=merged.commit)
+
+    def _hindrances(self, task: Task, state: PullState) -> tuple[str, ...]:
+        policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
+        return hindrances_to_merge(state, policy) if state.pull.status is PullStatus.OPEN else ()
+
+    def _prepare(self, task: Task, command: do.PrepareRelease) -> outside.ReleasePrepared:
+        version, commit = self.release.prepare(task, command.commit, lambda text: self._fit(text, Outlet.TEXT))
+        return outside.ReleasePrepared(at=self.clock(), version=version, commit=commit)
+
+    def _tag(self, task: Task, command: do.TagRelease) -> outside.Released:
+        address = push_address(Path(task.repo)) if task.publication.forge else None
+        login = open_forge(task.publication.forge, self.hosts()).login if task.publication.forge else None
+        tag = self.release.tag(task, command, address, login)
+        return outside.Released(at=self.clock(), tag=tag)
+
+    async def _post(self, task: Task, command: do.PostReport) -> outside.ReportPosted:
+        names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
+        if not names:
+            return outside.ReportPosted(at=self.clock(), failure="no stage left a report")
+        text = _text(Path(task.folder) / names[-1])
+        failure = await self._tell(task, text, "Done")
+        return outside.ReportPosted(at=self.clock(), failure=failure)
+
+    def _forge(self, task: Task) -> "_Closing":
+        return _Closing(open_forge(task.publication.forge or "", self.hosts()))
+
+    def _sources(self, task: Task) -> Sources:
+        folder = Path(task.folder)
+        ticket, template = _document(folder / "ticket.json"), _document(folder / "ticket-parsed.json")
+        criteria = list_of(object_of(template.get("fields")).get("acceptance_criteria"))
+        return Sources(
+            analysis=_text(folder / "analysis.md"),
+            related=related_code(_text(folder / "related-code.json")) or Related(),
+            acceptance=tuple(text_of(object_of(one).get("text"), 500) or text_of(one, 500) for one in criteria),
+            ticket_url=text_of(ticket.get("url"), 2000) or None,
+        )
+
+    def _words(self, words: Words) -> Words:
+        return Words(title=self._fit(words.title, Outlet.TITLE), body=self._fit(words.body, Outlet.TEXT))
+
+    def _fit(self, text: str, outlet: Outlet) -> str:
+        """The text as it may leave. Raises PublishRefused, and keeps it, where it must not."""
+        result = sanitized(text, outlet, self.redactor)
+        if result.verdict is not Result.BLOCKED:
+            return result.text
+        kept = quarantine(self.quarantined, text, self.redactor.scan(text))
+        rules = ", ".join(f"{finding.rule} in line {finding.line}" for finding in result.findings)
+        raise PublishRefused(
+            f"a text that was to be published holds what must not be passed on ({rules}); it is kept in {kept}: "
+            "mend the artifact that it came from, then retry"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """A forge whose connections are closed when it is left."""
+
+    opened: Opened
+
+    def __enter__(self) -> Opened:
+        return self.opened
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.forge.close()
+
+
+def _text(path: Path) -> str:
+    return (content_of(path) or b"").decode("utf-8", "replace")
+
+
+def _document(path: Path) -> JsonObject:
+    return object_of(parsed(content_of(path) or b""))

@@ -1,0 +1,79 @@
+"""A release: the changelog's entry as a commit, then, once it is confirmed, the tag at exactly that commit.
+
+The order is changelog, confirmation, tag, push (sources.md §5.2 row 56). The commit is made with git's plumbing in the
+daemon's clone, so nothing of the repository runs; a ref remembers it, so that asking again makes no second one.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core import commands as do
+from orchestrator.core.changelog import entry_of, version_of, with_entry
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.model import Task
+from orchestrator.core.stream.fields import object_of, text_of
+from orchestrator.files import content_of, parsed
+from orchestrator.forge.login import Login
+from orchestrator.push import push, stands_at
+from orchestrator.workspace import Workspace
+
+CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
+_MODE = "100644"
+
+
+class ReleaseError(OrchestratorError):
+    """A release cannot be prepared or tagged as it stands; the message says what to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Prepares and tags releases; every method blocks and may be called again."""
+
+    workspace: Workspace
+
+    def prepare(self, task: Task, commit: str, fit: Callable[[str], str]) -> tuple[str, str]:
+        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave."""
+        folder = Path(task.folder)
+        summary = (content_of(folder / SUMMARY) or b"").decode("utf-8", "replace")
+        ticket = object_of(object_of(parsed(content_of(folder / "ticket-parsed.json") or b"")).get("fields"))
+        version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
+        if version is None:
+            raise ReleaseError(
+                "no version is named: write `## Version` with a number like 1.2.3 into the ticket, then submit it anew"
+            )
+        ref = f"refs/orchestrator/{task.id}/release-{version}"
+        clone = self.workspace.clone_of(task.id)
+        made = clone.ref(ref)
+        if made is not None:
+            return version, made
+        before = clone.git.ask("cat-file", "blob", f"{commit}:{CHANGELOG}") if self._has(task, commit) else ""
+        text = with_entry(before or "", version, f"{task.created_at:%Y-%m-%d}", fit(entry_of(summary)))
+        tree = self.workspace.tree_with(task.id, commit, CHANGELOG, text.encode(), _MODE)
+        subject = f"{task.ticket.key}: Changelog of {version}"
+        made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()
+        clone.git.run("update-ref", ref, made, "0" * len(made))
+        return version, made
+
+    def tag(self, task: Task, command: do.TagRelease, address: str | None, login: Login | None) -> str:
+        """Set the tag in the user's repository and push it with the branch; the tag's name.
+
+        Raises ReleaseError where that tag stands at another commit, and what delivering and pushing raise.
+        """
+        tag = f"v{command.version}"
+        ref = f"refs/tags/{tag}"
+        clone = self.workspace.clone_of(task.id)
+        there = stands_at(clone.git, address, ref, login) if address else None
+        if there not in (None, command.commit):
+            raise ReleaseError(f"the remote has a tag {tag} at {there[:12]}; choose another version")
+        self.workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
+        self.workspace.set_tag(Path(task.repo), tag, command.commit)
+        if address:
+            push(clone, address, command.commit, f"refs/heads/{command.branch}", login)
+            push(clone, address, command.commit, ref, login)
+        return tag
+
+    def _has(self, task: Task, commit: str) -> bool:
+        listed = self.workspace.clone_of(task.id).git.run("ls-tree", "--name-only", commit, CHANGELOG)
+        return bool(re.search(rf"^{re.escape(CHANGELOG)}$", listed, re.MULTILINE))
