@@ -3,6 +3,7 @@
 Only facts come from here; what they mean is decided by core/guards.py. All is bounded, for it comes from an agent.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,12 +17,15 @@ from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Stage, Work
+from orchestrator.files import write_atomically
 from orchestrator.outbox import take, text
 from orchestrator.workspace import Workspace
 
 LARGEST_ARTIFACT = 2 * 1024 * 1024
 """Bytes."""
 MOST_HEADINGS, LONGEST_HEADING = 500, 300
+PLAN_FILE = "plan.md"
+_PLAN_FIX = re.compile(r"plan-fix-([1-9][0-9]{0,3})\.md")
 ANALYSIS_FILE = "failure-analysis.json"
 CONFIDENCES = ("low", "mid", "high")
 
@@ -37,7 +41,7 @@ class Gates:
         folder = Path(task.folder)
         outbox = folder / "agents" / str(command.attempt) / "out"
         taken = take(outbox, stage.artifacts, folder, LARGEST_ARTIFACT)
-        fresh = tuple(artifact.name for artifact in taken.files)
+        fresh = _with_fix_as_plan(folder, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}
         seen = Evidence(
             files=_files(folder, fresh if stage.work is Work.AGENT else _all(folder)),
@@ -59,6 +63,18 @@ class Gates:
         )
 
 
+def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
+    """The names with plan.md among them: the newest plan-fix that was left is the plan now (sources.md §1.2)."""
+    fixes = {int(found[1]): name for name in fresh if (found := _PLAN_FIX.fullmatch(name))}
+    if not fixes:
+        return fresh
+    content = text(folder, fixes[max(fixes)], LARGEST_ARTIFACT)
+    if content is None:
+        return fresh
+    write_atomically(folder / PLAN_FILE, content.encode())
+    return tuple(dict.fromkeys((*fresh, PLAN_FILE)))
+
+
 def _all(folder: Path) -> list[str]:
     """Names of the task's own files that guards may ask for."""
     return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
@@ -70,13 +86,26 @@ def _files(folder: Path, names: Iterable[str]) -> dict[str, FileFacts]:
 
 
 def _facts(name: str, content: str) -> FileFacts:
-    headings = [line[:LONGEST_HEADING] for line in content.splitlines() if line.startswith("#")]
+    headings, digests = _sections(content)
     return FileFacts(
         chars=len(content.strip()),
-        headings=tuple(headings[:MOST_HEADINGS]),
+        headings=headings,
+        digests=digests,
         json_filled=_filled(content) if name.endswith(".json") else None,
         digest=sha256(content.encode()).hexdigest(),
     )
+
+
+def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The headings of a text, and a hash of what stands below each."""
+    parts: list[list[str]] = []
+    for line in content.splitlines():
+        if line.startswith("#") and len(parts) < MOST_HEADINGS:
+            parts.append([line[:LONGEST_HEADING]])
+        elif parts:
+            parts[-1].append(line.strip())
+    below = (sha256("\n".join(part[1:]).strip().encode()).hexdigest()[:16] for part in parts)
+    return tuple(part[0] for part in parts), tuple(below)
 
 
 def _filled(content: str) -> tuple[str, ...] | None:

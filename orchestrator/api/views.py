@@ -151,6 +151,19 @@ class BudgetView(View):
     limit: int
 
 
+class PublicationView(View):
+    """What became of the change outside."""
+
+    number: int | None
+    pr_url: str | None
+    head: str | None
+    round: int
+    hindrances: tuple[Words, ...]
+    version: Words | None
+    tag: Words | None
+    report_url: str | None
+    merged_at: datetime | None
+    merge_commit: str | None
 class CapsView(View):
     """What may be used at most; null is no cap."""
 
@@ -241,7 +254,7 @@ class TaskView(View):
     feedback: tuple[Words, ...]
     failures: FailuresView
     budgets: Mapping[str, BudgetView]
-    pr_url: str | None
+    publication: PublicationView
 
 
 class TaskLine(View):

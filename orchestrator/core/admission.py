@@ -15,6 +15,9 @@ from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
 BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
 """What a task owes whose next turn has not begun."""
 
+WITHOUT_AGENT = frozenset({Owed.DELIVERY, Owed.PUBLISH, Owed.MERGE, Owed.RELEASE})
+"""What costs no turn, and so waits for no usage window."""
+
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
 
@@ -75,6 +78,8 @@ def withheld(task: Task, scene: Scene, more: int = 0) -> str | None:
     """Why a task may not start or go on though there is a place, in words; `more` are about to start besides."""
     if scene.room.busy and task.status is TaskStatus.PENDING:
         return scene.room.busy
+    if task.owed in WITHOUT_AGENT:
+        return None
     wall = wall_before(task, scene)
     if wall is not None:
         return f"the account's usage limit ({wall.window}) lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC"

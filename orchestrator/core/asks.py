@@ -43,6 +43,13 @@ class Subject(StrEnum):
     PLAN = "plan"
     DEPENDENCY = "dependency"
     STAGE = "stage"
+    MERGE = "merge"
+    RELEASE = "release"
+
+    @property
+    def of_daemon(self) -> bool:
+        """Whether the daemon asks it, and no agent waits to be told the answer."""
+        return self in (Subject.STAGE, Subject.MERGE, Subject.RELEASE)
 
 
 class AskStatus(StrEnum):
@@ -103,7 +110,7 @@ class Asking:
         """Which of the three it is."""
         if self.subject is Subject.DEPENDENCY:
             return AskKind.DEPENDENCY
-        return AskKind.REVIEW if self.subject in (Subject.STAGE, Subject.PLAN) else AskKind.QUESTION
+        return AskKind.REVIEW if self.subject.of_daemon or self.subject is Subject.PLAN else AskKind.QUESTION
 
     @property
     def digest(self) -> str:
@@ -157,7 +164,7 @@ class Ask:
     @property
     def untold(self) -> bool:
         """Whether it has an answer that its agent does not know yet."""
-        closed_silently = self.status is AskStatus.WITHDRAWN or self.asking.subject is Subject.STAGE
+        closed_silently = self.status is AskStatus.WITHDRAWN or self.asking.subject.of_daemon
         return not self.pending and not self.told and not closed_silently
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from orchestrator.core.asks import Ask
 from orchestrator.core.model import Check
 from orchestrator.core.notice import Notice
+from orchestrator.core.publication import Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,57 @@ class DeliverBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPullRequest:
+    """Push the branch and propose it, or bring the proposal up to date; then answer these comments, each once."""
+
+    branch: str
+    commit: str
+    round: int
+    replies: tuple[Reply, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAtPullRequest:
+    """See what became of a pull request; comments and failed checks whose marks are `seen` are not told again."""
+
+    number: int
+    round: int
+    seen: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePullRequest:
+    """Squash and merge exactly this head, if all that has to hold does, and clean up what is merged."""
+
+    number: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareRelease:
+    """Write the changelog of the version that release-summary.md names, and commit it."""
+
+    branch: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRelease:
+    """Set and push the tag of a version at exactly this commit."""
+
+    version: str
+    commit: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostReport:
+    """Leave the stage's report on the ticket, if that has a place for it."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TellPerson:
     """Tell a person of something, once for each key."""
 
@@ -141,6 +193,12 @@ Command = (
     | LookAtGate
     | RunCheck
     | DeliverBranch
+    | OpenPullRequest
+    | LookAtPullRequest
+    | MergePullRequest
+    | PrepareRelease
+    | TagRelease
+    | PostReport
     | TellPerson
     | WakeAt
 )

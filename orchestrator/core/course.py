@@ -30,7 +30,8 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import run_folder_of_agent, run_folder_of_check
-from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.pipeline import Pipeline, Stage, Work
+from orchestrator.core.publication import Publish
 from orchestrator.core.standing import (
     answered_by_policy,
     held,
@@ -40,8 +41,10 @@ from orchestrator.core.standing import (
     with_notice,
 )
 from orchestrator.core.stream.neutral import ErrorClass
+from orchestrator.core.terms import OnBlocked
 
 LONGEST_RETRY_DELAY = 300.0
+REPORT_FILE = "test-report.md"
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
         ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
@@ -50,6 +53,10 @@ FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     }
 )
 """Failures that no other attempt mends, and what does (collected.md §3.4)."""
+ONCE_MORE = (
+    "This is the last pass: do only what makes the failing checks pass and the ticket's criteria hold, and leave out "
+    "every step that does not serve that."
+)
 
 
 def enter(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
@@ -84,7 +91,8 @@ def proceed(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         case Work.CHECKS:
             return next_check(pipeline, task, at)
         case Work.DELIVER:
-            return replace(task, owed=Owed.DELIVERY)
+            home = stage.publish in (Publish.BRANCH, Publish.PULL_REQUEST)
+            return replace(task, owed=Owed.DELIVERY if home else Owed.PUBLISH)
         case _:
             return replace(task, owed=Owed.GATE)
 
@@ -180,6 +188,7 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if not task.checks:
         none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
         task = replace(task, results={"unit_test": none})
+    task = replace(task, report_path=REPORT_FILE)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, guards.NOTHING_SEEN)
     role = pipeline.stage(task.stage).role
     if not lacking:
@@ -283,10 +292,34 @@ def begin_anew(task: Task, at: datetime) -> Task:
 
 
 def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
-    """The task with its failed checks on record, back in the stage that mends them while the budget lasts."""
+    """The task with its failed checks on record, back in the stage that mends them while the budget lasts.
+
+    When it is used up and the terms say so, one more pass is made of the smallest scope (seed 001, escalation).
+    """
     stage = pipeline.stage(task.stage)
     tried = spent(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
+    last_pass = None if again or stage.on_fail is None else _escalated(tried or task)
+    back = stage.on_fail if again or last_pass else None
+    task = _with_failed_checks(stage, task, at, analysis, back)
+    counted = last_pass or tried
+    task = replace(task, budgets=counted.budgets) if counted else task
+    if back is None:
+        lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
+        cycle = task.stages[task.stage].visits
+        times = "once" if cycle == 1 else f"{cycle} times"
+        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}", at)
+    record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
+    back_there = enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
+    return replace(back_there, feedback=(ONCE_MORE,)) if last_pass else back_there
+
+
+def _escalated(task: Task) -> Task | None:
+    """The task with its one last pass taken; None where its terms do not want one, or it was taken before."""
+    return spent(task, "escalations") if task.terms.on_blocked is OnBlocked.ESCALATE else None
+
+
+def _with_failed_checks(stage: Stage, task: Task, at: datetime, analysis: Analysis | None, back: str | None) -> Task:
     cycle = task.stages[task.stage].visits
     accepted = guards.accepted(stage.guards)
     for check in task.checks:
@@ -298,14 +331,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
             attempted=f"evaluation {cycle} of {(task.head or '')[:12]}", command=check.command,
             expected=f"{check.name} passes", type="test_failure" if check.name == "unit_test" else "check_failure",
             summary=result.reason, exit_code=result.exit_code, log_file=result.log, analysis=analysis,
-            action="retry_cycle" if again else "user_intervention",
-            transitioned_to=stage.on_fail if again else None, retry_count=cycle,
+            action="retry_cycle" if back else "user_intervention",
+            transitioned_to=back, retry_count=cycle,
         ))  # fmt: skip
-    if tried is not None:
-        task = replace(task, budgets=tried.budgets)
-    if not again or stage.on_fail is None:
-        lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
-        times = "once" if cycle == 1 else f"{cycle} times"
-        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}", at)
-    record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
-    return enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), stage.on_fail, at)
+    return task

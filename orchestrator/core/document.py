@@ -23,13 +23,14 @@ RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
 """Values whose form is kept: most decisions leave most steps, stages and failures alone."""
+PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
 _AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 _SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
-    *("asks", "notices", "spent", "spent_at_limit"),
+    *("asks", "notices", "spent", "spent_at_limit", "publication"),
 )
 
 
@@ -94,10 +95,8 @@ def from_document(document: Object) -> Task:
         "results": evaluation.get("result_details") or {},
         "report_path": evaluation.get("report_path"),
         "failures": _failures_from(document),
-        "terms": {**config, "autonomy": _object(config["autonomy"])["mode"]},
-        "pr_url": delivery.get("pr_url"),
-        "merged_at": delivery.get("merged_at"),
-        "merge_commit": delivery.get("merge_commit"),
+        "terms": {**config, **_autonomy_from(_object(config["autonomy"]))},
+        "publication": {**_object(document.get("publication") or {}), **_picked(delivery, PUBLISHED)},
     }
     return from_json(Task, own_words)
 
@@ -134,8 +133,7 @@ def _facts(task: Task, stage: str) -> Object:
             results |= {check: result.verdict.value for check, result in task.results.items()}
             return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
         case "COMPLETION":
-            merged = stamp(task.merged_at) if task.merged_at else None
-            return {"pr_url": task.pr_url, "merged_at": merged, "merge_commit": task.merge_commit}
+            return _picked(cast(Object, to_json(task.publication)), PUBLISHED)
         case _:
             return {}
 
@@ -202,11 +200,17 @@ def _config(task: Task) -> Object:
     return {
         "max_design_revisions": limits.get("design_revisions"),
         "max_eval_cycles": limits.get("eval_cycles"),
-        "impl_model": None,
-        "planning_model": None,
         **cast(Object, to_json(task.terms)),
-        "autonomy": {"mode": task.terms.autonomy.value, "on_blocked": "halt", "auto_merge": False},
+        "autonomy": {
+            "mode": task.terms.autonomy.value,
+            "on_blocked": task.terms.on_blocked.value,
+            "auto_merge": task.terms.auto_merge,
+        },
     }
+
+
+def _autonomy_from(shown: Object) -> Object:
+    return {"autonomy": shown["mode"], **{name: shown[name] for name in ("on_blocked", "auto_merge") if name in shown}}
 
 
 def _ask(ask: Ask) -> Object:
@@ -254,6 +258,10 @@ def _failure_from(entry: Object) -> Json:
 
 def _record_with(records: Iterable[Object], key: str) -> Object:
     return next((record for record in records if key in record), {})
+
+
+def _picked(document: Object, names: Iterable[str]) -> Object:
+    return {name: document.get(name) for name in names}
 
 
 def _object(value: Json) -> Object:

@@ -13,6 +13,16 @@ from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
 from orchestrator.core.guards import Evidence
 from orchestrator.core.model import BlockedBy, CheckResult, Task
+from orchestrator.core.outside import (
+    Fact,
+    MergeRefused,
+    PullRequestMerged,
+    PullRequestOpened,
+    PullRequestSeen,
+    Released,
+    ReleasePrepared,
+    ReportPosted,
+)
 from orchestrator.core.stream.said import Trouble
 
 
@@ -25,12 +35,7 @@ class TurnOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Event:
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSubmitted(_Event):
+class TaskSubmitted(Fact):
     """A person handed in a ticket; the task as it begins, its commands and base commit fixed."""
 
     task: Task
@@ -38,19 +43,19 @@ class TaskSubmitted(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonStarted(_Event):
+class DaemonStarted(Fact):
     """The daemon is up again; whatever is owed is asked for anew. `run_alive` tells of the task's own run."""
 
     run_alive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskAdmitted(_Event):
+class TaskAdmitted(Fact):
     """There is a place for the task: it starts, or goes on after a pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceReady(_Event):
+class WorkspaceReady(Fact):
     """The task's own branch is checked out in its worktree."""
 
     worktree: str
@@ -59,7 +64,7 @@ class WorkspaceReady(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(_Event):
+class RunStarted(Fact):
     """A process runs under its holder."""
 
     folder: str
@@ -67,7 +72,7 @@ class RunStarted(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStarted(_Event):
+class SessionStarted(Fact):
     """The CLI told its session's id, model and version."""
 
     attempt: int
@@ -77,7 +82,7 @@ class SessionStarted(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFinished(_Event):
+class TurnFinished(Fact):
     """An agent's turn came to a result; its output was read up to `offset`, the cost is the process's total.
 
     `resets_at` is when the usage limit that ended it is over and `window` which one it is, as far as that was told.
@@ -98,7 +103,7 @@ class TurnFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSaid(_Event):
+class AgentSaid(Fact):
     """An agent asked for something or reported trouble, in the line of its output that ends at `offset`.
 
     `answers` holds, for each thing asked, what its role's rules answer, or None where a person is to be asked.
@@ -112,7 +117,7 @@ class AgentSaid(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestWithdrawn(_Event):
+class RequestWithdrawn(Fact):
     """The agent's process no longer waits for an answer."""
 
     attempt: int
@@ -120,7 +125,7 @@ class RequestWithdrawn(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSent(_Event):
+class AnswerSent(Fact):
     """The agent's process was given the answer that it waited for."""
 
     attempt: int
@@ -128,7 +133,7 @@ class AnswerSent(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StallSeen(_Event):
+class StallSeen(Fact):
     """An agent's turn shows no sign of life whatever; `evidence` says what was looked at."""
 
     attempt: int
@@ -137,7 +142,7 @@ class StallSeen(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentExited(_Event):
+class AgentExited(Fact):
     """An agent's process is gone and its tree is swept; `reason` says what is known of why."""
 
     attempt: int
@@ -149,7 +154,7 @@ class AgentExited(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateLooked(_Event):
+class GateLooked(Fact):
     """The daemon looked at what a stage left behind."""
 
     stage: str
@@ -159,7 +164,7 @@ class GateLooked(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckFinished(_Event):
+class CheckFinished(Fact):
     """A check's command ended on the judged commit; without a result it was ended before it had one."""
 
     folder: str
@@ -168,7 +173,7 @@ class CheckFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchDelivered(_Event):
+class BranchDelivered(Fact):
     """The finished branch stands in the user's repository."""
 
     branch: str
@@ -176,7 +181,7 @@ class BranchDelivered(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandFailed(_Event):
+class CommandFailed(Fact):
     """What a command asks for cannot be had, and asking again would not help; `reason` is for a person."""
 
     command: Command
@@ -184,7 +189,7 @@ class CommandFailed(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFrozen(_Event):
+class RunFrozen(Fact):
     """The whole process tree of a run stands still; `stopped` are its pids."""
 
     folder: str
@@ -192,7 +197,7 @@ class RunFrozen(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeFailed(_Event):
+class FreezeFailed(Fact):
     """Some processes of a run would not stand still."""
 
     folder: str
@@ -200,19 +205,19 @@ class FreezeFailed(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunThawed(_Event):
+class RunThawed(Fact):
     """A frozen process tree goes on."""
 
     folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmRang(_Event):
+class AlarmRang(Fact):
     """A time the task waits for has come, or may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSaved(_Event):
+class CheckpointSaved(Fact):
     """What recovery needs was written; `commit` holds uncommitted work, if there was any."""
 
     number: int
@@ -220,7 +225,7 @@ class CheckpointSaved(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseRequested(_Event):
+class PauseRequested(Fact):
     """Somebody, or the daemon for want of room, wants the task to stand still; `park` ends its agent's process too."""
 
     blocked_by: BlockedBy = BlockedBy.USER
@@ -230,7 +235,7 @@ class PauseRequested(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeRequested(_Event):
+class ResumeRequested(Fact):
     """What made the task stand still is over."""
 
     blocked_by: BlockedBy = BlockedBy.USER
@@ -238,7 +243,7 @@ class ResumeRequested(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelRequested(_Event):
+class CancelRequested(Fact):
     """A person gave the task up."""
 
     by: str = ""
@@ -246,21 +251,35 @@ class CancelRequested(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRequested(_Event):
+class RoundRequested(Fact):
+    """A person wants comments on the pull request taken up now."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRequested(Fact):
+    """A person has done with an ended task: it is kept, but out of the way."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequested(Fact):
     """A person has looked at a blocked task and wants its stage tried anew."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftSubmitted(_Event):
+class DraftSubmitted(Fact):
     """A person sent a draft off."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskAnswered(_Event):
+class AskAnswered(Fact):
     """Somebody answered an ask; `digest`, if given, is of what was seen."""
 
     number: int
@@ -271,7 +290,7 @@ class AskAnswered(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapsChanged(_Event):
+class CapsChanged(Fact):
     """A person changed what the task may cost."""
 
     caps: Caps
@@ -279,7 +298,7 @@ class CapsChanged(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonTold(_Event):
+class PersonTold(Fact):
     """A person was told of something, or telling was given up for the reason given."""
 
     key: str
@@ -287,7 +306,7 @@ class PersonTold(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignEditFound(_Event):
+class ForeignEditFound(Fact):
     """state.json had been written by another hand; it was set aside and the truth restored."""
 
     kept_as: str
@@ -310,6 +329,13 @@ Event = (
     | GateLooked
     | CheckFinished
     | BranchDelivered
+    | PullRequestOpened
+    | PullRequestSeen
+    | PullRequestMerged
+    | MergeRefused
+    | ReleasePrepared
+    | Released
+    | ReportPosted
     | CommandFailed
     | RunFrozen
     | FreezeFailed
@@ -319,6 +345,8 @@ Event = (
     | PauseRequested
     | ResumeRequested
     | CancelRequested
+    | RoundRequested
+    | ArchiveRequested
     | RetryRequested
     | DraftSubmitted
     | AskAnswered

@@ -19,11 +19,13 @@ from orchestrator.core.model import StepStatus, Task
 class FileFacts:
     """What a gate knows of one artifact: its length in characters, its headings, and its filled JSON keys.
 
+    `digests` are hashes of what stands below each heading.
     `json_filled` is None where the file is no JSON object; `digest` is a hash of its content.
     """
 
     chars: int
     headings: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
     json_filled: tuple[str, ...] | None = None
     digest: str = ""
 

@@ -19,11 +19,24 @@ A task has at most one run (process tree). Pausing changes what is wanted (the a
 what is there. While paused, events still move the task on; what they owe goes out when a place is free again.
 """
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from orchestrator.core import course, events, guards, halts, plan, requests, standing, transitions, turns
+from orchestrator.core import (
+    course,
+    events,
+    guards,
+    halts,
+    outside,
+    plan,
+    publishing,
+    requests,
+    standing,
+    transitions,
+    turns,
+)
 from orchestrator.core.commands import Command
 from orchestrator.core.model import (
     AgentStatus,
@@ -38,6 +51,7 @@ from orchestrator.core.model import (
 from orchestrator.core.obligations import obligations
 from orchestrator.core.pipeline import Pipeline, Work
 
+_DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
@@ -88,8 +102,10 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _gate_looked(pipeline, task, event)
         case events.CheckFinished():
             return _check_finished(pipeline, task, event)
-        case events.BranchDelivered():
-            return _delivered(pipeline, task, event)
+        case events.BranchDelivered() | outside.PullRequestOpened() | outside.PullRequestSeen() | outside.Released():
+            return publishing.published(pipeline, task, event)
+        case outside.PullRequestMerged() | outside.MergeRefused() | outside.ReleasePrepared() | outside.ReportPosted():
+            return publishing.published(pipeline, task, event)
         case events.CommandFailed():
             return _command_failed(pipeline, task, event)
         case events.RunFrozen():
@@ -104,7 +120,9 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return replace(task, agent=replace(task.agent, last_saved=event.at))
         case events.PauseRequested() | events.ResumeRequested() | events.CancelRequested() | events.CapsChanged():
             return requests.requested(pipeline, task, event)
-        case events.RetryRequested() | events.DraftSubmitted() | events.AskAnswered():
+        case events.RetryRequested() | events.DraftSubmitted() | events.AskAnswered() | events.RoundRequested():
+            return requests.requested(pipeline, task, event)
+        case events.ArchiveRequested():
             return requests.requested(pipeline, task, event)
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
@@ -158,6 +176,7 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_planned(pipeline, task, evidence),
     )
+    task = _revised(task, evidence)
     match stage.work:
         case Work.STEPS:
             return _step_judged(pipeline, task, event)
@@ -165,6 +184,16 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
             return _explanation_judged(pipeline, task, event)
         case _:
             return _artifacts_judged(pipeline, task, event)
+
+
+def _revised(task: Task, evidence: guards.Evidence) -> Task:
+    """The task with the designs beyond the first counted, as their files are numbered."""
+    budget = task.budgets.get("design_revisions")
+    numbers = [int(found[1]) for name in evidence.files if (found := _DESIGN.fullmatch(name))]
+    if budget is None or not numbers:
+        return task
+    used = replace(budget, used=max(numbers) - 1)
+    return replace(task, budgets={**task.budgets, "design_revisions": used})
 
 
 def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
@@ -201,7 +230,8 @@ def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple
     """The steps of a plan that was just left behind, or else the ones the task has."""
     for stage in pipeline.stages.values():
         if stage.plan and stage.plan in evidence.fresh and stage.plan in evidence.files:
-            return plan.steps_of(evidence.files[stage.plan].headings)
+            facts = evidence.files[stage.plan]
+            return plan.steps_of(facts.headings, facts.digests, task.steps)
     return task.steps
 
 
@@ -217,12 +247,6 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
         return course.attempt_failed(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(task, results={**task.results, event.name: event.result})
     return course.next_check(pipeline, task, event.at)
-
-
-def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
-    if task.owed is not Owed.DELIVERY:
-        return task
-    return course.advance(pipeline, replace(task, branch=event.branch), event.at)
 
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
@@ -285,6 +309,8 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
 
 def _while_standing(task: Task, at: datetime) -> Task:
     """It goes on when what it waited for may be over, and its process is ended when it has stood for long."""
+    if task.status is TaskStatus.REVIEW and task.publication.number and task.retry_at and at >= task.retry_at:
+        return replace(task, retry_at=None)
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
         retry_at = task.retry_at if task.owed is Owed.RETRY else None
         return standing.released(replace(task, retry_at=retry_at))

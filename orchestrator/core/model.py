@@ -14,6 +14,7 @@ from orchestrator.core.asks import Ask, pending
 from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.failures import FailureLog
 from orchestrator.core.notice import Notice
+from orchestrator.core.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.terms import DEFAULT_TERMS, Terms
 
 
@@ -135,6 +136,9 @@ class Owed(StrEnum):
     RETRY = "retry"
     CHECKS = "checks"
     DELIVERY = "delivery"
+    PUBLISH = "publish"
+    MERGE = "merge"
+    RELEASE = "release"
 
 
 class Process(StrEnum):
@@ -149,10 +153,7 @@ class Process(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A process tree under a holder: an agent's (`agents/<attempt>`) or a check's (`logs/<cycle>-<name>`).
-
-    `park_at` is when one that stands still is ended to free its memory.
-    """
+    """A process tree under a holder, of an agent or a check; one that stands still is ended at `park_at`."""
 
     folder: str
     process: Process = Process.STARTING
@@ -173,8 +174,8 @@ class Agent:
     they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
     `nudges` how often it was found stalled since it last got on.
 
-    Of the present turn: its tool calls, tools at work, commands that ran out of time, tokens as far as they were told,
-    until when the CLI is about to try a call again, and whether it was frozen while a tool worked.
+    Of the present turn: tool calls, tools at work, commands that ran out of time, tokens as far as told, until when the
+    CLI is about to try a call again, and whether it was frozen while a tool worked.
     """
 
     status: AgentStatus = AgentStatus.IDLE
@@ -263,10 +264,11 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of the plan and the commits made for it."""
+    """A step of the plan and the commits made for it; `digest` is of what the plan says of it."""
 
     step_id: int
     description: str
+    digest: str = ""
     status: StepStatus = StepStatus.PENDING
     commits: tuple[str, ...] = ()
     started_at: datetime | None = None
@@ -326,9 +328,7 @@ class Task:
     report_path: str | None = None
     failures: FailureLog = field(default_factory=FailureLog)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    pr_url: str | None = None
-    merged_at: datetime | None = None
-    merge_commit: str | None = None
+    publication: Publication = NOT_PUBLISHED
     asks: tuple[Ask, ...] = ()
     notices: tuple[Notice, ...] = ()
     spent: Mapping[str, Spending] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from orchestrator.core import prompt
 from orchestrator.core.asks import Ask
 from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.publication import Publish
 from orchestrator.core.standing import dues
 
 _TURN_UNDER_WAY = (Owed.TURN, Owed.INTERRUPT)
@@ -40,7 +41,7 @@ def alarms(task: Task) -> tuple[datetime, ...]:
         return ()
     still = run is not None and run.process is Process.FROZEN
     times = (
-        task.retry_at if task.waits_for_service or (task.owed is Owed.RETRY and not task.paused) else None,
+        task.retry_at if _waits_for_time(task) else None,
         run.park_at if run and still and task.paused else None,
         agent.turn_deadline if task.owed in _TURN_UNDER_WAY and not still and not task.paused else None,
     )
@@ -57,6 +58,12 @@ def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
     return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
 
 
+def _waits_for_time(task: Task) -> bool:
+    if task.status is TaskStatus.REVIEW:
+        return task.publication.number is not None
+    return task.waits_for_service or (task.owed is Owed.RETRY and not task.paused)
+
+
 def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     run = task.run
     following = (do.FollowRun(folder=run.folder),) if run and run.process is not Process.STARTING else ()
@@ -66,7 +73,36 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
         return (*following, do.StopRun(folder=run.folder, interrupt=False))
     if not task.at_work:
         return ()
-    return following + (_standing_still(task) if task.paused else _under_way(pipeline, task))
+    if task.paused:
+        return following + _standing_still(task) + _looking(task)
+    return following + _under_way(pipeline, task)
+
+
+def _looking(task: Task) -> tuple[do.Command, ...]:
+    """A pull request is looked at while its task waits for it: when it is time, or a person asks for it."""
+    publication = task.publication
+    if task.status is not TaskStatus.REVIEW or publication.number is None:
+        return ()
+    is_time = task.terms.look_every > 0 and task.retry_at is None
+    if not is_time and not publication.asked_for_round:
+        return ()
+    return (do.LookAtPullRequest(number=publication.number, round=publication.round + 1, seen=publication.seen),)
+
+
+def _publish(pipeline: Pipeline, task: Task) -> do.Command:
+    publication, commit = task.publication, task.head or task.base_commit
+    stage = pipeline.stage(task.stage)
+    match stage.publish:
+        case Publish.REPORT:
+            return do.PostReport(stage=task.stage)
+        case Publish.RELEASE:
+            return do.PrepareRelease(branch=task.branch, commit=commit)
+        case Publish.PULL_REQUEST | Publish.BRANCH:
+            return do.OpenPullRequest(
+                branch=task.branch, commit=commit, round=publication.round, replies=publication.replies
+            )
+        case _:
+            assert_never(stage.publish)
 
 
 def _standing_still(task: Task) -> tuple[do.Command, ...]:
@@ -80,7 +116,7 @@ def _standing_still(task: Task) -> tuple[do.Command, ...]:
             return ()
 
 
-def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
     run, agent = task.run, task.agent
     if run and run.process is Process.FROZEN:
         return (do.ThawRun(folder=run.folder),)
@@ -103,6 +139,14 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
             return _check(task)
         case Owed.DELIVERY:
             return (do.DeliverBranch(branch=task.branch, commit=task.head or task.base_commit),)
+        case Owed.PUBLISH:
+            return (_publish(pipeline, task),)
+        case Owed.MERGE:
+            publication = task.publication
+            return (do.MergePullRequest(number=publication.number or 0, head=publication.head or ""),)
+        case Owed.RELEASE:
+            version, commit = task.publication.version or "", task.head or task.base_commit
+            return (do.TagRelease(version=version, commit=commit, branch=task.branch),)
         case _:
             assert_never(task.owed)
 

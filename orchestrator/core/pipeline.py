@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from orchestrator.core.publication import Publish
+
 
 class Work(StrEnum):
     """What is done in a stage."""
@@ -142,14 +144,20 @@ class Stage:
     """What one way back by `on_fail` is counted against."""
     plan: str | None = None
     """The artifact whose `## Step` headings are worked through (only for `Work.STEPS`)."""
+    publish: Publish = Publish.BRANCH
+    """What is made of the work (only for `Work.DELIVER`)."""
+    mode: str | None = None
+    """What its agent is told to be doing; without one, fresh, bugfix or review_cycle, as the case is."""
     review: bool = False
     """Whether somebody has to approve what it came to before the task goes on."""
     line: int = field(default=0, compare=False)
 
 
-ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType({"gate_retries": 2, "agent_retries": 2, "reworks": 10})
-"""Budgets every pipeline has: how often a closed gate goes back to its agent, a lost agent is started again, and a
-person asks for changes."""
+ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
+    {"gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
+)
+"""Budgets every pipeline has: how often a closed gate goes back to its agent, a lost agent is started again, a
+person asks for changes, and one last pass is made when every cycle is used up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from orchestrator.core.pipeline import (
     Work,
 )
 from orchestrator.core.pipeline_rules import note_broken_rules
+from orchestrator.core.publication import Publish
 from orchestrator.core.table import DefinitionError, Table, nearest
 from orchestrator.core.toml import read_toml
 
@@ -95,6 +96,8 @@ def _stage(name: str, table: Table) -> Stage:
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
+        publish=_publish(table),
+        mode=table.maybe_text("mode"),
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
     )
@@ -110,6 +113,14 @@ def _work(table: Table) -> Work | None:
     if word and word not in kinds:
         table.note("work", f"unknown kind of work {word!r}; {nearest(word, kinds)}")
     return kinds.get(word)
+
+
+def _publish(table: Table) -> Publish:
+    word = table.maybe_text("publish") or Publish.BRANCH.value
+    kinds = {kind.value: kind for kind in Publish}
+    if word not in kinds:
+        table.note("publish", f"unknown way to publish {word!r}; {nearest(word, kinds)}")
+    return kinds.get(word, Publish.BRANCH)
 
 
 def _guard(table: Table) -> Guard | None:
@@ -136,6 +147,8 @@ def _check_work(stage: Stage, table: Table) -> None:
             pass
         case _:
             assert_never(stage.work)
+    if stage.work is not Work.DELIVER and table.has("publish"):
+        table.note("publish", f'only a stage with work = "deliver" publishes, {stage.name} has work = "{stage.work}"')
     if stage.work is Work.STEPS and stage.plan is None:
         table.report.note(table.path, f'stage {stage.name} works through steps: say which with plan = "plan.md"')
     if stage.work is not Work.STEPS and stage.plan is not None:

@@ -12,13 +12,23 @@ _HEADING = re.compile(r"##\s+Step(?![a-z])\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)
 _LONGEST = 300
 
 
-def steps_of(headings: Sequence[str]) -> tuple[Step, ...]:
-    """The steps that a plan's `## Step N: …` headings declare, numbered from one in the order they stand."""
-    found = [_HEADING.match(heading) for heading in headings if heading.startswith(STEP_PREFIX)]
-    texts = [match.group(2).strip() if match else "" for match in found]
-    return tuple(
-        Step(step_id=number, description=text[:_LONGEST] or f"Step {number}") for number, text in enumerate(texts, 1)
-    )
+def steps_of(headings: Sequence[str], digests: Sequence[str] = (), before: Sequence[Step] = ()) -> tuple[Step, ...]:
+    """The steps that a plan's `## Step N: …` headings declare, numbered from one in the order they stand.
+
+    `digests` are of the text below each heading. A step of the plan `before` that is completed and says just the same
+    stays so, with its commits (sources.md §5.2 row 20); every other is to be done.
+    """
+    done = {(step.description, step.digest): step for step in before if step.status is StepStatus.COMPLETED}
+    steps: list[Step] = []
+    for heading, digest in zip(headings, (*digests, *[""] * len(headings)), strict=False):
+        if not heading.startswith(STEP_PREFIX):
+            continue
+        match, number = _HEADING.match(heading), len(steps) + 1
+        text = (match.group(2).strip() if match else "")[:_LONGEST] or f"Step {number}"
+        kept = done.pop((text, digest), None) if digest else None
+        step = Step(step_id=number, description=text, digest=digest)
+        steps.append(replace(kept, step_id=number) if kept else step)
+    return tuple(steps)
 
 
 def first_open(steps: Sequence[Step]) -> Step | None:

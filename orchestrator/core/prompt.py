@@ -39,7 +39,7 @@ def outbox_of(task: Task) -> str:
 
 def _heading(task: Task, stage: Stage) -> str:
     mends = any(record.status is StageStatus.FAILED for record in task.stages.values())
-    mode = "bugfix" if mends else "fresh"
+    mode = stage.mode or ("bugfix" if mends else "review_cycle" if task.publication.round else "fresh")
     return f"# {stage.name} of {task.ticket.key}: {_line(task.title)}\n\nmode: {mode}"
 
 
@@ -59,6 +59,8 @@ def _why(task: Task, stage: Stage) -> str:
         )
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
+    elif task.publication.round and not any(one.status is StageStatus.FAILED for one in task.stages.values()):
+        why = "The change is proposed, and reviewers ask for changes."
     elif task.stages[stage.name].visits > 1:
         why = "The evaluation of the change failed, so the task came back to this stage."
     else:

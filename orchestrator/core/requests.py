@@ -7,8 +7,8 @@ AnswerRefused; then nothing has changed.
 from dataclasses import replace
 from typing import assert_never
 
-from orchestrator.core import course, events, halts, standing, transitions
-from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, checked
+from orchestrator.core import course, events, halts, publishing, standing, transitions
+from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, Subject, checked
 from orchestrator.core.budget import Caps
 from orchestrator.core.errors import AnswerRefused
 from orchestrator.core.model import AgentStatus, BlockedBy, Budget, Owed, Process, Task, TaskStatus
@@ -25,6 +25,8 @@ Request = (
     events.PauseRequested
     | events.ResumeRequested
     | events.CancelRequested
+    | events.RoundRequested
+    | events.ArchiveRequested
     | events.RetryRequested
     | events.DraftSubmitted
     | events.AskAnswered
@@ -42,6 +44,12 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
             return _resume(task, event)
         case events.CancelRequested():
             return _cancel(task)
+        case events.RoundRequested():
+            transitions.require("review", task)
+            return publishing.look_requested(task)
+        case events.ArchiveRequested():
+            transitions.require("archive", task)
+            return replace(task, status=TaskStatus.ARCHIVED)
         case events.RetryRequested():
             return _retry(pipeline, task, event)
         case events.DraftSubmitted():
@@ -151,6 +159,8 @@ def _approved(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswere
     task = standing.with_answer(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
+    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.approved(task, ask.asking.subject)
     return course.advance(pipeline, replace(task, status=TaskStatus.IN_PROGRESS), event.at)
 
 
@@ -159,11 +169,13 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.A
     task = standing.with_answer(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
+    wanted = (f"A person asks for changes: {event.answer}",)
+    if ask.asking.subject is Subject.MERGE:
+        return publishing.sent_back(pipeline, task, wanted, event.at)
     task = replace(task, status=TaskStatus.IN_PROGRESS)
     tried = halts.spent(task, "reworks")
     if tried is None:
         return halts.blocked(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
-    wanted = (f"A person asks for changes: {event.answer}",)
     stage = pipeline.stage(task.stage)
     if stage.work in (Work.AGENT, Work.STEPS):
         return course.proceed(pipeline, replace(halts.renewed(tried), feedback=wanted), event.at)

@@ -91,6 +91,8 @@ def answered_by_policy(task: Task, asking: Asking) -> Answer | None:
     match asking.subject:
         case Subject.STAGE | Subject.PLAN:
             return Answer(status=AskStatus.APPROVED)
+        case Subject.MERGE | Subject.RELEASE:
+            return None
         case Subject.PERMISSION:
             return Answer(status=AskStatus.ANSWERED, text=DENY)
         case Subject.QUESTION:

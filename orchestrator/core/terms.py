@@ -16,9 +16,19 @@ class Autonomy(StrEnum):
     AUTO = "auto"
 
 
+class OnBlocked(StrEnum):
+    """What happens when every cycle is used up (seed 000)."""
+
+    HALT = "halt"
+    ESCALATE = "escalate"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """Times are in seconds.
+
+    `impl_model` and `planning_model` win over what roles of those tiers use. `look_every` is how often an open pull
+    request is looked at, 0 for never; `follow_reviews` lets comments be taken up without a person's word.
 
     `auto_resume` says whether a task goes on by itself when a usage limit is over, `latest_resume` how far off that may
     be; `usd_after_limit` is what it may spend after the first limit it waited out.
@@ -35,6 +45,13 @@ class Terms:
     latest_resume: float | None = None
     usd_after_limit: float | None = None
     caps: Caps = NO_CAPS
+    on_blocked: OnBlocked = OnBlocked.HALT
+    auto_merge: bool = False
+    approvals: int = 1
+    look_every: float = 0.0
+    follow_reviews: bool = False
+    impl_model: str | None = None
+    planning_model: str | None = None
 
 
 DEFAULT_TERMS = Terms()

@@ -49,12 +49,12 @@ ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
         _T.DRAFT: ("submit", "cancel"),
         _T.PENDING: ("pause", "resume", "cancel"),
         _T.IN_PROGRESS: (*_ANSWERS, "pause", "resume", "cancel"),
-        _T.REVIEW: (*_ANSWERS, "pause", "resume", "cancel"),
+        _T.REVIEW: (*_ANSWERS, "review", "pause", "resume", "cancel"),
         _T.BLOCKED: ("retry", "cancel"),
-        _T.COMPLETED: (),
-        _T.FAILED: (),
-        _T.CANCELLED: (),
-        _T.ARCHIVED: (),
+        _T.COMPLETED: ("archive", "delete"),
+        _T.FAILED: ("archive", "delete"),
+        _T.CANCELLED: ("archive", "delete"),
+        _T.ARCHIVED: ("delete",),
     }
 )
 """What a person may ask for in each state, as far as there is occasion for it (`allowed`)."""
@@ -74,6 +74,7 @@ def allowed(task: Task) -> tuple[str, ...]:
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
     asked = {ask.kind for ask in task.pending_asks}
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
+    impossible |= set() if task.publication.number else {"review"}
     impossible |= {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
     return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 

@@ -230,7 +230,7 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
 
 def _of_this_turn(task: Task) -> tuple[Ask, ...]:
     now = (task.agent.attempt, task.agent.turn)
-    return tuple(ask for ask in task.asks if (ask.attempt, ask.turn) == now and ask.asking.subject is not Subject.STAGE)
+    return tuple(ask for ask in task.asks if (ask.attempt, ask.turn) == now and not ask.asking.subject.of_daemon)
 
 
 def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:

@@ -72,7 +72,9 @@ def _paused(task: Task, scene: Scene) -> Why:
             return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
         case BlockedBy.QUESTION | BlockedBy.DEPENDENCY | BlockedBy.REVIEW:
             asks = task.pending_asks
-            return Why(facts=(*(_asked(ask) for ask in asks), still), next=_who_answers(task, asks[0]))
+            hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
+            facts = (*(_asked(ask) for ask in asks), *hindered, still)
+            return Why(facts=facts, next=_who_answers(task, asks[0]) if asks else _when_merged(task))
         case None:
             return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
         case _:
@@ -104,7 +106,7 @@ def _asked(ask: Ask) -> str:
             said = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
             said = f"its agent needs the {ask.asking.type} {ask.asking.name}: {words}"
-        case Subject.STAGE:
+        case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
             said = words
         case _:
             assert_never(ask.asking.subject)
@@ -118,10 +120,16 @@ def _who_answers(task: Task, ask: Ask) -> str:
             return f"orchestrator answer {task.id}"
         case AskKind.DEPENDENCY:
             return f"orchestrator provide {task.id} {ask.asking.name}"
+        case AskKind.REVIEW if ask.asking.subject is Subject.MERGE:
+            return f"orchestrator merge {task.id}, or orchestrator review {task.id} to take up comments"
         case AskKind.REVIEW:
             return f"orchestrator approve {task.id}, or orchestrator request-changes {task.id} -m …"
         case _:
             assert_never(ask.kind)
+
+
+def _when_merged(task: Task) -> str:
+    return f"it is merged by itself when nothing hinders it; the next look is at {_clock(task)}"
 
 
 def _clock(task: Task) -> str:
@@ -168,5 +176,8 @@ _OWED = {
     Owed.STOP: "the {task.agent.role} is being ended",
     Owed.RETRY: "the next attempt begins at {task.retry_at:%H:%M:%S} UTC",
     Owed.CHECKS: "the checks run on commit {task.head:.12}",
+    Owed.PUBLISH: "the change is being published",
+    Owed.MERGE: "the pull request is being merged",
+    Owed.RELEASE: "the release is being tagged",
     Owed.DELIVERY: "the branch {task.branch} is being brought to {task.repo}",
 }

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core import commands as do
-from orchestrator.core import events, machine
+from orchestrator.core import events, machine, outside
 from orchestrator.core.document import from_document, to_document
 from orchestrator.core.failures import Analysis
+from orchestrator.core.forge import PullStatus
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Task, TaskStatus, Verdict
 from orchestrator.core.pipeline import Pipeline, Work
@@ -48,6 +49,7 @@ class World:
     works: set[str] = field(default_factory=set)
     delivered: str | None = None
     told: set[str] = field(default_factory=set)
+    proposed: set[str] = field(default_factory=set)
 
     def carry_out(  # noqa: C901, PLR0912 - one branch per command
         self, task: Task, command: do.Command, at: datetime
@@ -88,6 +90,22 @@ class World:
                     self._once(f"delivery {command.commit}")
                 self.delivered = command.commit
                 return [events.BranchDelivered(at=at, branch=command.branch, commit=command.commit)]
+            case do.OpenPullRequest():
+                self.proposed.add(command.commit)
+                return [
+                    outside.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
+                ]
+            case do.LookAtPullRequest():
+                return [outside.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN)]
+            case do.MergePullRequest():
+                self._once(f"merge {command.head}")
+                return [outside.PullRequestMerged(at=at, commit="m" * 40)]
+            case do.PrepareRelease():
+                return [outside.ReleasePrepared(at=at, version="1.0.0", commit="r" * 40)]
+            case do.TagRelease():
+                return [outside.Released(at=at, tag=f"v{command.version}")]
+            case do.PostReport():
+                return [outside.ReportPosted(at=at)]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:

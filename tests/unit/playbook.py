@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Self, assert_never
 
 from orchestrator.core import commands as do
-from orchestrator.core import events, machine
+from orchestrator.core import events, machine, outside
 from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
@@ -134,6 +134,18 @@ def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - on
             return f"check {command.check.name} in {command.folder}"
         case do.DeliverBranch():
             return f"deliver {command.commit[:2]}"
+        case do.OpenPullRequest():
+            return f"propose {command.commit[:2]}"
+        case do.LookAtPullRequest():
+            return f"look at pull request {command.number}"
+        case do.MergePullRequest():
+            return f"merge {command.number}"
+        case do.PrepareRelease():
+            return "prepare the release"
+        case do.TagRelease():
+            return f"tag {command.version}"
+        case do.PostReport():
+            return f"post the report of {command.stage}"
         case do.WakeAt():
             return f"wake in {(command.at - now).total_seconds():.0f} s"
         case _:
@@ -236,6 +248,12 @@ def delivered(task: Task, at: datetime) -> events.Event:
     return events.BranchDelivered(at=at, branch=task.branch, commit=task.head or task.base_commit)
 
 
+def proposed(task: Task, at: datetime) -> events.Event:
+    """The pull request is open and up to date."""
+    head = task.head or task.base_commit
+    return outside.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
+
+
 def failed(command: do.Command, reason: str = "no") -> Happening:
     """What a command asks for cannot be had."""
     return lambda _, at: events.CommandFailed(at=at, command=command, reason=reason)
@@ -306,6 +324,12 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
             return events.AlarmRang(at=max(at, task.retry_at or at))
         case Owed.DELIVERY:
             return delivered(task, at)
+        case Owed.PUBLISH:
+            return proposed(task, at)
+        case Owed.MERGE:
+            return outside.PullRequestMerged(at=at, commit="m" * 40)
+        case Owed.RELEASE:
+            return outside.Released(at=at, tag=f"v{task.publication.version}")
         case Owed.NOTHING:
             return exited(task, at)
         case _:

@@ -62,7 +62,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "dispatch": frozenset({"checkpoints", "checks", "clock", "files", "gates", "running", "timers", "workspace"}),
     "following": frozenset({"processes"}),
     "front_matter": frozenset({"declared"}),
-    "gates": frozenset({"outbox", "workspace"}),
+    "gates": frozenset({"files", "outbox", "workspace"}),
     "intake": frozenset({"checks", "clock", "declared", "files", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "notify": frozenset({"checks", "files", "processes"}),

@@ -17,6 +17,7 @@ from orchestrator.core.model import (
     TaskStatus,
     Verdict,
 )
+from orchestrator.core.publication import Publication
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at, at_work, evaluating, full
 
@@ -110,7 +111,8 @@ def much_lived() -> Task:
     return replace(
         task, ticket=ticket, after=("LOCAL-1",), start_at=START, retry_at=START + timedelta(milliseconds=1),
         results={**task.results, "lint": CheckResult(verdict=Verdict.WARN, seconds=1.5, log="logs/1-lint/out.log")},
-        feedback=("a", "b"), pr_url="https://example.org/1", merged_at=START, merge_commit="m" * 40,
+        publication=Publication(pr_url="https://example.org/1", merged_at=START, merge_commit="m" * 40),
+        feedback=("a", "b"),
         report_path="report.md", block_reason="no", failed_at=START,
     )  # fmt: skip
 

@@ -1,0 +1,55 @@
+"""What became of a finished change outside: its pull request and its rounds of review, its report, or its tag."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Publish(StrEnum):
+    """What the last stage of a pipeline makes of the work."""
+
+    BRANCH = "branch"
+    """The branch is brought to the user's repository, and that is all."""
+    PULL_REQUEST = "pull_request"
+    """The branch is pushed and proposed, where the repository has a forge; it is merged when it may be."""
+    REPORT = "report"
+    """A report is left on the ticket."""
+    RELEASE = "release"
+    """The changelog is written, and after a confirmation a tag is set and pushed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A comment that is to be answered when the change that it asked for is pushed; `mark` is what it is known by."""
+
+    comment_id: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """`forge` is the address of the remote that is pushed to; without one nothing leaves the machine.
+
+    `round` counts the rounds of review so far, `seen` holds the marks of all comments and failed checks that were
+    taken up, `replies` those still to be answered, `hindrances` why the pull request could not be merged when it was
+    looked at last. `asked_for_round` says that a person wants comments taken up at the next look.
+    """
+
+    forge: str | None = None
+    number: int | None = None
+    pr_url: str | None = None
+    head: str | None = None
+    round: int = 0
+    asked_for_round: bool = False
+    seen: tuple[str, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    hindrances: tuple[str, ...] = ()
+    version: str | None = None
+    tag: str | None = None
+    report_url: str | None = None
+    merged_at: datetime | None = None
+    merge_commit: str | None = None
+
+
+NOT_PUBLISHED = Publication()

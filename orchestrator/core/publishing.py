@@ -1,0 +1,205 @@
+"""How a finished change leaves: the branch home, the pull request, rounds of review, the merge; a report; a release.
+
+    DELIVERY ─► PUBLISH ─► review of the merge ◄─► LOOK ─► back to the stage that takes comments up, or MERGE ─► done
+
+Merging has guards that nothing waives (core/merge.py); `auto_merge` only takes away the person's word. What a task
+waits for meanwhile is a review like any other; a look at the pull request may end it from outside.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from orchestrator.core import course, events, halts, outside, standing
+from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
+from orchestrator.core.forge import PullStatus
+from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Task, TaskStatus
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.publication import Publish, Reply
+
+REPLIES_KEPT = 200
+MARKS_KEPT = 2000
+
+Published = (
+    events.BranchDelivered
+    | outside.PullRequestOpened
+    | outside.PullRequestSeen
+    | outside.PullRequestMerged
+    | outside.MergeRefused
+    | outside.ReleasePrepared
+    | outside.Released
+    | outside.ReportPosted
+)
+"""What is told of a change that leaves."""
+
+
+def published(pipeline: Pipeline, task: Task, event: Published) -> Task:
+    """The task after what happened to its change outside."""
+    match event:
+        case events.BranchDelivered():
+            return _delivered(pipeline, task, event)
+        case outside.PullRequestOpened():
+            return _opened(task, event)
+        case outside.PullRequestSeen():
+            return _seen(pipeline, task, event)
+        case outside.PullRequestMerged():
+            return _merged(pipeline, task, event)
+        case outside.MergeRefused():
+            return _refused(task, event)
+        case outside.ReleasePrepared():
+            return _prepared(task, event)
+        case outside.Released():
+            return _released(pipeline, task, event)
+        case outside.ReportPosted():
+            return _posted(pipeline, task, event)
+        case _:
+            assert_never(event)
+
+
+def approved(task: Task, subject: Subject) -> Task:
+    """The task after a person said that it may be merged, or released."""
+    return replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE if subject is Subject.MERGE else Owed.RELEASE)
+
+
+def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
+    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts."""
+    stage = pipeline.stage(task.stage)
+    tried = halts.spent(task, stage.budget) if stage.budget else None
+    if tried is None or stage.on_fail is None:
+        return halts.blocked(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
+    rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
+    task = replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None)
+    return replace(course.enter(pipeline, task, stage.on_fail, at), feedback=wanted)
+
+
+def look_requested(task: Task) -> Task:
+    """The task with a look at its pull request owed, whose comments are to be taken up."""
+    return replace(task, publication=replace(task.publication, asked_for_round=True))
+
+
+def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
+    if task.owed is not Owed.DELIVERY:
+        return task
+    task = replace(task, branch=event.branch)
+    stage = pipeline.stage(task.stage)
+    if stage.publish is Publish.PULL_REQUEST and task.publication.forge is not None:
+        return replace(task, owed=Owed.PUBLISH)
+    return course.advance(pipeline, task, event.at)
+
+
+def _opened(task: Task, event: outside.PullRequestOpened) -> Task:
+    if task.owed is not Owed.PUBLISH:
+        return task
+    publication = replace(
+        task.publication,
+        number=event.number,
+        pr_url=event.url,
+        head=event.commit,
+        replies=(),
+        hindrances=("it was just pushed",),
+    )
+    return _waiting_for_merge(replace(task, publication=publication), event.at)
+
+
+def _waiting_for_merge(task: Task, at: datetime) -> Task:
+    """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
+    task = replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING)
+    every = task.terms.look_every
+    task = replace(task, retry_at=at + timedelta(seconds=every) if every else None)
+    if task.terms.auto_merge:
+        agent = replace(task.agent, status=AgentStatus.WAITING_REVIEW, blocked_by=BlockedBy.REVIEW)
+        return replace(task, agent=agent)
+    text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
+    seen = f"{task.publication.head} {task.publication.round}"
+    return standing.with_ask(task, Asking(subject=Subject.MERGE, text=text, name=task.stage, content=seen), at)
+
+
+def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
+    publication = task.publication
+    if task.status is not TaskStatus.REVIEW or publication.number != event.number:
+        return task
+    match event.status:
+        case PullStatus.MERGED:
+            return _merged_outside(pipeline, task, event)
+        case PullStatus.CLOSED:
+            task = _withdrawn(task, event.at)
+            return halts.blocked(task, f"{task.stage}: the pull request was closed without a merge", event.at)
+        case PullStatus.OPEN:
+            pass
+        case _:
+            assert_never(event.status)
+    every = task.terms.look_every
+    task = replace(
+        task,
+        publication=replace(publication, hindrances=event.hindrances, reviewers=event.reviewers, asked_for_round=False),
+        retry_at=event.at + timedelta(seconds=every) if every else None,
+    )
+    if event.feedback is not None and (publication.asked_for_round or task.terms.follow_reviews):
+        return _taken_up(pipeline, task, event)
+    if task.terms.auto_merge and not event.hindrances:
+        return standing.released(replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE, retry_at=None))
+    return task
+
+
+def _taken_up(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
+    """Each comment once: its mark is kept for good, its id until it was answered."""
+    publication = task.publication
+    replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
+    seen = (*publication.seen, *event.marks)
+    task = replace(task, publication=replace(publication, replies=replies[-REPLIES_KEPT:], seen=seen[-MARKS_KEPT:]))
+    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
+    return sent_back(pipeline, standing.released(_withdrawn(task, event.at)), wanted, event.at)
+
+
+def _merged_outside(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
+    task = replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None)
+    return _done(pipeline, task, event.merge_commit, event.at)
+
+
+def _withdrawn(task: Task, at: datetime) -> Task:
+    """What was asked about the pull request is asked no more."""
+    for ask in task.pending_asks:
+        if ask.asking.subject is Subject.MERGE:
+            task = standing.with_answer(task, ask.number, Answer(status=AskStatus.WITHDRAWN, by="forge"), at)
+    return task
+
+
+def _merged(pipeline: Pipeline, task: Task, event: outside.PullRequestMerged) -> Task:
+    return _done(pipeline, task, event.commit, event.at) if task.owed is Owed.MERGE else task
+
+
+def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
+    publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=())
+    return course.advance(pipeline, replace(task, publication=publication), at)
+
+
+def _refused(task: Task, event: outside.MergeRefused) -> Task:
+    """Nothing is bypassed: what hinders the merge is told, and the task waits again."""
+    if task.owed is not Owed.MERGE:
+        return task
+    task = replace(task, publication=replace(task.publication, hindrances=event.hindrances))
+    return _waiting_for_merge(task, event.at)
+
+
+def _prepared(task: Task, event: outside.ReleasePrepared) -> Task:
+    if task.owed is not Owed.PUBLISH:
+        return task
+    task = replace(task, head=event.commit, publication=replace(task.publication, version=event.version))
+    if task.terms.auto_merge:
+        return replace(task, owed=Owed.RELEASE)
+    text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"
+    asking = Asking(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
+    return standing.with_ask(replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING), asking, event.at)
+
+
+def _released(pipeline: Pipeline, task: Task, event: outside.Released) -> Task:
+    if task.owed is not Owed.RELEASE:
+        return task
+    return course.advance(pipeline, replace(task, publication=replace(task.publication, tag=event.tag)), event.at)
+
+
+def _posted(pipeline: Pipeline, task: Task, event: outside.ReportPosted) -> Task:
+    if task.owed is not Owed.PUBLISH:
+        return task
+    publication = replace(task.publication, report_url=event.url)
+    return course.advance(pipeline, replace(task, publication=publication), event.at)
