@@ -26,7 +26,8 @@ KEPT_SHOWN = 512
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
-_AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
+AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
+"""States of the seed that are no stages of ours."""
 _SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
@@ -46,7 +47,7 @@ def to_document(task: Task) -> Object:
         "ticket_type": task.ticket.type.value,
         "pipeline_variant": task.pipeline,
         "requirement_source": task.ticket.source,
-        "current_state": _AS_STATE.get(task.status, task.stage),
+        "current_state": AS_STATE.get(task.status, task.stage),
         "stage": task.stage,
         "current_agent": task.agent.role,
         **{name: to_json(getattr(task, name)) for name in _SAME_NAME},
@@ -116,7 +117,7 @@ def _record(record: StageRecord) -> Object:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _step(step: Step) -> Object:
-    return cast(Object, to_json(step)) | {"last_checkpoint": None}
+    return cast(Object, to_json(step))
 
 
 def _facts(task: Task, stage: str) -> Object:
@@ -158,9 +159,9 @@ def _failure(entry: Failure) -> Object:
         "attempted_action": {
             "description": entry.attempted,
             "command": entry.command,
-            "related_plan_step": f"plan.md#step-{entry.step}" if entry.step and entry.step.isdecimal() else None,
-            "related_design": None,
-            "modified_files": [],
+            "related_plan_step": entry.related_plan_step or _plan_step(entry.step),
+            "related_design": entry.related_design,
+            "modified_files": list(entry.modified_files),
         },
         "expected_outcome": entry.expected,
         "actual_outcome": {
@@ -179,6 +180,10 @@ def _failure(entry: Failure) -> Object:
     }
 
 
+def _plan_step(step: str | None) -> str | None:
+    return f"plan.md#step-{step}" if step and step.isdecimal() else None
+
+
 def _summary(log: FailureLog) -> Object:
     return {
         "total_failures": log.total,
@@ -187,7 +192,7 @@ def _summary(log: FailureLog) -> Object:
         "recurring_patterns": [
             {
                 "pattern": known.pattern,
-                "occurrences": len(known.failure_ids),
+                "occurrences": known.occurrences,
                 "failure_ids": list(known.failure_ids),
             }
             for known in log.patterns
@@ -245,10 +250,13 @@ def _failures_from(document: Object) -> Json:
 
 def _failure_from(entry: Object) -> Json:
     tried = _object(entry["attempted_action"])
+    planned, step = tried.get("related_plan_step"), cast(str | None, entry["step"])
     return {
         **entry,
+        **tried,
         **_object(entry["actual_outcome"]),
         **_object(entry["resolution"]),
+        "related_plan_step": None if planned == _plan_step(step) else planned,
         "attempted": tried["description"],
         "command": tried["command"],
         "expected": entry["expected_outcome"],

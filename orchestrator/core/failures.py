@@ -9,9 +9,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 
 KEPT = 200
+"""Entries, patterns, and ids of one pattern: the newest ones stay, so that a long night does not swell the state."""
+KEPT_PATTERNS = 1024
+"""Summaries whose pattern is remembered: every new failure is held against all the others."""
 
+_ID = re.compile(r"fail-(\d{1,9})")
+_UNIQUE = re.compile(r"\b\d{4}-\d\d-\d\d(?:t[\d:.,+z-]*)?|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+"""Dates with or without a time, and UUIDs."""
 _QUOTED = re.compile(r"""(["'`])(?:(?!\1).){0,200}\1""")
 _PATH = re.compile(r"[\w.-]*/[\w./-]+|\b[\w-]+\.(?:c|cc|cpp|go|h|java|js|kt|md|py|rb|rs|sh|toml|ts|tsx|yaml|yml)\b")
 _LINE = re.compile(r"(?::\d+)+")
@@ -73,14 +80,22 @@ class Failure:
     action: str | None = None
     transitioned_to: str | None = None
     retry_count: int = 0
+    related_plan_step: str | None = None
+    related_design: str | None = None
+    modified_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """What several failures have in common, and which they are."""
+    """What several failures have in common, how many they are, and the newest 200 of them."""
 
     pattern: str
+    occurrences: int
     failure_ids: tuple[str, ...]
+
+    def with_failure(self, failure_id: str) -> "Pattern":
+        """The pattern seen once more."""
+        return replace(self, occurrences=self.occurrences + 1, failure_ids=(*self.failure_ids, failure_id)[-KEPT:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +110,7 @@ class FailureLog:
 
     def with_failure(self, failure: Failure) -> "FailureLog":
         """The log with one more entry, which gets the next id if it has none; entries beyond the newest 200 go."""
-        entry = replace(failure, id=failure.id or f"fail-{self.total + 1:03d}")
+        entry = replace(failure, id=failure.id or f"fail-{self._highest() + 1:03d}")
         return FailureLog(
             entries=(*self.entries, entry)[-KEPT:],
             total=self.total + 1,
@@ -109,17 +124,23 @@ class FailureLog:
         if not key:
             return self.patterns
         if any(known.pattern == key for known in self.patterns):
-            return tuple(
-                replace(known, failure_ids=(*known.failure_ids, entry.id)) if known.pattern == key else known
-                for known in self.patterns
-            )
+            return tuple(known.with_failure(entry.id) if known.pattern == key else known for known in self.patterns)
         alike = tuple(other.id for other in self.entries if pattern_of(other.summary) == key)
-        return (*self.patterns, Pattern(pattern=key, failure_ids=(*alike, entry.id))) if alike else self.patterns
+        if not alike:
+            return self.patterns
+        found = Pattern(pattern=key, occurrences=len(alike) + 1, failure_ids=(*alike, entry.id)[-KEPT:])
+        return (*self.patterns, found)[-KEPT:]
+
+    def _highest(self) -> int:
+        """The highest number that an id has or may have had: ids count on, also where entries were taken out."""
+        numbers = [int(found[1]) for entry in self.entries if (found := _ID.fullmatch(entry.id))]
+        return max([self.total, *numbers])
 
 
+@lru_cache(maxsize=KEPT_PATTERNS)
 def pattern_of(summary: str) -> str:
     """What is left of a failure's summary when all that changes from run to run is masked."""
-    text = _QUOTED.sub(" ", summary.lower()[:2000])
+    text = _UNIQUE.sub(" ", _QUOTED.sub(" ", summary.lower()[:2000]))
     path = _PATH.search(text)
     place = _LINE.sub("", path.group()).rstrip(".") if path else ""
     rest = _NUMBER.sub(" ", _PATH.sub(" ", text))

@@ -15,6 +15,7 @@ from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.failures import FailureLog
 from orchestrator.core.notice import Notice
 from orchestrator.core.publication import NOT_PUBLISHED, Publication
+from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.core.terms import DEFAULT_TERMS, Terms
 
 
@@ -54,12 +55,7 @@ class AgentStatus(StrEnum):
 
 
 STANDING = frozenset(
-    {
-        AgentStatus.PAUSED,
-        AgentStatus.WAITING_DEPENDENCY,
-        AgentStatus.WAITING_QUESTION,
-        AgentStatus.WAITING_REVIEW,
-    }
+    {AgentStatus.PAUSED, AgentStatus.WAITING_DEPENDENCY, AgentStatus.WAITING_QUESTION, AgentStatus.WAITING_REVIEW}
 )
 """In which an agent's processes are to stand still."""
 
@@ -238,6 +234,7 @@ class SensitiveCheck:
     result: str
     redacted_count: int = 0
     scanned_at: datetime | None = None
+    allowed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +270,7 @@ class Step:
     commits: tuple[str, ...] = ()
     started_at: datetime | None = None
     completed_at: datetime | None = None
+    last_checkpoint: StepCheckpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

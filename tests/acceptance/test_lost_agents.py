@@ -20,7 +20,6 @@ FOR_EVER = 600_000
         ({"no_result": True}, "no result within 2 s"),
         ({"silent": True}, "no result within 2 s"),
         ({"ignore_term": True, "think_ms": FOR_EVER}, "no result within 2 s"),
-        ({"error": {"text": "API Error: 529 overloaded", "status": 529}}, "529 overloaded"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
@@ -33,6 +32,17 @@ def test_a_lost_turn_is_taken_again_by_the_next_attempt(tmp_path: Path, turn: Js
         assert failure["resolution"]["action"] == "retry"
         assert len(house.subjects(task)) == 3
         assert house.nothing_is_left()
+
+
+def test_a_service_that_is_overloaded_is_waited_for_and_costs_no_try(tmp_path: Path) -> None:
+    overloaded: Json = {"error": {"text": "API Error: 529 overloaded", "status": 529}}
+    with House(tmp_path, scenario={"PLANNING": [overloaded]}) as house:
+        task = house.submit()
+        done = house.wait_for_end(task)
+        told = [line["event"] for line in house.journal(task, "TurnFinished")]
+        assert [turn["error_class"] for turn in told].count("overloaded") == 1
+        assert house.state(task)["failure_log"] == []
+        assert done.budgets["agent_retries"].used == 0
 
 
 @pytest.mark.parametrize(

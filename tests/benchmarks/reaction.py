@@ -33,6 +33,7 @@ from orchestrator.core.events import (
     TaskSubmitted,
 )
 from orchestrator.core.model import Owed, Process, Task, Ticket
+from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.core.role import Role
@@ -49,7 +50,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.running import Launching, Running
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
 from orchestrator.watch import Watch
 from orchestrator.workspace import Workspace
@@ -193,7 +194,9 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     """What reacts, wired as daemon.py wires it."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
-    launching = Launching(driver=driver, role=lambda _: ROLE, base_env=dict(os.environ), limits=LIMITS)
+    launching = Launching(
+        driver=driver, role=lambda _: ROLE, provided=lambda _: {}, base_env=dict(os.environ), limits=LIMITS
+    )
     running = Running(runs, launching, clock.now)
     checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = Dispatcher(
@@ -203,13 +206,15 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             checkpoints=checkpoints,
             gates=Gates(workspace),
             timers=timers,
+            tell=_told,
             pipeline_of=lambda _: PIPELINE,
             clock=clock.now,
             redact=str,
         )
     )
-    supervisor = Supervisor(store, dispatcher, lambda _: PIPELINE, Room(places=AGENTS), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note)
+    views = Views(pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
+    supervisor = Supervisor(store, dispatcher, views, Room(places=AGENTS), clock.now)
+    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
@@ -227,6 +232,10 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         await runs.close()
         timers.close()
         store.close()
+
+
+async def _told(_task: Task, _notice: Notice) -> str:
+    return ""
 
 
 def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:

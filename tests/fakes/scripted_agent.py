@@ -20,8 +20,15 @@ objects; null leaves a turn as it is. The stage's own work is done where "work" 
     work, no_work           true            the stage's own work here; none of it at all
     plant_bug               true            the work is done with a mistake, and untested
     say                     text            the agent says it
+    question                {question, …}   it asks in a block of its text; the fields are the block's
+    dependency              {type, name, …} it asks for something in a block of its text
+    trouble                 {type, …}       it reports trouble in a block of its text
+    malformed               true            it says a block that nobody can understand
+    ask                     {tool, input, file}   it asks through the CLI's own protocol and waits; the answer goes, as
+                                            JSON, to the file if one is named
     think_ms                number          it thinks for that long
     run                     command         sh -c in a session of its own; the turn waits for its end
+    tool_times_out          {command, seconds}   the same, but after so many seconds by the clock it is ended
     tick                    {file, seconds} a command that adds a line to the file every 100 ms
     grandchild              command         the same, but detached: it outlives its tool and its turn
     write                   {file, text}    writes a file; $VARIABLES in its name are replaced
@@ -60,6 +67,8 @@ Actions = list[tuple[str, object]]
 
 MODEL: Final = "scripted"
 COST_OF_A_CALL: Final = 0.0007
+TOKENS_IN, TOKENS_OUT = 100, 50
+"""Of one call."""
 EXIT_CODES: Final = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 0}
 
 
@@ -81,6 +90,7 @@ class Host:
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.turns: deque[Json] = deque()
+        self.answers: dict[str, Json] = {}
         self.closed = False
         self.busy = False
         self._half = b""
@@ -114,6 +124,8 @@ class Host:
         except ValueError as error:
             sys.exit(f"Error parsing streaming input line: {error}")
         self.turns.extend(message for message in messages if message["type"] == "user")
+        responses = [message["response"] for message in messages if message["type"] == "control_response"]
+        self.answers.update((response["request_id"], response) for response in responses)
         requests = [message for message in messages if message["type"] == "control_request"]
         for request in requests:
             queued = {"still_queued": [turn.get("uuid") for turn in self.turns]}
@@ -212,6 +224,7 @@ class Agent:
         self._turn = Turn("")
         self._calls_before = 0
         self._failed = False
+        self._open_request = ""
         self.wishes: set[str] = set()
 
     def live(self) -> int:
@@ -243,7 +256,7 @@ class Agent:
             self._play(actions)
         except Interrupted:
             self.host.send({"type": "user", "message": content("[Request interrupted by user]")})
-            self.result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", errors=[])
+            self.result(subtype="error_during_execution", is_error=True, terminal_reason=self._cut_off(), errors=[])
         except Ended:
             pass
         finally:
@@ -270,28 +283,65 @@ class Agent:
         """A message of the model."""
         self._message(content(text))
 
-    def bash(self, command: str) -> str:
+    def ask(self, name: str, given: Json) -> Json:
+        """Ask for leave to use a tool, or a question by its means, and wait; what was decided."""
+        tool, request = self._call(name, given), str(uuid4())
+        wanted = {"subtype": "can_use_tool", "tool_name": name, "input": given, "tool_use_id": tool}
+        self._state("requires_action")
+        self.host.send({"type": "control_request", "request_id": request, "request": wanted})
+        self._open_request = request
+        while (response := self.host.answers.get(request)) is None:
+            if self.host.closed:
+                sys.exit(0)
+            self.host.listen()
+        self._open_request = ""
+        self._state("running")
+        decided = response.get("response")
+        decision: Json = decided if isinstance(decided, dict) else {"behavior": "deny", **response}
+        allowed = decision.get("behavior") == "allow"
+        self._returned(tool, json.dumps(decision), failed=not allowed)
+        return decision
+
+    def _cut_off(self) -> str:
+        """Where an interrupt found us, in the CLI's word; a request that waits is withdrawn."""
+        if not self._open_request:
+            return "aborted_streaming"
+        self.host.send({"type": "control_cancel_request", "request_id": self._open_request})
+        self._open_request = ""
+        return "aborted_tools"
+
+    def bash(self, command: str, seconds: float | None = None) -> str:
         """Run a command as the CLI's Bash tool does, apart from our process group; what it printed."""
         tool = self._call("Bash", {"command": command})
+        end = None if seconds is None else time.monotonic() + seconds
         with os.fdopen(os.memfd_create("output"), "rb") as output:
             process = subprocess.Popen(
                 ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
             try:
-                self._await(process)
+                ended = self._await(process, end)
             except (Interrupted, SystemExit):
                 os.killpg(process.pid, signal.SIGKILL)
                 self._returned(tool, f"Exit code {128 - process.wait()}", failed=True)
                 raise
+            if not ended:
+                os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
             text = os.pread(output.fileno(), 30_000, 0).decode(errors="replace").rstrip()
-        code = process.wait()
+        if not ended:
+            code, text = 137, f"Command timed out after {seconds}s\n{text}"
         self._returned(tool, text if code == 0 else f"Exit code {code}\n{text}", failed=code != 0)
         return text
 
-    def _await(self, process: subprocess.Popen[bytes]) -> None:
+    def _await(self, process: subprocess.Popen[bytes], end: float | None) -> bool:
+        """Wait for the end of a process, at most until a time; whether it came."""
         with os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0) as ended:
-            while not self.host.listen(until=ended.fileno()):
-                pass
+            left = None if end is None else max(0.0, end - time.monotonic())
+            while not self.host.listen(until=ended.fileno(), seconds=left):
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if left == 0:
+                    return False
+        return True
 
     def write(self, file: Path, text: str) -> None:
         """Write a file as the CLI's Write tool does."""
@@ -304,7 +354,11 @@ class Agent:
         """The last word of a turn."""
         self._failed = changes.get("is_error") is True
         calls = self._session.calls
-        usage = {"inputTokens": 100 * calls, "outputTokens": 50 * calls, "costUSD": COST_OF_A_CALL * calls}
+        usage = {
+            "inputTokens": TOKENS_IN * calls,
+            "outputTokens": TOKENS_OUT * calls,
+            "costUSD": COST_OF_A_CALL * calls,
+        }
         self._session.save_totals()
         self.host.send({
             "type": "result", "is_error": False, "api_error_status": None, "stop_reason": None,
@@ -332,7 +386,9 @@ class Agent:
         self.host.send({"type": "user", "message": {"role": "user", "content": [block]}, "timestamp": now()})
 
     def _message(self, message: Json, **changes: object) -> None:
-        said = {"model": MODEL, "stop_reason": None, **message, "role": "assistant"}
+        usage = {"input_tokens": TOKENS_IN, "output_tokens": 1}
+        said = {"id": f"msg_{uuid4().hex}", "model": MODEL, "stop_reason": None, "usage": usage, **message}
+        said["role"] = "assistant"
         self._session.calls += said["model"] == MODEL
         self.host.send(
             {"type": "assistant", "message": said, "parent_tool_use_id": None, "timestamp": now(), **changes}
@@ -346,6 +402,20 @@ def _tick(agent: Agent, given: Json) -> None:
 
 def _grandchild(agent: Agent, command: str) -> None:
     agent.bash(f"setsid sh -c {shlex.quote(command)} </dev/null >/dev/null 2>&1 &")
+
+
+def _block(name: str) -> Callable[[Agent, Json], None]:
+    def say(agent: Agent, fields: Json) -> None:
+        agent.say(f"[{name}_JSON]\n{json.dumps(fields)}\n[/{name}_JSON]")
+
+    return say
+
+
+def _ask(agent: Agent, given: Json) -> None:
+    wanted = given.get("input")
+    decision = agent.ask(str(given["tool"]), wanted if isinstance(wanted, dict) else {})
+    if "file" in given:
+        agent.write(Path(os.path.expandvars(str(given["file"]))), json.dumps(decision) + "\n")
 
 
 def _write(agent: Agent, given: Json) -> None:
@@ -406,8 +476,14 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "no_work": (bool, _wish("no_work")),
     "plant_bug": (bool, _wish("plant_bug")),
     "say": (str, lambda agent, text: agent.say(text)),
+    "question": (dict, _block("USER_QUESTION")),
+    "dependency": (dict, _block("DEPENDENCY_REQUEST")),
+    "trouble": (dict, _block("ERROR")),
+    "malformed": (bool, lambda agent, _: agent.say("[USER_QUESTION]\nquestion:\n[/USER_QUESTION]")),
+    "ask": (dict, _ask),
     "think_ms": ((int, float), lambda agent, wait: agent.host.sleep(wait / 1000)),
     "run": (str, lambda agent, command: agent.bash(command)),
+    "tool_times_out": (dict, lambda agent, given: agent.bash(str(given["command"]), number(given["seconds"]))),
     "tick": (dict, _tick),
     "grandchild": (str, _grandchild),
     "write": (dict, _write),

@@ -17,8 +17,11 @@ from orchestrator.core.model import Agent, CheckResult, Step, Task, Ticket, Verd
 from orchestrator.core.pipeline_file import parse_pipeline
 from orchestrator.core.plan import steps_of
 from orchestrator.core.prompt import commit_subject, outbox_of
+from orchestrator.core.stream.markers import Markers
 from orchestrator.core.stream.neutral import (
     Answered,
+    Asked,
+    AskWithdrawn,
     ErrorClass,
     Limit,
     LimitStatus,
@@ -27,11 +30,23 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
+    Spent,
     Text,
     ToolFinished,
     ToolStarted,
     TurnFinished,
 )
+from orchestrator.core.stream.said import (
+    Category,
+    DependencyRequest,
+    DependencyType,
+    Malformed,
+    Question,
+    Recovery,
+    Said,
+    Trouble,
+)
+from orchestrator.drivers import StreamDriver
 from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
 
 ROOT = Path(__file__).parents[2]
@@ -257,6 +272,84 @@ def test_an_interrupt_between_turns_is_answered_and_ends_nothing(stage: Stage) -
         agent.interrupt()
         assert of(Answered, agent.until(lambda event: isinstance(event, Answered)))[0].ok
         assert of(TurnFinished, agent.turn("go"))[0].outcome is Outcome.OK
+
+
+ASK = {"ask": {"tool": "Bash", "input": {"command": "ls"}, "file": "answer"}}
+
+
+def allowed(request: Asked) -> bytes:
+    """The line that allows what is asked for."""
+    decision = {"behavior": "allow", "updatedInput": request.input}
+    response = {"subtype": "success", "request_id": request.request_id, "response": decision}
+    return json.dumps({"type": "control_response", "response": response}).encode() + b"\n"
+
+
+def test_it_asks_by_the_cli_s_protocol_and_waits_for_the_answer(stage: Stage) -> None:
+    stage.scenario = {"*": ASK}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        seen = agent.until(lambda event: isinstance(event, Asked))
+        (request,) = of(Asked, seen)
+        assert (request.tool, request.input) == ("Bash", {"command": "ls"})
+        assert seen[-2] == SessionState(state=SessionActivity.REQUIRES_ACTION)
+        agent.send(allowed(request) * 2)
+        events = agent.until(lambda event: event == IDLE)
+        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+        assert of(ToolFinished, events)[0].ok
+        answer = json.loads((stage.worktree / "answer").read_text())
+        assert answer == {"behavior": "allow", "updatedInput": {"command": "ls"}}
+
+
+def test_what_is_refused_is_told_as_an_error_of_the_tool(stage: Stage) -> None:
+    stage.scenario = {"*": ASK}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        (request,) = of(Asked, agent.until(lambda event: isinstance(event, Asked)))
+        agent.send(StreamDriver().refuse(request.request_id, "nobody"))
+        assert not of(ToolFinished, agent.until(lambda event: event == IDLE))[0].ok
+
+
+def test_a_request_is_withdrawn_by_an_interrupt(stage: Stage) -> None:
+    stage.scenario = {"*": ASK}
+    with stage.agent() as agent:
+        agent.send(user_line("go"))
+        (request,) = of(Asked, agent.until(lambda event: isinstance(event, Asked)))
+        agent.interrupt()
+        events = agent.until(lambda event: event == IDLE)
+        assert of(AskWithdrawn, events) == [AskWithdrawn(request_id=request.request_id)]
+        finished = of(TurnFinished, events)[0]
+        assert (finished.outcome, finished.reason) == (Outcome.INTERRUPTED, "aborted_tools")
+
+
+def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
+    question = {"category": "choice", "question": "Which?", "options": ["A", "B"], "default": "A", "required": False}
+    needed = {"type": "api_key", "name": "STRIPE_KEY", "description": "For the tests.", "required": True}
+    trouble = {"type": "recoverable", "message": "No build server.", "recovery": "pause_and_retry"}
+    turn = [{"question": question}, {"dependency": needed}, {"trouble": trouble}, {"malformed": True}]
+    words, said = Markers(), list[Said]()
+    for text in of(Text, stage.playing({"*": turn})):
+        said += words.push(f"{text.text}\n")
+    assert said[:3] == [
+        Question(category=Category.CHOICE, question="Which?", options=("A", "B"), default="A", required=False),
+        DependencyRequest(
+            type=DependencyType.API_KEY, name="STRIPE_KEY", description="For the tests.", required=True, default=None
+        ),
+        Trouble(fatal=False, recovery=Recovery.PAUSE_AND_RETRY, message="No build server.", details=""),
+    ]
+    assert [type(one) for one in said[3:]] == [Malformed]
+
+
+def test_a_command_may_run_out_of_time(stage: Stage) -> None:
+    events = stage.playing({"*": {"tool_times_out": {"command": "echo begun; exec sleep 60", "seconds": 0.2}}})
+    tool = of(ToolFinished, events)[0]
+    assert (tool.ok, tool.timed_out) == (False, True)
+    assert "begun" in tool.summary
+
+
+def test_the_tokens_of_a_turn_are_told_as_it_goes(stage: Stage) -> None:
+    events = stage.playing({"*": [{"say": "one"}, {"say": "two"}, {"no_work": True}]})
+    assert [spent.tokens for spent in of(Spent, events)] == [101, 101]
+    assert of(TurnFinished, events)[0].usage.input_tokens == 200
 
 
 def test_turns_of_a_stage_are_counted_over_all_attempts(stage: Stage) -> None:

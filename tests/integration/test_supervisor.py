@@ -19,9 +19,10 @@ from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Priority, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pressure import Shortage, ShortOf
 from orchestrator.journal import lines
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import NoSuchTask, NotCommitted, Store, Supervisor
+from orchestrator.supervisor import NoSuchTask, NotCommitted, Store, Supervisor, Views
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -81,7 +82,8 @@ class House:
     def __post_init__(self) -> None:
         self.hands = NotingHands(self.store.tasks_dir)
         store: Store = self.store
-        self.supervisor = Supervisor(store, self.hands, self.pipeline, self.room, lambda: self.now)
+        views = Views(pipeline_of=self.pipeline, model_of=lambda _: "")
+        self.supervisor = Supervisor(store, self.hands, views, self.room, lambda: self.now)
 
     def pipeline(self, task: Task) -> Pipeline:
         if task.id in self.undecidable:
@@ -132,6 +134,10 @@ async def at_work(data_dir: Path, room: Room | None = None) -> AsyncIterator[Hou
         with suppress(asyncio.CancelledError):
             await loop
         house.store.close()
+
+
+def short_of_disk(reason: str) -> Shortage:
+    return Shortage(kind=ShortOf.DISK, reason=reason)
 
 
 def journal(folder: Path) -> list[tuple[int, str]]:
@@ -332,12 +338,12 @@ async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_ti
 async def test_pressure_freezes_what_runs_and_holds_what_waits_until_it_is_over(tmp_path: Path) -> None:
     async with at_work(tmp_path, Room(places=2)) as house:
         await house.with_agent("A")
-        house.supervisor.feel_pressure("only 1.0 GiB are free")
-        house.supervisor.feel_pressure("only 0.9 GiB are free")
+        house.supervisor.feel_pressure(short_of_disk("only 1.0 GiB are free"))
+        house.supervisor.feel_pressure(short_of_disk("only 0.9 GiB are free"))
         await house.settled()
         assert house.hands.names("A")[-1] == "FreezeRun"
         assert house.task("A").agent.blocked_by is BlockedBy.PRESSURE
-        assert house.supervisor.room.pressure == "only 1.0 GiB are free"
+        assert house.supervisor.room.pressure == "only 0.9 GiB are free"
         await house.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await house.submitted("B")
         assert house.task("B").status is TaskStatus.PENDING
@@ -352,7 +358,7 @@ async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
         await house.supervisor.request("A", events.PauseRequested(at=START))
-        house.supervisor.feel_pressure("no room")
+        house.supervisor.feel_pressure(short_of_disk("no room"))
         house.supervisor.feel_pressure(None)
         await house.settled()
         assert (house.task("A").agent.status, house.task("A").agent.blocked_by) == (AgentStatus.PAUSED, BlockedBy.USER)

@@ -51,7 +51,7 @@ def test_pauses_double_up_to_five_minutes_and_then_a_person_must_look() -> None:
     for attempt, delay in enumerate((10, 20, 40, 80, 160, 300, 300), 2):
         play = play >> exited << f"wake in {delay} s" >> later(delay) >> alarm << f"resume planner {attempt}"
         play = play >> started << f"follow agents/{attempt}" << f"turn 1 of {attempt}" << "wake in 3600 s" >> session
-    play = play >> exited
+    play = play >> exited << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "ANALYSIS: it was killed")
     assert (play.task.run, play.task.owed, play.task.agent.status) == (None, Owed.NOTHING, AgentStatus.FAILED)
     assert play.task.failures.entries[-1].action == "user_intervention"
@@ -91,20 +91,23 @@ def test_a_failed_turn_ends_its_agent_before_another_one_begins() -> None:
 
 
 def test_a_failed_turn_that_was_the_last_try_blocks_and_stops() -> None:
-    play = Playbook(with_budget(at_work(), "agent_retries", 2)) >> finished("refused") << "stop agents/1" >> exited
+    play = Playbook(with_budget(at_work(), "agent_retries", 2)) >> finished("refused") << "stop agents/1"
+    play = play << "tell blocked" >> exited
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "ANALYSIS: refused")
 
 
 @pytest.mark.parametrize("error_class", sorted(FOR_A_PERSON))
 def test_what_no_other_attempt_mends_is_left_to_a_person_at_once(error_class: str) -> None:
-    play = Playbook(at_work()) >> finished("not logged in", error_class=error_class) << "stop agents/1"
+    play = (
+        Playbook(at_work()) >> finished("not logged in", error_class=error_class) << "stop agents/1" << "tell blocked"
+    )
     assert play.task.block_reason is not None
     assert play.task.block_reason.startswith("ANALYSIS: not logged in")
 
 
 def test_the_class_of_a_failed_turn_is_kept() -> None:
-    play = Playbook(at_work()) >> finished("529", error_class="overloaded") << "stop agents/1"
-    assert play.task.failures.by_type == {"overloaded": 1}
+    play = Playbook(at_work()) >> finished("no", error_class="refusal") << "stop agents/1"
+    assert play.task.failures.by_type == {"refusal": 1}
 
 
 def test_a_turn_without_a_result_in_time_is_interrupted_and_tried_again() -> None:
@@ -146,11 +149,11 @@ def test_status_says_running_only_while_an_agent_is_there() -> None:
 
 
 def test_an_agent_that_dies_while_frozen_comes_back_without_costing_a_try() -> None:
-    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen >> exited
+    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s" >> exited
     assert (play.task.owed, play.task.failures.total, play.task.agent.status) == (Owed.RETRY, 0, AgentStatus.PAUSED)
     assert play.task.budgets["agent_retries"].used == 0
 
 
 def test_a_task_needs_no_attempts_to_be_blocked_by_a_budget_it_does_not_have() -> None:
-    play = Playbook(replace(at_work(), budgets={})) >> exited
+    play = Playbook(replace(at_work(), budgets={})) >> exited << "tell blocked"
     assert play.task.status is TaskStatus.BLOCKED

@@ -92,7 +92,7 @@ def test_the_third_failed_evaluation_needs_a_person() -> None:
     play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 1)) >> finished() << "look at EVALUATION"
     assert (play >> looked() << "stop agents/3").task.stage == "ANALYSIS"
     play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 2)) >> finished() << "look at EVALUATION"
-    play = play >> looked() << "stop agents/3"
+    play = play >> looked() << "stop agents/3" << "tell blocked"
     assert (play.task.status, play.task.budgets["eval_cycles"].left) == (TaskStatus.BLOCKED, 0)
     assert play.task.block_reason == "EVALUATION failed once, most lately: unit_test: FAIL (exit code)"
     assert play.task.failures.entries[-1].action == "user_intervention"
@@ -109,7 +109,7 @@ def test_a_lost_check_is_run_again_in_another_folder() -> None:
 
 
 def test_a_check_that_is_lost_every_time_blocks_the_task() -> None:
-    play = Playbook(with_budget(evaluating(PASS), "agent_retries", 2)) >> judged(None)
+    play = Playbook(with_budget(evaluating(PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
     assert play.task.block_reason == "EVALUATION: the check lint was lost"
 
 
@@ -165,7 +165,7 @@ def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_
         >> looked(notes) << "stop agents/2"
         >> exited << "check unit_test in logs/2-unit_test"
         >> judged(PASS) << "check unit_test in logs/3-unit_test"
-        >> judged(FAIL)
+        >> judged(FAIL) << "tell blocked"
     )  # fmt: skip
     assert play.task.block_reason == "THOROUGH failed once, most lately: unit_test: FAIL (exit code)"
     assert [entry.retry_count for entry in play.task.failures.entries] == [1, 1]
@@ -175,6 +175,7 @@ def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> N
     only_pass = replace(full().stage("EVALUATION"), guards=(ChecksAcceptable(accept=("PASS",)),), role=None)
     strict = replace(full(), stages={**full().stages, "EVALUATION": only_pass})
     play = Playbook(with_budget(evaluating(PASS), "eval_cycles", 2), strict) >> judged(WARN, "two warnings")
+    play = play << "tell blocked"
     assert play.task.block_reason == "EVALUATION failed once, most lately: lint: WARN (two warnings)"
     assert [(entry.step, entry.summary) for entry in play.task.failures.entries] == [("lint", "two warnings")]
 
@@ -182,5 +183,5 @@ def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> N
 def test_an_evaluation_that_cannot_go_back_needs_a_person_at_once() -> None:
     final = replace(full().stage("EVALUATION"), on_fail=None, budget=None, role=None)
     strict = replace(full(), stages={**full().stages, "EVALUATION": final})
-    play = Playbook(evaluating(PASS), strict) >> judged(FAIL)
+    play = Playbook(evaluating(PASS), strict) >> judged(FAIL) << "tell blocked"
     assert play.task.block_reason == "EVALUATION failed once, most lately: lint: FAIL (exit code)"

@@ -29,6 +29,8 @@ def log_of(*summaries: str) -> FailureLog:
         ("2 tests failed, 31 passed", "tests_passed"),
         ("AssertionError: expected 'abc' but found \"abd\"", "assertionerror_expected_found"),
         ("no tests ran in 0.01s", "no_tests_ran"),
+        ("2026-05-28T01:23:45Z request 3e4567ab-e89b-abcd-abef-426614174000 timed out", "request_timed_out"),
+        ("since 2026-05-28 the build of commit deadbeef1 stops", "since_build_commit"),
         ("", ""),
         ("1234: 0x5f", ""),
     ],
@@ -41,7 +43,8 @@ def test_failures_that_differ_in_line_numbers_alone_are_one_pattern_from_the_sec
     lines = [f"nil pointer at consensus/wbft.go:{number}" for number in (12, 900, 17)]
     assert log_of(lines[0]).patterns == ()
     ids = ("fail-001", "fail-002")
-    assert log_of(*lines[:2]).patterns == (Pattern(pattern="nil_pointer:consensus/wbft.go", failure_ids=ids),)
+    pair = Pattern(pattern="nil_pointer:consensus/wbft.go", occurrences=2, failure_ids=ids)
+    assert log_of(*lines[:2]).patterns == (pair,)
     assert log_of(*lines).patterns[0].failure_ids == (*ids, "fail-003")
 
 
@@ -52,7 +55,7 @@ def test_patterns_do_not_mix() -> None:
         ("timeout_waiting", ("fail-002", "fail-004")),
     ]
     again = log.with_failure(a_failure("timeout waiting"))
-    assert [len(known.failure_ids) for known in again.patterns] == [2, 3]
+    assert [known.occurrences for known in again.patterns] == [2, 3]
 
 
 def test_failures_that_say_nothing_comparable_have_nothing_in_common() -> None:
@@ -73,6 +76,19 @@ def test_the_newest_entries_stay_and_ids_count_on() -> None:
     log = log_of(*(f"failure {n}" for n in range(KEPT + 3)))
     assert (log.total, len(log.entries)) == (KEPT + 3, KEPT)
     assert (log.entries[0].id, log.entries[-1].id) == ("fail-004", f"fail-{KEPT + 3}")
+
+
+def test_ids_go_on_behind_the_highest_that_is_there() -> None:
+    log = FailureLog().with_failure(a_failure("x", failure_id="fail-007"))
+    assert log.with_failure(a_failure("y")).entries[-1].id == "fail-008"
+
+
+def test_patterns_and_their_ids_stay_bounded_and_are_counted_on() -> None:
+    log = log_of(*("nil pointer at a/b.go:1" for _ in range(KEPT + 5)))
+    assert (log.patterns[0].occurrences, len(log.patterns[0].failure_ids)) == (KEPT + 5, KEPT)
+    assert log.patterns[0].failure_ids[-1] == f"fail-{KEPT + 5}"
+    words = [f"{chr(97 + n // 26)}{chr(97 + n % 26)} stops" for n in range(KEPT + 5)]
+    assert len(log_of(*(word for word in words for _ in range(2))).patterns) == KEPT
 
 
 def test_a_summary_of_any_size_is_looked_at_in_bounded_time() -> None:

@@ -142,7 +142,7 @@ def test_what_has_ended_stays_ended(decisions: list[Decision]) -> None:
     for one in decisions:
         if one.before.status.final:
             assert one.after.status is one.before.status
-            assert all(isinstance(command, do.FollowRun | do.StopRun) for command in one.commands)
+            assert all(isinstance(command, do.FollowRun | do.StopRun | do.TellPerson) for command in one.commands)
 
 
 @in_every_history
@@ -192,7 +192,7 @@ def test_status_says_running_only_while_an_agent_is_there(decisions: list[Decisi
 
 @in_every_history
 def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decision]) -> None:
-    still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt)
+    still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt, do.TellPerson)
     for one in decisions:
         if one.after.paused or one.after.status is not TaskStatus.IN_PROGRESS:
             assert all(isinstance(command, still) for command in obligations(full(), one.after))

@@ -84,14 +84,16 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
     task = at_work()
     resumed = (
         Playbook(task)
-        >> limit_hit(HOUR)
+        >> limit_hit(1200)
         << "freeze agents/1"
-        << "wake in 3652 s"
+        << "wake in 1252 s"
+        << "tell limit_reached"
         >> frozen
-        >> later(HOUR)
+        >> later(1200)
         >> alarm
         >> later(60)
         >> alarm
+        << "wake in 540 s"
         >> admitted
         << "thaw agents/1"
         >> thawed
@@ -102,12 +104,12 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
     assert resumed.agent.turn == task.agent.turn + 1
     assert resumed.owed is Owed.TURN
     assert resumed.failures.total == 0
-    assert "A usage limit ended your last turn" in turn_text(full(), resumed)
+    assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
 
 
 def test_the_alarm_before_its_time_changes_nothing() -> None:
-    task = limited()
-    assert after(task, later(HOUR), alarm) is task
+    task = limited(1200)
+    assert after(task, later(1200), alarm) is task
 
 
 def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
@@ -131,7 +133,7 @@ def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -
 
 def test_a_restart_in_between_sets_the_alarm_again() -> None:
     task = after(limited(), daemon_started)
-    assert [type(command).__name__ for command in obligations(full(), task)] == ["FollowRun", "WakeAt"]
+    assert [type(command).__name__ for command in obligations(full(), task)] == ["FollowRun", "WakeAt", "TellPerson"]
 
 
 def test_nobody_else_begins_or_goes_on_before_the_accounts_limit_is_over() -> None:
@@ -151,7 +153,7 @@ def test_both_the_one_that_hit_the_limit_and_those_behind_it_say_until_when() ->
 
 
 def test_a_persons_pause_outlasts_the_limit() -> None:
-    task = after(limited(), pause(), later(2 * HOUR), alarm)
+    task = after(limited(1200), pause(), later(1500), alarm)
     assert task.agent.blocked_by is BlockedBy.USER
     assert task.run is not None
     assert task.run.process is Process.FROZEN

@@ -69,7 +69,7 @@ def test_a_ticket_without_trouble_becomes_a_delivered_branch() -> None:
         >> judged() << "check lint in logs/1-lint"
         >> started << "follow logs/1-lint"
         >> judged() << "deliver c2"
-        >> delivered
+        >> delivered << "tell completed"
     )  # fmt: skip
     task = play.task
     assert (task.status, task.owed, task.agent.status) == (
@@ -106,7 +106,8 @@ def test_a_closed_gate_tells_its_agent_what_is_missing_and_then_blocks() -> None
         play = play >> finished() << "look at ANALYSIS" >> looked(SHORT) << f"turn {turn} of 1" << "wake in 3600 s"
         assert play.task.feedback == (TOO_SHORT, NOT_FOUND)
     assert play.task.budgets["gate_retries"].left == 0
-    play = play >> finished() << "look at ANALYSIS" >> looked(SHORT) << "stop agents/1" >> exited
+    play = play >> finished() << "look at ANALYSIS" >> looked(SHORT) << "stop agents/1"
+    play = play << "tell blocked" >> exited
     assert play.task.status is TaskStatus.BLOCKED
     assert play.task.block_reason == f"ANALYSIS is still incomplete after every try: {TOO_SHORT}; {NOT_FOUND}"
     assert play.task.stages["ANALYSIS"].status is StageStatus.IN_PROGRESS
@@ -121,7 +122,7 @@ def test_a_gate_that_opens_renews_the_tries_and_forgets_the_feedback() -> None:
 
 def test_a_gate_that_no_agent_can_open_blocks_at_once() -> None:
     ticket = replace(a_task().ticket, sensitive_check=SensitiveCheck(result="BLOCKED"))
-    play = Playbook(at("TICKET_INTAKE", Owed.GATE, replace(a_task(), ticket=ticket))) >> looked()
+    play = Playbook(at("TICKET_INTAKE", Owed.GATE, replace(a_task(), ticket=ticket))) >> looked() << "tell blocked"
     assert play.task.block_reason == "TICKET_INTAKE: the check of the ticket for secrets says BLOCKED"
 
 
@@ -184,7 +185,7 @@ def test_a_delivery_that_nobody_waits_for_changes_nothing() -> None:
 def test_a_command_that_fails_while_it_is_owed_blocks_the_task_with_the_reason() -> None:
     play = Playbook(at("TICKET_INTAKE", Owed.WORKSPACE))
     command = do.PrepareWorkspace(branch=play.task.branch)
-    play = play >> failed(command, "the branch feature/LOCAL exists")
+    play = play >> failed(command, "the branch feature/LOCAL exists") << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "the branch feature/LOCAL exists")
 
 
@@ -202,7 +203,7 @@ def test_a_stop_that_fails_leaves_an_ended_task_as_it_ended(end: TaskStatus) -> 
         play = play >> cancel << "interrupt agents/1"
     else:
         turn = obligations(full(), play.task)[1]
-        play, reason = play >> failed(turn, "no disk") << "interrupt agents/1", "no disk"
+        play, reason = play >> failed(turn, "no disk") << "interrupt agents/1" << "tell blocked", "no disk"
     play = play >> failed(do.StopRun(folder="agents/1", interrupt=True), "it would not end")
     assert (play.task.status, play.task.block_reason) == (end, reason)
 

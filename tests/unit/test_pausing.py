@@ -46,11 +46,11 @@ def pending() -> Task:
 
 def still() -> Task:
     """A task whose agent a person froze."""
-    return (Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen).task
+    return (Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
 
 
 def short_of_room() -> Task:
-    return (Playbook(at_work()) >> pause(PRESSURE) << "freeze agents/1" >> frozen).task
+    return (Playbook(at_work()) >> pause(PRESSURE) << "freeze agents/1" >> frozen << "wake in 1800 s").task
 
 
 def queueing() -> Task:
@@ -62,7 +62,7 @@ def cancelled() -> Task:
 
 
 def blocked() -> Task:
-    return (Playbook(replace(at_work(), budgets={})) >> exited).task
+    return (Playbook(replace(at_work(), budgets={})) >> exited << "tell blocked").task
 
 
 def completed() -> Task:
@@ -70,12 +70,12 @@ def completed() -> Task:
 
 
 STATES = [
-    (pending, ("cancel",)),
+    (pending, ("pause", "cancel")),
     (at_work, ("pause", "cancel")),
     (still, ("resume", "cancel")),
     (short_of_room, ("pause", "resume", "cancel")),
     (queueing, ("pause", "cancel")),
-    (blocked, ("cancel",)),
+    (blocked, ("retry", "cancel")),
     (cancelled, ()),
     (completed, ()),
 ]
@@ -101,7 +101,7 @@ def test_a_person_may_ask_what_the_table_allows_and_nothing_else(
 
 
 def test_a_pause_freezes_and_a_resume_waits_for_a_place_before_it_thaws() -> None:
-    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen
+    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s"
     assert not play.task.holds_slot
     play = play >> resume()
     assert play.task.wants_slot
@@ -110,20 +110,21 @@ def test_a_pause_freezes_and_a_resume_waits_for_a_place_before_it_thaws() -> Non
 
 
 def test_time_that_stood_still_does_not_count_against_the_turn() -> None:
-    play = Playbook(still()) >> later(7200) >> alarm >> resume() >> admitted << "thaw agents/1" >> alarm
+    play = Playbook(still()) >> later(1700) >> alarm >> resume() >> admitted << "thaw agents/1" >> alarm
     play = play >> thawed << "turn 1 of 1" << "wake in 3600 s"
     assert play.task.agent.turn_deadline == play.now + later(3600)
 
 
 def test_a_thaw_after_the_turn_sets_no_deadline() -> None:
-    play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> pause() << "freeze agents/1" >> frozen
+    play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
+    play = play >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s"
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
     assert play.task.agent.turn_deadline is None
 
 
 def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_as_soon_as_it_is_there() -> None:
     play = Playbook(at("ANALYSIS", Owed.AGENT)) >> pause()
-    play = play >> started << "follow agents/1" << "freeze agents/1" >> frozen
+    play = play >> started << "follow agents/1" << "freeze agents/1" >> frozen << "wake in 1800 s"
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
     assert play.task.agent.status is AgentStatus.RUNNING
 
@@ -154,7 +155,7 @@ def test_what_will_not_stand_still_is_stopped_and_started_again_when_it_may() ->
 
 
 def test_a_result_that_crossed_the_pause_is_taken_in_and_looked_at_later() -> None:
-    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished() >> frozen
+    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished() >> frozen << "wake in 1800 s"
     assert play.task.owed is Owed.GATE
     assert play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
 
@@ -166,9 +167,9 @@ def test_a_look_that_crossed_the_pause_moves_the_task_on_but_starts_nothing() ->
 
 
 def test_a_frozen_agent_whose_stage_is_done_is_thawed_and_ended() -> None:
-    play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> pause() << "freeze agents/1" >> frozen >> looked()
+    play = Playbook(at("DESIGN", Owed.GATE)) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s" >> looked()
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "stop agents/1"
-    assert play >> exited << "resume planner 2"
+    assert play >> exited << "start implementer 2"
 
 
 def test_checks_are_paused_too() -> None:
@@ -239,7 +240,7 @@ def test_a_worktree_that_is_ready_too_late_starts_nothing() -> None:
 
 
 def test_a_branch_delivered_while_paused_completes_the_task_and_ends_the_pause() -> None:
-    play = Playbook(at("COMPLETION", Owed.DELIVERY)) >> pause() >> delivered
+    play = Playbook(at("COMPLETION", Owed.DELIVERY)) >> pause() >> delivered << "tell completed"
     assert (play.task.status, play.task.agent.status, play.task.agent.blocked_by) == (
         TaskStatus.COMPLETED,
         AgentStatus.COMPLETED,

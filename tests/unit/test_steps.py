@@ -72,7 +72,7 @@ def test_a_step_that_never_comes_to_a_commit_needs_a_person() -> None:
     for turn in (2, 3):
         play = play >> looked(Evidence()) << f"turn {turn} of 2" << "wake in 3600 s"
         play = play >> finished() << "look at IMPLEMENTATION"
-    play = play >> looked(Evidence()) << "stop agents/2"
+    play = play >> looked(Evidence()) << "stop agents/2" << "tell blocked"
     assert play.task.block_reason == (
         "IMPLEMENTATION is still incomplete after every try: no new commit was made for this step"
     )

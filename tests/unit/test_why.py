@@ -82,8 +82,8 @@ STILL = "its processes stand still"
         (paused(None), ("0 of 1 places are taken", STILL), "it goes on by itself when there is a place"),
         (
             paused(BlockedBy.RATE_LIMIT),
-            ("it waits for a rate_limit", STILL),
-            "it goes on by itself when that has come",
+            ("its account had reached a usage limit, and it is not to go on by itself", STILL),
+            f"orchestrator resume {a_task().id}",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_task_at_work_says_what_did_not_go_well() -> None:
 
 def test_a_blocked_task_says_why_and_what_a_person_can_do() -> None:
     task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
-    assert said(task) == (("no disk",), f"look at {FOLDER}, then cancel it or submit it anew")
+    assert said(task) == (("no disk",), f"look at {FOLDER}, then orchestrator retry {a_task().id}, or cancel it")
     assert said(replace(task, block_reason=None))[0] == ("no reason is on record",)
 
 
@@ -146,11 +146,9 @@ def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
     )
 
 
-@pytest.mark.parametrize("status", [TaskStatus.DRAFT, TaskStatus.REVIEW])
-def test_a_task_that_is_a_draft_or_under_review_has_not_ended(status: TaskStatus) -> None:
-    facts, following = said(replace(at_work(), status=status))
-    assert str(status) in facts[0]
-    assert "ended" not in following
+def test_a_draft_waits_to_be_sent_off() -> None:
+    draft = replace(pending(), status=TaskStatus.DRAFT)
+    assert said(draft) == (("it is a draft",), "orchestrator submit --task mine")
 
 
 def test_a_task_that_has_ended_says_so() -> None:
