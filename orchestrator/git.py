@@ -43,7 +43,7 @@ OVER_THE_NETWORK: Mapping[str, str] = {
     "protocol.ssh.allow": "always",
     "http.followRedirects": "false",
 }
-"""What a push needs beyond what is fixed: the user's own ssh, which asks nobody, and https to the address it was given."""
+"""What a push needs beyond what is fixed: the user's own ssh, which asks nobody, and https to the address given."""
 
 FIXED: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",

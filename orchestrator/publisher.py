@@ -2,7 +2,8 @@
 
 Everything is looked for before it is done, so each may be asked for again. Every text that leaves goes through the
 sanitizer and is stopped when that says so: then it is kept in quarantine, and a person is told which rules it met in
-which lines. What a forge cannot do now is tried again after the time that it names; what a person has to mend is raised.
+which lines. What a forge cannot do now is tried again after the time that it names; what a person has to mend is
+raised.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from orchestrator.core.feedback import Round, feedback, mark_of
 from orchestrator.core.forge import Draft, PullState, PullStatus
 from orchestrator.core.merge import MergePolicy, hindrances_to_merge
 from orchestrator.core.model import Task
-from orchestrator.core.pull_request import Related, Sources, Words, labels, pull_request, related_code, squash_commit
+from orchestrator.core.pull_request import Sources, Words, labels, pull_request, related_code, squash_commit
 from orchestrator.core.redact import Redactor, Result
 from orchestrator.core.sanitize import Outlet, sanitized
 from orchestrator.core.stream.fields import list_of, object_of, text_of
@@ -41,6 +42,15 @@ LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
 Publishing = (
     do.OpenPullRequest | do.LookAtPullRequest | do.MergePullRequest | do.PrepareRelease | do.TagRelease | do.PostReport
+)
+Published = (
+    outside.PullRequestOpened
+    | outside.PullRequestSeen
+    | outside.PullRequestMerged
+    | outside.MergeRefused
+    | outside.ReleasePrepared
+    | outside.Released
+    | outside.ReportPosted
 )
 Tell = Callable[[Task, str, str | None], Awaitable[str]]
 """Leaves a comment on a task's ticket and sets its status, if one is given; answers with why not, or with nothing."""
@@ -62,7 +72,7 @@ class Publisher:
     tell_tracker: Tell
     clock: Callable[[], datetime]
 
-    async def carry_out(self, task: Task, command: Publishing) -> outside.Fact:
+    async def carry_out(self, task: Task, command: Publishing) -> Published:
         """Bring it about, and give what came of it. Raises what a person has to mend."""
         while True:
             try:
@@ -74,7 +84,7 @@ class Publisher:
                 log.warning("forge_put_off", task=task.id, command=type(command).__name__, reason=str(error))
             await asyncio.sleep(pause)
 
-    async def _effect(self, task: Task, command: Publishing) -> outside.Fact:
+    async def _effect(self, task: Task, command: Publishing) -> Published:
         match command:
             case do.OpenPullRequest():
                 opened = await asyncio.to_thread(self._open, task, command)
@@ -94,7 +104,7 @@ class Publisher:
                 await self._tell(task, f"Released as {released.tag}", "Done")
                 return released
             case do.PostReport():
-                return await self._post(task, command)
+                return await self._post(task)
             case _:
                 assert_never(command)
 
@@ -203,7 +213,7 @@ class Publisher:
         tag = self.release.tag(task, command, address, login)
         return outside.Released(at=self.clock(), tag=tag)
 
-    async def _post(self, task: Task, command: do.PostReport) -> outside.ReportPosted:
+    async def _post(self, task: Task) -> outside.ReportPosted:
         names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
         if not names:
             return outside.ReportPosted(at=self.clock(), failure="no stage left a report")
@@ -220,7 +230,7 @@ class Publisher:
         criteria = list_of(object_of(template.get("fields")).get("acceptance_criteria"))
         return Sources(
             analysis=_text(folder / "analysis.md"),
-            related=related_code(_text(folder / "related-code.json")) or Related(),
+            related=related_code(_text(folder / "related-code.json")),
             acceptance=tuple(text_of(object_of(one).get("text"), 500) or text_of(one, 500) for one in criteria),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
         )

@@ -6,7 +6,7 @@ exactly once per life of the daemon, and only after all of its output was taken 
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking
 from orchestrator.core.budget import usd_left
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
-from orchestrator.core.role import Role, answer_of
+from orchestrator.core.role import Role, Tier, answer_of, model_of
 from orchestrator.core.stream.neutral import Asked, Limit
 from orchestrator.core.terms import Autonomy
 from orchestrator.drivers import Driver, Launch
@@ -50,6 +50,7 @@ class Launching:
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
     model: str = ""
+    tiers: Mapping[Tier, str] = field(default_factory=dict)
     base_env: Mapping[str, str]
     limits: Limits
 
@@ -110,7 +111,7 @@ class Running:
             cwd=Path(task.worktree or task.folder),
             outbox=outbox,
             base_env=self.launching.base_env,
-            model=role.model,
+            model=model_of(role, task.terms, self.launching.tiers),
             allowed_tools=role.tools,
             disallowed_tools=role.disallowed_tools,
             system_prompt=role.prompt,

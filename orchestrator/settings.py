@@ -19,7 +19,7 @@ from orchestrator.bundled import Kind, bundled
 from orchestrator.core.budget import Caps
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
-from orchestrator.core.terms import Autonomy, Terms
+from orchestrator.core.terms import Autonomy, OnBlocked, Terms
 from orchestrator.core.toml import read_toml
 from orchestrator.declared import Folders, read_declared
 from orchestrator.sections import Section, TrackerSettings
@@ -58,6 +58,14 @@ WholePath = Annotated[Path, AfterValidator(_whole_path)]
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
 
+class TierSettings(Section):
+    """The models of the roles' tiers; empty: agent.model."""
+
+    deep: str = ""
+    standard: str = ""
+    fast: str = ""
+
+
 class AgentSettings(Section):
     """What plays the roles."""
 
@@ -69,6 +77,7 @@ class AgentSettings(Section):
     setting_sources: str = Field(default="user", pattern=r"^((user|project|local)(,(user|project|local))*)?$")
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    tiers: TierSettings = TierSettings()
 
     @model_validator(mode="after")
     def _has_a_command(self) -> Self:
@@ -130,6 +139,25 @@ class BudgetSettings(Section):
     day: CapSettings = CapSettings()
 
 
+class HostSettings(Section):
+    """A forge that is not at a usual place; `token_env` names the variable that holds its token."""
+
+    kind: Literal["github", "gitlab"]
+    api: str = ""
+    token_env: str = ""
+
+
+class ForgeSettings(Section):
+    """What becomes of a finished change where its repository has a forge."""
+
+    publish: bool = True
+    auto_merge: bool = False
+    approvals: int = Field(default=1, ge=0)
+    look_every: float = Field(default=300.0, ge=0, allow_inf_nan=False)
+    follow_reviews: bool = False
+    hosts: Mapping[str, HostSettings] = {}
+
+
 class LogSettings(Section):
     """The daemon's own log."""
 
@@ -172,6 +200,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
     trackers: TrackerSettings = TrackerSettings()
+    forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
 
@@ -189,6 +218,11 @@ class Settings(BaseSettings):
             auto_resume=self.limits.auto_resume,
             latest_resume=self.limits.latest_resume,
             usd_after_limit=self.limits.usd_after,
+            on_blocked=OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT,
+            auto_merge=self.forge.auto_merge,
+            approvals=self.forge.approvals,
+            look_every=self.forge.look_every,
+            follow_reviews=self.forge.follow_reviews,
             caps=caps if usd is None else replace(caps, usd=usd),
         )
 

@@ -19,6 +19,7 @@ from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Floors, Shortage
+from orchestrator.core.role import Tier, model_of
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
@@ -197,7 +198,7 @@ def _floors(settings: Settings) -> Floors:
 def _model_of(task: Task, launching: Launching) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
     role = _pipeline_of(task).stage(task.stage).role
-    named = launching.role(role).model if role else None
+    named = model_of(launching.role(role), task.terms, launching.tiers) if role else None
     return named or launching.model
 
 
@@ -225,6 +226,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions) -
         role=declared.role,
         provided=provisions.environment,
         model=settings.agent.model,
+        tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
         limits=limits,
     )

@@ -1,11 +1,13 @@
 """A role: who an agent is, in the words of Claude Code's own agent files (front matter and a prompt)."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking, AskStatus, Subject
 from orchestrator.core.table import Table, nearest
+from orchestrator.core.terms import Terms
 
 PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -25,11 +27,19 @@ class OnAsk(StrEnum):
     DENY = "deny"
 
 
+class Tier(StrEnum):
+    """How much of a model a role's work takes; which model that is, the settings say (sources.md §5.2 row 76)."""
+
+    DEEP = "deep"
+    STANDARD = "standard"
+    FAST = "fast"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """Who an agent is; None and empty leave the choice to the settings or to the CLI.
 
-    `on_permission`, `on_question` and `on_plan` are our own keys; a denied question is left to the agent to decide.
+    `tier`, `on_permission`, `on_question` and `on_plan` are our own keys; a denied question is left to the agent.
     """
 
     name: str
@@ -40,6 +50,7 @@ class Role:
     permission_mode: str | None = None
     max_turns: int | None = None
     effort: str | None = None
+    tier: Tier | None = None
     on_permission: OnAsk = OnAsk.ASK
     on_question: OnAsk = OnAsk.ASK
     on_plan: OnAsk = OnAsk.ASK
@@ -61,6 +72,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         permission_mode=_one_of(front, "permissionMode", PERMISSION_MODES),
         max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
         effort=_one_of(front, "effort", EFFORTS),
+        tier=Tier(word) if (word := _one_of(front, "tier", tuple(Tier))) else None,
         on_permission=_on_ask(front, "onPermission"),
         on_question=_on_ask(front, "onQuestion"),
         on_plan=_on_ask(front, "onPlan"),
@@ -98,6 +110,14 @@ def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
         front.note(name, f"{name} cannot be {word!r}; {nearest(word, known)}")
         return None
     return word
+
+
+def model_of(role: Role, terms: Terms, tiers: Mapping[Tier, str]) -> str | None:
+    """The model that a role is played with: its own, the task's for its tier, or the settings'; None leaves it open."""
+    of_task = {Tier.DEEP: terms.planning_model, Tier.STANDARD: terms.impl_model}
+    if role.model or role.tier is None:
+        return role.model
+    return of_task.get(role.tier) or tiers.get(role.tier) or None
 
 
 def answer_of(role: Role, asking: Asking) -> Answer | None:

@@ -14,6 +14,7 @@ from orchestrator.trackers.account import Account, with_public
 from orchestrator.trackers.github import api_of, fetch_github
 from orchestrator.trackers.gitlab import fetch_gitlab
 from orchestrator.trackers.jira import fetch_jira
+from orchestrator.trackers.telling import leave_on_ticket
 from orchestrator.trackers.texts import from_text
 from orchestrator.trackers.web import Patience, TrackerUnreachable, Web
 
@@ -54,6 +55,18 @@ class Trackers:
                 "then submit again"
             ) from error
         return replace(requirement, type=parse_template(requirement.text).type or requirement.type)
+
+
+    async def tell(self, url: str, text: str, status: str | None) -> str:
+        """Leave words on the ticket at an address, and set its status; why that could not be, or nothing."""
+        try:
+            reference = self.named(url)
+        except NoTicket as error:
+            return str(error)
+        account = next((one for one in self._accounts if reference and one.site == reference.site), None)
+        if reference is None or account is None:
+            return f"{url} is on no tracker that is set up; add it to [trackers] in orchestrator.toml"
+        return await leave_on_ticket(account, reference, text, status, self._patience)
 
 
 async def _fetch(client: httpx.AsyncClient, account: Account, reference: Reference, patience: Patience) -> Requirement:

@@ -1,0 +1,108 @@
+"""Leaving a comment on a ticket, and setting its status where the tracker has one of that name.
+
+What a tracker does not take is for a warning, never for a halt: the work itself is done (seed 001 §4, step 6).
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+from urllib.parse import quote
+
+import httpx
+
+from orchestrator.core.reference import Reference
+from orchestrator.core.stream.fields import list_of, object_of, text_of
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.core.ticket import Tracker
+from orchestrator.trackers.account import Account
+from orchestrator.trackers.github import api_of
+from orchestrator.trackers.web import Patience
+
+LONGEST_COMMENT = 30_000
+"""Characters; Jira takes 32,767 (sources.md §1.11)."""
+
+
+async def leave_on_ticket(
+    account: Account, reference: Reference, text: str, status: str | None, patience: Patience
+) -> str:
+    """Why the ticket could not be told, in words; empty if it was. The same words are left once."""
+    login = await account.login(patience)
+    base = api_of(reference.site.url) if reference.site.kind is Tracker.GITHUB else reference.site.url
+    said = text if len(text) <= LONGEST_COMMENT else text[: LONGEST_COMMENT - 40] + "\n\n[… cut; the task has it whole]"
+    try:
+        async with httpx.AsyncClient(
+            base_url=base, headers=dict(login.headers), timeout=patience.request, follow_redirects=False
+        ) as client:
+            await _tell(client, account, reference, said, status)
+    except httpx.HTTPStatusError as error:
+        return f"{reference} took no comment: status {error.response.status_code}. {login.mend}"
+    except (httpx.HTTPError, ValueError) as error:
+        return f"{reference} could not be told: {type(error).__name__}"
+    return ""
+
+
+async def _tell(
+    client: httpx.AsyncClient, account: Account, reference: Reference, text: str, status: str | None
+) -> None:
+    match reference.site.kind:
+        case Tracker.JIRA:
+            issue = f"/rest/api/{3 if account.user else 2}/issue/{reference.key}"
+            body = _as_document(text) if account.user else text
+            await _once(client, f"{issue}/comment", {"body": body}, text)
+            if status is not None:
+                await _set_status(client, issue, status)
+        case Tracker.GITHUB:
+            path = f"/repos/{quote(reference.project)}/issues/{reference.number}/comments"
+            await _once(client, path, {"body": text}, text)
+        case Tracker.GITLAB:
+            path = f"/api/v4/projects/{quote(reference.project, safe='')}/issues/{reference.number}/notes"
+            await _once(client, path, {"body": text}, text)
+        case _:
+            assert_never(reference.site.kind)
+
+
+async def _once(client: httpx.AsyncClient, path: str, body: Mapping[str, object], text: str) -> None:
+    """Post it, unless the newest comments hold it already."""
+    newest = await client.get(path, params={"per_page": 100, "maxResults": 100, "orderBy": "-created", "sort": "desc"})
+    newest.raise_for_status()
+    if text in _texts(newest.json()):
+        return
+    (await client.post(path, json=dict(body))).raise_for_status()
+
+
+def _texts(answer: object) -> set[str]:
+    found = (
+        answer if isinstance(answer, list) else object_of(answer if isinstance(answer, dict) else {}).get("comments")
+    )
+    return {_text_of(object_of(one)) for one in list_of(found)}
+
+
+def _text_of(comment: JsonObject) -> str:
+    body = comment.get("body")
+    if not isinstance(body, dict):
+        return text_of(body, LONGEST_COMMENT + 1)
+    paragraphs = [list_of(object_of(part).get("content")) for part in list_of(body.get("content"))]
+    return "\n\n".join(
+        "".join(text_of(object_of(word).get("text"), LONGEST_COMMENT) for word in words) for words in paragraphs
+    )
+
+
+def _as_document(text: str) -> JsonObject:
+    """Plain paragraphs in Atlassian's document format."""
+    return {
+        "type": "doc",
+        "version": 1,
+        "content": [
+            {"type": "paragraph", "content": [{"type": "text", "text": part}]} for part in text.split("\n\n") if part
+        ],
+    }
+
+
+async def _set_status(client: httpx.AsyncClient, issue: str, status: str) -> None:
+    """Take the transition that leads to a status of that name, if the ticket has one; else it stays as it is."""
+    answer = await client.get(f"{issue}/transitions")
+    answer.raise_for_status()
+    for one in map(object_of, list_of(object_of(answer.json()).get("transitions"))):
+        if text_of(object_of(one.get("to")).get("name")).casefold() == status.casefold():
+            taken = await client.post(f"{issue}/transitions", json={"transition": {"id": one.get("id")}})
+            taken.raise_for_status()
+            return
