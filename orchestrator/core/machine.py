@@ -37,6 +37,7 @@ from orchestrator.core import (
     transitions,
     turns,
 )
+from orchestrator.core.checking import with_result
 from orchestrator.core.commands import Command
 from orchestrator.core.model import (
     AgentStatus,
@@ -245,7 +246,7 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
         if task.paused:
             return replace(task, owed=Owed.RETRY, retry_at=event.at)
         return course.attempt_failed(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
-    task = replace(task, results={**task.results, event.name: event.result})
+    task = replace(task, results=with_result(task.checks, task.results, event.name, event.result))
     return course.next_check(pipeline, task, event.at)
 
 
