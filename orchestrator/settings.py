@@ -19,7 +19,7 @@ from orchestrator.bundled import Kind, bundled
 from orchestrator.core.budget import Caps
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
-from orchestrator.core.terms import Autonomy, Terms
+from orchestrator.core.terms import Autonomy, OnBlocked, Terms
 from orchestrator.core.toml import read_toml
 from orchestrator.declared import Folders, read_declared
 from orchestrator.sections import Section, TrackerSettings
@@ -176,10 +176,14 @@ class Settings(BaseSettings):
     folders: FolderSettings = FolderSettings()
 
     def terms(self, autonomy: Autonomy, usd: float | None = None) -> Terms:
-        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost."""
+        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost.
+
+        Where nobody is asked, the last cycle is followed by one more that tries less (seed 000).
+        """
         caps = self.budget.task.caps()
         return Terms(
             autonomy=autonomy,
+            on_blocked=OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT,
             turn_timeout=self.turn_timeout,
             retry_delay=self.retry_delay,
             limit_margin=self.limits.margin,
