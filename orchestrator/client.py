@@ -25,7 +25,9 @@ Heard = tuple[int, EventView | GapView | None]
 Params = Mapping[str, str | int | bool | Sequence[str]]
 
 PATIENCE = httpx.Timeout(30.0, connect=5.0)
-"""Seconds. A submission looks at a repository, which may be large."""
+"""Seconds."""
+WRITING = httpx.Timeout(150.0, connect=5.0)
+"""Seconds: a submission may wait for a slow tracker, and looks at a repository, which may be large."""
 
 
 class DaemonUnreachable(OrchestratorError):
@@ -156,6 +158,7 @@ class Client:
                 params=httpx.QueryParams(dict(params or {})),
                 content=content,
                 headers=headers,
+                timeout=PATIENCE if method == "GET" else WRITING,
             )
         if response.is_error:
             raise RequestRefused(_problem(response))

@@ -39,8 +39,11 @@ STRIPPED = frozenset({
     "GIT_WORK_TREE",
 })  # fmt: skip
 
-# A stray key would silently take the bill of a subscription: only what `pass_env` names comes through.
-KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+# A stray key would silently take the bill of a subscription, and the daemon's tokens for trackers are not for agents:
+# only what `pass_env` names comes through.
+KEYS = frozenset({
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "JIRA_API_TOKEN",
+})  # fmt: skip
 
 OURS = "ORCHESTRATOR_"
 

@@ -1,14 +1,15 @@
 """From what a person hands in to a task as it begins: the ticket filtered, the commands fixed, the base commit known.
 
-Everything that can be refused is refused here, before anything is accepted; a refusal leaves nothing behind. What the
-task starts from is copied into its folder (the ticket, and the pipeline as it is declared today), so that later changes
-of definitions do not reach a task that is under way.
+Everything that can be refused is refused here, before anything is accepted; a refusal leaves nothing behind, but for a
+tracker's text that must not be passed on: that is kept in quarantine. What the task starts from is copied into its
+folder (the ticket, and the pipeline as it is declared today), so that later changes of definitions do not reach a task
+that is under way.
 """
 
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,22 +18,25 @@ import orjson
 
 from orchestrator.checks import resolve
 from orchestrator.clock import not_before
-from orchestrator.core.codec import stamp
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Priority, SensitiveCheck, Task, TaskStatus, Ticket, TicketType
+from orchestrator.core.filtering import Filtered, Withheld, filtered, ticket_document
+from orchestrator.core.model import Priority, Task, TaskStatus, Ticket, TicketType
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
-from orchestrator.core.redact import Redactor, Result, Scan
+from orchestrator.core.redact import Redactor
+from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.core.table import nearest
+from orchestrator.core.template import document, parse_template, variant_of
 from orchestrator.core.terms import Autonomy
-from orchestrator.core.ticket import readable
+from orchestrator.core.ticket import Requirement
 from orchestrator.declared import read_declared
 from orchestrator.files import make_private, write_atomically
-from orchestrator.repository import Repository, inspect_repository, open_repository
+from orchestrator.quarantine import quarantine
+from orchestrator.repository import inspect_repository, open_repository
 from orchestrator.settings import Settings
 
 LONGEST_TITLE = 200
-TICKET_FILE, PIPELINE_FILE = "ticket.json", "pipeline.toml"
+TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
 KEPT_PIPELINES = 1024
 """More tasks at once than that read theirs again."""
 
@@ -44,92 +48,108 @@ class Refused(OrchestratorError):
     """A ticket cannot be taken in; the message says what is wrong with it and how to mend that."""
 
 
+class AtWorkAlready(Refused):
+    """There is a task of the same ticket in the same repository, and it has not ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """What a person hands in; `repo` is an absolute path, `at` the earliest time to start, `checks` name → command.
 
-    `usd` is what it may cost; a draft is kept until it is sent off.
+    `text` is a ticket or the name of one on a tracker. What is None is as the ticket says, else as it is for most.
+    `usd` is what it may cost; a draft is kept until it is sent off; `again` allows a second task of the same ticket.
     """
 
     text: str
     repo: Path
     title: str = ""
-    pipeline: str = "full"
-    type: TicketType = TicketType.FEATURE
+    pipeline: str | None = None
+    type: TicketType | None = None
     ticket: str | None = None
     base: str | None = None
-    priority: Priority = Priority.NORMAL
+    priority: Priority | None = None
     after: tuple[str, ...] = ()
     at: datetime | None = None
     checks: Mapping[str, str] = field(default_factory=dict)
-    autonomy: Autonomy = Autonomy.AUTO
+    autonomy: Autonomy | None = None
     usd: float | None = None
     draft: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Takes submissions in; `tasks_dir` is where every task has its folder."""
+    """Takes submissions in; `tasks_dir` is where every task has its folder, `quarantine_dir` no agent's business."""
 
     tasks_dir: Path
+    quarantine_dir: Path
     settings: Settings
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
 
-    def take(self, submission: Submission, now: datetime) -> Task:
-        """The task as it begins, its folder made. Blocks.
+    def take(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """The task as it begins, its folder made, of what the submission's text asks for. Blocks.
 
-        Raises Refused, NoTicket, RepositoryError and what checks.py raises.
+        Raises Refused, RepositoryError and what checks.py raises.
         """
-        pipeline = self._pipeline(submission.pipeline)
-        text, title = self._scanned(readable(submission.text)), self._scanned(_title(submission))
+        kind = submission.type or requirement.type or TicketType.FEATURE
+        pipeline, ticket = self._pipeline(submission.pipeline, kind), _key_given(submission, requirement)
+        taken = self._filtered(replace(requirement, title=_title(submission, requirement)))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.timeout)
-        folder, key = self._new_folder(submission.ticket, now)
-        found = SensitiveCheck(
-            result=text.result.value, redacted_count=len(text.redacted) + len(title.redacted), scanned_at=now
-        )
+        folder, key = self._new_folder(ticket, now)
         task = Task(
             id=folder.name,
-            title=title.text,
+            title=taken.requirement.title,
             folder=str(folder),
-            ticket=Ticket(key=key, type=submission.type, sensitive_check=found),
+            ticket=Ticket(key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now)),
             pipeline=pipeline.name,
             repo=str(repository.path),
             base_branch=repository.base,
             base_commit=repository.base_commit,
             created_at=now,
             updated_at=now,
-            branch=_branch(pipeline, key, folder.name, submission.type),
+            branch=_branch(pipeline, key, folder.name, kind),
             checks=checks,
-            priority=submission.priority,
+            priority=submission.priority or requirement.priority or Priority.NORMAL,
             after=submission.after,
             start_at=not_before(submission.at) if submission.at else None,
-            terms=self.settings.terms(submission.autonomy, submission.usd),
+            terms=self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
-            write_atomically(folder / TICKET_FILE, _ticket(task, text, repository))
-            write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
+            _write_down(task, taken, pipeline)
         except BaseException:
             shutil.rmtree(folder)
             raise
         return task
 
-    def _pipeline(self, name: str) -> Pipeline:
+    def _pipeline(self, name: str | None, kind: TicketType) -> Pipeline:
         known = self.pipelines()
+        if name is None and (variant := variant_of(kind).value) not in known:
+            raise Refused(
+                f"a ticket of type {kind.value} goes through the pipeline {variant!r}, and none is declared; "
+                f"add {variant}.toml to a folder of pipelines, or say --pipeline NAME or --type feature"
+            )
+        name = name or variant_of(kind).value
         if name not in known:
             raise Refused(f"there is no pipeline {name!r}; {nearest(name, known)}")
         return known[name]
 
-    def _scanned(self, text: str) -> Scan:
-        scan = self.redactor.scan(text)
-        if scan.result is Result.BLOCKED:
-            raise Refused(
-                f"the ticket holds what must not be passed on ({', '.join(scan.blocked)}); take it out and submit again"
-            )
-        return scan
+    def _filtered(self, requirement: Requirement) -> Filtered:
+        """The requirement as it may be passed on; a tracker's that may not is kept, for who is refused has no copy."""
+        taken = filtered(requirement, self.redactor)
+        if not isinstance(taken, Withheld):
+            return taken
+        what = f"holds what must not be passed on ({taken.reasons})"
+        if requirement.tracker is None:
+            raise Refused(f"the ticket {what}; take it out and submit again")
+        kept = quarantine(self.quarantine_dir, taken.text, taken.scan)
+        raise Refused(
+            f"{requirement.url} {what}; take it out there and submit again. "
+            f"What was fetched is kept in {kept} for you alone: delete it when you have looked at it"
+        )
 
     def _new_folder(self, ticket: str | None, now: datetime) -> tuple[Path, str]:
         """A folder of its own for the task, and the ticket's key; ids are `KEY_<time>`, or LOCAL-<time> without one."""
@@ -157,8 +177,23 @@ def accepted_pipeline(folder: str) -> Pipeline:
     return parse_pipeline(read_declared(path), str(path))
 
 
-def _title(submission: Submission) -> str:
-    lines = (line.lstrip("# ").strip() for line in (submission.title or submission.text).splitlines())
+def _key_given(submission: Submission, requirement: Requirement) -> str | None:
+    """The key that the person gives, or the ticket."""
+    given, own = submission.ticket, requirement.key
+    if requirement.tracker is not None and given not in {None, own}:
+        raise Refused(f"{requirement.url} is the ticket {own} and no {given!r:.60}; leave --ticket out")
+    return given or own
+
+
+def _autonomy(requirement: Requirement) -> Autonomy:
+    """Whoever writes into a tracker can be asked there; what somebody hands in late at night cannot (seed 000)."""
+    return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
+
+
+def _title(submission: Submission, requirement: Requirement) -> str:
+    """What the person calls it, or the ticket, or its first line."""
+    said = submission.title or requirement.title or requirement.text
+    lines = (line.lstrip("# ").strip() for line in said.splitlines())
     words = " ".join(next((line for line in lines if line), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
@@ -171,26 +206,14 @@ def _fit(name: str) -> str:
     return _UNFIT_FOR_REF.sub("-", name).strip("-.")
 
 
-def _ticket(task: Task, text: Scan, repository: Repository) -> bytes:
-    """ticket.json in the form of sources.md §1.2, local variant."""
-    check = task.ticket.sensitive_check
-    return orjson.dumps(
-        {
-            "ticket_id": task.ticket.key,
-            "type": task.ticket.type.value,
-            "summary": task.title,
-            "description": text.text,
-            "requirement_source": task.ticket.source,
-            "created": stamp(task.created_at),
-            "repository": {"path": str(repository.path), "base": repository.base, "commit": repository.base_commit},
-            "_filter_metadata": {
-                "scan_result": check.result if check else None,
-                "redacted_count": check.redacted_count if check else 0,
-                "redacted_patterns": sorted(set(text.redacted)),
-                "blocked_patterns": list(text.blocked),
-                "warnings": list(text.warnings),
-                "scanned_at": stamp(task.created_at),
-            },
-        },
-        option=orjson.OPT_INDENT_2,
-    )
+def _write_down(task: Task, taken: Filtered, pipeline: Pipeline) -> None:
+    """What the task starts from, in its folder."""
+    folder, requirement = Path(task.folder), taken.requirement
+    parsed = document(parse_template(requirement.text, task.title), task.title)
+    write_atomically(folder / TICKET_FILE, _json(ticket_document(task, taken)))
+    write_atomically(folder / PARSED_FILE, _json(parsed))
+    write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
+
+
+def _json(document: JsonObject) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2)

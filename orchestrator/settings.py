@@ -205,10 +205,14 @@ class Settings(BaseSettings):
     folders: FolderSettings = FolderSettings()
 
     def terms(self, autonomy: Autonomy, usd: float | None = None) -> Terms:
-        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost."""
+        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost.
+
+        Where nobody is asked, the last cycle is followed by one more that tries less (seed 000).
+        """
         caps = self.budget.task.caps()
         return Terms(
             autonomy=autonomy,
+            on_blocked=OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT,
             turn_timeout=self.turn_timeout,
             retry_delay=self.retry_delay,
             limit_margin=self.limits.margin,

@@ -1,7 +1,5 @@
 """Building everything and wiring it: the one place where parts meet that do not know each other."""
 
-import asyncio
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,13 +12,13 @@ from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Floors, Shortage
 from orchestrator.core.role import Tier, model_of
 from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.core.ticket import Tracker
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
 from orchestrator.dispatch import Adapters, Dispatcher
@@ -33,11 +31,14 @@ from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
 from orchestrator.provisions import Provisions
+from orchestrator.reception import Reception
 from orchestrator.running import Launching, Running
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
+from orchestrator.trackers.account import Account
+from orchestrator.trackers.port import Trackers
 from orchestrator.vault import Vault
 from orchestrator.workspace import Workspace
 
@@ -58,7 +59,7 @@ class Daemon:
     running: Running
     runs: Runs
     timers: Timers
-    intake: Intake
+    reception: Reception
     declared: Declared
     started_at: datetime
     redactor: Redactor
@@ -69,13 +70,8 @@ class Daemon:
     shortage: Shortage | None = None
 
     async def accept(self, submission: Submission, by: str) -> Task:
-        """Take a submission in. Raises what Intake.take raises, and NotCommitted; then nothing is left of it."""
-        task = await asyncio.to_thread(self.intake.take, submission, clock.now())
-        try:
-            return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
-        except Exception:
-            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
-            raise
+        """Take a submission in. Raises what Reception.accept raises; then nothing is left of it."""
+        return await self.reception.accept(submission, by)
 
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine."""
@@ -96,7 +92,8 @@ class Daemon:
         if waiting:
             log.warning("settings_wait_for_restart", settings=waiting)
         self.settings = settings
-        self.intake = replace(self.intake, settings=settings)
+        intake = replace(self.reception.intake, settings=settings)
+        self.reception = replace(self.reception, intake=intake, trackers=_trackers(settings))
         self.running.launch_with(_launching(settings, self.declared, self.provisions))
         self.messenger.use(_notifier(settings))
         self.supervisor.set_room(_room(settings))
@@ -132,6 +129,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     supervisor.listen(checkpoints.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
+        quarantine_dir=settings.data_dir / "quarantine",
         settings=settings,
         pipelines=lambda: declared.now.pipelines,
         redactor=redactor,
@@ -145,7 +143,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         running=running,
         runs=runs,
         timers=timers,
-        intake=intake,
+        reception=Reception(trackers=_trackers(settings), intake=intake, loop=supervisor, clock=clock.now),
         declared=declared,
         started_at=clock.now(),
         redactor=redactor,
@@ -176,6 +174,25 @@ class Messenger:
 def _notifier(settings: Settings) -> Notifier | None:
     command = settings.people.notify_command
     return Notifier(command, environment()) if command else None
+
+
+def _trackers(settings: Settings) -> Trackers:
+    """The trackers that are set up, with the tokens of the daemon's environment."""
+    given, there = environment(), settings.trackers
+    jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
+    others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
+    return Trackers(
+        [
+            Account(
+                kind=kind,
+                url=url,
+                user=there.jira.user if kind is Tracker.JIRA else "",
+                token=given.get(variable, ""),
+                setting=variable,
+            )
+            for kind, url, variable in (*jira, *others)
+        ]
+    )
 
 
 def _room(settings: Settings) -> Room:

@@ -15,8 +15,10 @@ from orchestrator.checkpoint_files import NoSuchCheckpoint
 from orchestrator.core.asks import BadAnswer
 from orchestrator.core.errors import AnswerRefused, InvalidTransition, OrchestratorError
 from orchestrator.core.model import TaskStatus
+from orchestrator.intake import AtWorkAlready
 from orchestrator.journal import StoreError
 from orchestrator.supervisor import NoSuchTask, NotCommitted
+from orchestrator.trackers.web import LoginRefused, NoSuchTicket, TrackerUnreachable, UnfitAnswer
 
 log = structlog.get_logger()
 
@@ -83,6 +85,11 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (BadAnswer, 422, "bad-answer", "The answer does not fit"),
     (AnswerRefused, 409, "not-seen", "The answer is to something else"),
     (KeyTaken, 409, "key-taken", "The Idempotency-Key was used before"),
+    (AtWorkAlready, 409, "at-work-already", "The ticket has a task at work"),
+    (NoSuchTicket, 404, "no-such-ticket", "There is no such ticket"),
+    (LoginRefused, 502, "login-refused", "The tracker does not accept the login"),
+    (UnfitAnswer, 502, "unfit-answer", "The tracker answered what cannot be understood"),
+    (TrackerUnreachable, 503, "tracker-unreachable", "The tracker did not answer in time"),
     (NotCommitted, 507, "not-committed", "The request could not be written down"),
     (StoreError, 500, "unreadable", "A file of the task cannot be read"),
 )

@@ -318,24 +318,29 @@ Utf8 = Annotated[str, AfterValidator(_without_surrogates)]
 
 
 class SubmissionBody(View):
-    """A ticket as it is handed in; `repo` is an absolute path, `at` has its zone, `checks` maps names to commands."""
+    """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
+
+    Where pipeline, type, priority or autonomy are left out, the ticket decides. `at` has its zone; `again` allows a
+    second task of a ticket that has one at work.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     text: str
     repo: Annotated[Path, AfterValidator(_absolute)]
     title: Utf8 = ""
-    pipeline: str = "full"
-    type: TicketType = TicketType.FEATURE
+    pipeline: str | None = None
+    type: TicketType | None = None
     ticket: str | None = None
     base: str | None = None
-    priority: Priority = Priority.NORMAL
+    priority: Priority | None = None
     after: tuple[str, ...] = ()
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
-    autonomy: Autonomy = Autonomy.AUTO
+    autonomy: Autonomy | None = None
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     draft: bool = False
+    again: bool = False
 
 
 class WhyView(View):

@@ -28,6 +28,7 @@ EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,
+    "at-work-already": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,
     "malformed": BAD_USAGE,
     "refused": BAD_USAGE,

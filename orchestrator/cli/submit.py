@@ -54,21 +54,33 @@ def _checks(texts: Sequence[str]) -> dict[str, str]:
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What is to be done; - reads it from standard input.")
+        str | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="What is to be done, or a ticket on a tracker: ABC-123, owner/repo#12, its address; - reads from "
+            "standard input.",
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="Default: the first line of the text.")] = "",
     repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the one here.")] = Path(),
-    pipeline: Annotated[str, typer.Option(help="Which pipeline the task walks through.")] = "full",
-    type_: Annotated[TicketType, typer.Option("--type", help="What kind of work it is.")] = TicketType.FEATURE,
+    pipeline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which pipeline the task walks through; default: by its type.")
+    ] = None,
+    type_: Annotated[
+        TicketType | None, typer.Option("--type", help="What kind of work it is; default: what the ticket says.")
+    ] = None,
     ticket: Annotated[str | None, typer.Option(metavar="KEY", help="The ticket's key, such as ABC-123.")] = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="Where to begin; default: HEAD.")] = None,
-    priority: Annotated[Priority, typer.Option(help="Who goes first.")] = Priority.NORMAL,
+    priority: Annotated[
+        Priority | None, typer.Option(help="Who goes first; default: what the ticket says, else normal.")
+    ] = None,
     after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Begin when that one is done.")] = None,
     at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Not before then.")] = None,
     check: Annotated[
         list[str] | None, typer.Option(metavar="NAME=COMMAND", help="What the work is judged by; repeatable.")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Even if a task of the same ticket is at work here.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
     json: Json = False,
 ) -> int:
@@ -90,6 +102,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             after=tuple(after or ()),
             at=at,
             checks=checks,
+            again=again,
         )
     except ValidationError as error:
         raise Misused("; ".join(f"{wrong['loc'][0]}: {wrong['msg']}" for wrong in error.errors())) from None

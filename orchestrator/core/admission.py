@@ -134,10 +134,10 @@ def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:
 def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:
     """The tasks that were held so, and need not be any more."""
     for task in scene.tasks:
-        if not task.paused or task.retry_at is not None:
+        if not task.paused:
             continue
         if task.agent.blocked_by is BlockedBy.RATE_LIMIT and not task.agent.waits:
-            if wall_before(task, scene) is None:
+            if task.retry_at is None and wall_before(task, scene) is None:
                 yield task.id, BlockedBy.RATE_LIMIT
         elif task.agent.blocked_by is BlockedBy.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
             yield task.id, BlockedBy.BUDGET

@@ -55,7 +55,7 @@ def reached(spent: Spending, caps: Caps) -> str | None:
         return f"{spent.tokens:,} of {caps.tokens:,} tokens are used"
     if caps.turns is not None and spent.turns >= caps.turns:
         return f"{spent.turns} of {caps.turns} turns are used"
-    if caps.hours is not None and spent.seconds >= caps.hours * 3600:
+    if seconds_left(spent, caps) == 0.0 and caps.hours is not None:
         return f"{spent.seconds / 3600:.1f} of {caps.hours:g} hours of work are used"
     return None
 
@@ -67,4 +67,4 @@ def usd_left(spent: Spending, caps: Caps) -> float | None:
 
 def seconds_left(spent: Spending, caps: Caps) -> float | None:
     """The working time that is left in seconds, never below zero; None without a cap."""
-    return None if caps.hours is None else max(0.0, caps.hours * 3600 - spent.seconds)
+    return None if caps.hours is None else max(0.0, round(caps.hours * 3600 - spent.seconds, 3))

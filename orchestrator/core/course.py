@@ -12,6 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core import guards, plan
 from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.budget import Spending, reached, seconds_left
+from orchestrator.core.checking import first_try
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
 from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
@@ -181,13 +182,13 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         evaluation = sum(
             task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS
         )
-        again = task.seq if task.retry_at else None
+        again = task.seq if task.retry_at or first_try(check.name) in task.results else None
         run = Run(folder=run_folder_of_check(evaluation, check.name, again))
         agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
         return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=None)
-    if not task.checks:
+    if not any(check.command for check in task.checks):
         none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
-        task = replace(task, results={"unit_test": none})
+        task = replace(task, results={"unit_test": none, **task.results})
     task = replace(task, report_path=REPORT_FILE)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, guards.NOTHING_SEEN)
     role = pipeline.stage(task.stage).role

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import cast
 
 from orchestrator.core.asks import Ask
+from orchestrator.core.checking import Check
 from orchestrator.core.codec import Json, from_json, stamp, to_json
 from orchestrator.core.failures import Failure, FailureLog
 from orchestrator.core.model import Agent, StageRecord, Step, Task, TaskStatus
@@ -57,10 +58,7 @@ def to_document(task: Task) -> Object:
         "run": to_json(task.run),
         "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
         "checks": {check.name: check.command for check in task.checks},
-        "check_options": {
-            check.name: {"required": check.required, "timeout": check.timeout, "source": check.source}
-            for check in task.checks
-        },
+        "check_options": {check.name: _check_options(check) for check in task.checks},
         "agent": _agent(task.agent),
         "waiting": [_ask(ask) for ask in task.pending_asks],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
@@ -113,6 +111,13 @@ def _stage(task: Task, name: str, record: StageRecord) -> Object:
 @lru_cache(maxsize=KEPT_SHOWN)
 def _record(record: StageRecord) -> Object:
     return cast(Object, to_json(record))
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _check_options(check: Check) -> Object:
+    """What stands beside the command, which the seed keeps alone."""
+    shown = cast(Object, to_json(check))
+    return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
 
 @lru_cache(maxsize=KEPT_SHOWN)

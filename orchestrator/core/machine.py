@@ -37,9 +37,11 @@ from orchestrator.core import (
     transitions,
     turns,
 )
+from orchestrator.core.checking import with_result
 from orchestrator.core.commands import Command
 from orchestrator.core.model import (
     AgentStatus,
+    BlockedBy,
     Budget,
     Owed,
     Process,
@@ -143,8 +145,12 @@ def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
     if task.status is TaskStatus.PENDING:
         agent = replace(task.agent, status=AgentStatus.IDLE, blocked_by=None)
         return replace(task, status=TaskStatus.IN_PROGRESS, started_at=event.at, owed=Owed.WORKSPACE, agent=agent)
+    if task.owed in (Owed.AGENT, Owed.TURN) and course.cap_reached(task) is not None:
+        return standing.held(task, BlockedBy.BUDGET)
     status = AgentStatus.RUNNING if task.run and task.owed is not Owed.CHECKS else AgentStatus.IDLE
-    return replace(task, agent=replace(task.agent, status=status))
+    task = replace(task, agent=replace(task.agent, status=status))
+    stood = task.run is not None and task.run.process is not Process.RUNNING
+    return task if stood or task.agent.at_work_since is not None else _timed(task, event.at)
 
 
 def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
@@ -239,13 +245,15 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
+    if task.at_work and task.owed is Owed.STOP:
+        return course.proceed(pipeline, task, event.at)
     if not task.at_work or task.owed is not Owed.CHECKS:
         return task
     if event.result is None:
         if task.paused:
             return replace(task, owed=Owed.RETRY, retry_at=event.at)
         return course.attempt_failed(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
-    task = replace(task, results={**task.results, event.name: event.result})
+    task = replace(task, results=with_result(task.checks, task.results, event.name, event.result))
     return course.next_check(pipeline, task, event.at)
 
 
@@ -257,8 +265,9 @@ def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed)
 
 
 def _run_is(task: Task, folder: str, process: Process) -> Task:
-    """What is not known to have begun neither stands nor goes on; that it began is told first, or told again."""
-    if task.run is None or task.run.folder != folder or task.run.process in (process, Process.STARTING):
+    """What is not known to have begun neither stands nor goes on, and what is being ended does so whatever is told."""
+    unmoved = (process, Process.STARTING, Process.PARKING)
+    if task.run is None or task.run.folder != folder or task.run.process in unmoved:
         return task
     return replace(task, run=replace(task.run, process=process))
 
@@ -277,15 +286,16 @@ def _thawed(task: Task, event: events.RunThawed) -> Task:
     after = _run_is(task, event.folder, Process.RUNNING)
     if after is task or after.run is None or not after.run.of_agent:
         return after
-    agent = after.agent
-    if agent.turn_deadline is not None:
-        agent = replace(
-            agent,
-            turn_deadline=course.deadline(after, event.at),
-            at_work_since=event.at,
-            thawed_at_work=agent.thawed_at_work or agent.open_tools > 0,
-        )
-    return replace(after, agent=agent, run=replace(after.run, park_at=None))
+    at_work = after.agent.turn_deadline is not None and after.agent.open_tools > 0
+    agent = replace(after.agent, thawed_at_work=after.agent.thawed_at_work or at_work)
+    return _timed(replace(after, agent=agent, run=replace(after.run, park_at=None)), event.at)
+
+
+def _timed(task: Task, at: datetime) -> Task:
+    """The task whose turn, if one is under way, has its time from now on."""
+    if task.agent.turn_deadline is None:
+        return task
+    return replace(task, agent=replace(task.agent, turn_deadline=course.deadline(task, at), at_work_since=at))
 
 
 def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
@@ -297,12 +307,13 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     if task.owed is Owed.RETRY and task.retry_at and event.at >= task.retry_at:
         return course.proceed(pipeline, task, event.at)
     deadline = task.agent.turn_deadline
-    if task.run is None or task.run.process is Process.FROZEN:
+    if task.run is None or task.run.process in (Process.FROZEN, Process.PARKING):
         return task
     if task.owed is Owed.TURN and course.cap_reached(turns.rested(task, event.at)) is not None:
         return turns.interrupted(task, event.at)
     if task.owed in (Owed.TURN, Owed.INTERRUPT) and deadline and event.at >= deadline:
-        reason = f"no result within {task.terms.turn_timeout:.0f} s"
+        began = f"no result within {task.terms.turn_timeout:.0f} s"
+        reason = began if task.owed is Owed.TURN else "it did not end its turn when it was told to"
         return course.attempt_failed(pipeline, task, reason, "turn_timeout", event.at)
     return task
 

@@ -12,11 +12,14 @@ from enum import StrEnum
 
 from orchestrator.core.asks import Ask, pending
 from orchestrator.core.budget import NOTHING_SPENT, Spending, total
+from orchestrator.core.checking import Check, CheckResult, Verdict
 from orchestrator.core.failures import FailureLog
 from orchestrator.core.notice import Notice
 from orchestrator.core.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.core.terms import DEFAULT_TERMS, Terms
+
+__all__ = ["Check", "CheckResult", "Verdict"]  # nouns of a task too, from a module of their own
 
 
 class TaskStatus(StrEnum):
@@ -89,15 +92,6 @@ class StepStatus(StrEnum):
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
     FAILED = "failed"
-
-
-class Verdict(StrEnum):
-    """What a check came to; a skipped one always says why."""
-
-    PASS = "PASS"  # noqa: S105 - a verdict, not a password
-    WARN = "WARN"
-    FAIL = "FAIL"
-    SKIPPED = "SKIPPED"
 
 
 class Priority(StrEnum):
@@ -203,28 +197,6 @@ class Agent:
     at_work_since: datetime | None = None
     last_update: datetime | None = None
     last_saved: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """A command fixed at submit that a commit is judged by; `timeout` in seconds of running time."""
-
-    name: str
-    command: str
-    required: bool = True
-    timeout: float = 600.0
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """What one check came to on the judged commit; `log` is the path of its output within the task's folder."""
-
-    verdict: Verdict
-    reason: str = ""
-    exit_code: int | None = None
-    seconds: float | None = None
-    log: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core import commands as do
 from orchestrator.core import prompt
-from orchestrator.core.asks import Ask
+from orchestrator.core.asks import Ask, AskStatus
 from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.publication import Publish
@@ -40,10 +40,11 @@ def alarms(task: Task) -> tuple[datetime, ...]:
     if not task.at_work:
         return ()
     still = run is not None and run.process is Process.FROZEN
+    timed = run is not None and run.process not in (Process.FROZEN, Process.PARKING) and not task.paused
     times = (
         task.retry_at if _waits_for_time(task) else None,
         run.park_at if run and still and task.paused else None,
-        agent.turn_deadline if task.owed in _TURN_UNDER_WAY and not still and not task.paused else None,
+        agent.turn_deadline if task.owed in _TURN_UNDER_WAY and timed else None,
     )
     return dues(task) + tuple(time for time in times if time is not None)
 
@@ -160,7 +161,7 @@ def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
     return tuple(
         do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
         for request, asks in live.items()
-        if all(not ask.pending for ask in asks) and any(ask.untold for ask in asks)
+        if not any(ask.pending or ask.status is AskStatus.WITHDRAWN for ask in asks) and any(ask.untold for ask in asks)
     )
 
 

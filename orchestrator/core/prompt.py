@@ -46,7 +46,7 @@ def _heading(task: Task, stage: Stage) -> str:
 def _why(task: Task, stage: Stage) -> str:
     if task.agent.waits:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
-    elif any(ask.untold for ask in task.asks):
+    elif _news(task):
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
@@ -75,8 +75,13 @@ def _begun(task: Task, stage: Stage) -> bool:
 
 def _answers(task: Task) -> str:
     """Every answer that the agent does not know yet; never the value of a dependency."""
-    told = [_answer(ask) for ask in task.asks if ask.untold]
-    return _listed("Answers to what you asked:", told)
+    return _listed("Answers to what you asked:", [_answer(ask) for ask in _news(task)])
+
+
+def _news(task: Task) -> tuple[Ask, ...]:
+    """What was asked before this turn and is answered; what this turn itself asks for is answered on the way."""
+    now = (task.agent.attempt, task.agent.turn)
+    return tuple(ask for ask in task.asks if ask.untold and (ask.attempt, ask.turn) < now)
 
 
 def _answer(ask: Ask) -> str:

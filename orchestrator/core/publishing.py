@@ -13,7 +13,7 @@ from typing import assert_never
 from orchestrator.core import course, events, halts, outside, standing
 from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
 from orchestrator.core.forge import PullStatus
-from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Task, TaskStatus
+from orchestrator.core.model import Owed, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.publication import Publish, Reply
 
@@ -68,7 +68,7 @@ def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     if tried is None or stage.on_fail is None:
         return halts.blocked(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
-    task = replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None)
+    task = standing.let_go(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
     return replace(course.enter(pipeline, task, stage.on_fail, at), feedback=wanted)
 
 
@@ -107,8 +107,7 @@ def _waiting_for_merge(task: Task, at: datetime) -> Task:
     every = task.terms.look_every
     task = replace(task, retry_at=at + timedelta(seconds=every) if every else None)
     if task.terms.auto_merge:
-        agent = replace(task.agent, status=AgentStatus.WAITING_REVIEW, blocked_by=BlockedBy.REVIEW)
-        return replace(task, agent=agent)
+        return standing.let_go(task)
     text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
     seen = f"{task.publication.head} {task.publication.round}"
     return standing.with_ask(task, Asking(subject=Subject.MERGE, text=text, name=task.stage, content=seen), at)
@@ -137,7 +136,7 @@ def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Tas
     if event.feedback is not None and (publication.asked_for_round or task.terms.follow_reviews):
         return _taken_up(pipeline, task, event)
     if task.terms.auto_merge and not event.hindrances:
-        return standing.released(replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE, retry_at=None))
+        return standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE, retry_at=None))
     return task
 
 
@@ -148,11 +147,11 @@ def _taken_up(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) ->
     seen = (*publication.seen, *event.marks)
     task = replace(task, publication=replace(publication, replies=replies[-REPLIES_KEPT:], seen=seen[-MARKS_KEPT:]))
     wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
-    return sent_back(pipeline, standing.released(_withdrawn(task, event.at)), wanted, event.at)
+    return sent_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
 
 
 def _merged_outside(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
-    task = replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None)
+    task = standing.let_go(replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None))
     return _done(pipeline, task, event.merge_commit, event.at)
 
 

@@ -7,9 +7,8 @@ AnswerRefused; then nothing has changed.
 from dataclasses import replace
 from typing import assert_never
 
-from orchestrator.core import course, events, halts, publishing, standing, transitions
+from orchestrator.core import course, events, halts, publishing, standing, transitions, turns
 from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, Subject, checked
-from orchestrator.core.budget import Caps
 from orchestrator.core.errors import AnswerRefused
 from orchestrator.core.model import AgentStatus, BlockedBy, Budget, Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline, Work
@@ -57,17 +56,19 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.AskAnswered():
             return _answered(pipeline, task, event)
         case events.CapsChanged():
-            return _change_caps(task, event.caps)
+            return _change_caps(task, event)
         case _:
             assert_never(event)
 
 
 def _pause(task: Task, event: events.PauseRequested) -> Task:
-    """The task standing still."""
+    """The task standing still; one held before a limit that it did not meet itself has no waits of its own."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("pause", task)
     elif not task.holds_slot:
-        return task
+        return standing.parked(task) if event.park and task.paused else task
+    if event.blocked_by is BlockedBy.RATE_LIMIT:
+        task = replace(task, agent=replace(task.agent, waits=0))
     task = standing.held(task, event.blocked_by)
     return standing.parked(task) if event.park else task
 
@@ -78,8 +79,9 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
         transitions.require("resume", task)
     elif not task.paused or task.agent.blocked_by is not event.blocked_by:
         return task
-    retry_at = task.retry_at if task.owed is Owed.RETRY else None
-    return standing.released(replace(task, retry_at=retry_at))
+    retry_at = (task.retry_at or event.at) if task.owed is Owed.RETRY else None
+    task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
+    return standing.released(task)
 
 
 def _cancel(task: Task) -> Task:
@@ -90,11 +92,18 @@ def _cancel(task: Task) -> Task:
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
-    """The blocked task at the beginning of its stage again, every try renewed."""
+    """The blocked task at the beginning of its stage again, every try renewed, and what is unanswered waited for.
+
+    What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
+    """
     transitions.require("retry", task)
     budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
     agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None, nudges=0, waits=0)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets, agent=agent, retry_at=None)
+    for ask in task.pending_asks:
+        if ask.asking.subject.of_daemon:
+            task = standing.with_answer(task, ask.number, Answer(status=AskStatus.WITHDRAWN, by=event.by), event.at)
+    task = standing.parked(standing.released(task))
     if task.worktree is None:
         return replace(task, owed=Owed.WORKSPACE)
     return course.enter(pipeline, task, task.stage, event.at)
@@ -106,9 +115,17 @@ def _submit(task: Task) -> Task:
     return replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
 
 
-def _change_caps(task: Task, caps: Caps) -> Task:
-    """The task under other caps; one that was held by the old ones goes on if the new ones let it."""
-    task = replace(task, terms=replace(task.terms, caps=caps))
+def _change_caps(task: Task, event: events.CapsChanged) -> Task:
+    """The task under other caps; one that was held by the old ones goes on if the new ones let it.
+
+    What may be spent after a usage limit counts from here, and a turn under way has the time that is left now.
+    """
+    after_limit = None if task.spent_at_limit is None else task.total_spent.usd
+    task = replace(task, terms=replace(task.terms, caps=event.caps), spent_at_limit=after_limit)
+    if task.owed is Owed.TURN and task.agent.at_work_since is not None:
+        task = turns.rested(task, event.at)
+        agent = replace(task.agent, at_work_since=event.at, turn_deadline=course.deadline(task, event.at))
+        task = replace(task, agent=agent)
     if task.paused and task.agent.blocked_by is BlockedBy.BUDGET and course.cap_reached(task) is None:
         return standing.released(task)
     return task
@@ -161,7 +178,7 @@ def _approved(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswere
         return task
     if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
         return publishing.approved(task, ask.asking.subject)
-    return course.advance(pipeline, replace(task, status=TaskStatus.IN_PROGRESS), event.at)
+    return course.advance(pipeline, standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
 def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.AskAnswered) -> Task:
@@ -172,7 +189,7 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.A
     wanted = (f"A person asks for changes: {event.answer}",)
     if ask.asking.subject is Subject.MERGE:
         return publishing.sent_back(pipeline, task, wanted, event.at)
-    task = replace(task, status=TaskStatus.IN_PROGRESS)
+    task = standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = halts.spent(task, "reworks")
     if tried is None:
         return halts.blocked(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)

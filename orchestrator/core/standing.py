@@ -36,12 +36,19 @@ def held(task: Task, by: BlockedBy) -> Task:
 
 
 def released(task: Task) -> Task:
-    """The task no longer held: it waits for its first unanswered ask, or else wants a place."""
+    """The task no longer held: it waits for its first unanswered ask, or to be merged, or else wants a place."""
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
     ask = next(iter(task.pending_asks), None)
-    status, by = _WAITING[ask.kind] if ask else (AgentStatus.PAUSED, None)
+    outside = task.status is TaskStatus.REVIEW and task.terms.auto_merge and task.publication.number is not None
+    kind = ask.kind if ask else AskKind.REVIEW if outside else None
+    status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
+
+
+def let_go(task: Task) -> Task:
+    """The task not waiting any more; what holds it, holds it still."""
+    return task if is_held(task) else released(task)
 
 
 def is_held(task: Task) -> bool:
@@ -108,7 +115,8 @@ def when_due(task: Task, at: datetime) -> Task:
         if ask.deadline is not None and at >= ask.deadline:
             task = with_answer(task, ask.number, _default(ask.asking), at)
         elif reminder is not None and at >= reminder:
-            later = replace(ask, reminded=ask.reminded + 1)
+            past = sum(at >= ask.asked_at + timedelta(seconds=step) for step in task.terms.reminders)
+            later = replace(ask, reminded=past)
             task = replace(task, asks=tuple(later if one.number == ask.number else one for one in task.asks))
             key = f"ask-{ask.number}-{later.reminded}"
             task = with_notice(task, NoticeKind.REMINDER, f"still unanswered: {ask.asking.text}", at, key)

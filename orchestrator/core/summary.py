@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from orchestrator.core.model import CheckResult, Step, Task, Verdict
+from orchestrator.core.checking import nothing_ran
+from orchestrator.core.model import CheckResult, Step, Task
 
 
 def summary(task: Task, changed: str, checks_differ: bool) -> str:
@@ -45,10 +46,10 @@ def _checks(task: Task, checks_differ: bool) -> str:
             *(_row(name, one) for name, one in task.results.items()),
         )
     )
-    commands = "\n".join(f"- {check.name}: `{_cell(check.command)}` ({check.source})" for check in task.checks)
+    commands = "\n".join(f"- {one.name}: `{_cell(one.command)}` ({one.source})" for one in task.checks if one.command)
     unseen = "**No check ran: nobody has seen this change work.**"
     notes = [
-        *([unseen] if all(one.verdict is Verdict.SKIPPED for one in task.results.values()) else []),
+        *([unseen] if nothing_ran(task.checks, task.results) else []),
         *(["The branch changes `.orchestrator.toml`; the checks above are those of the base commit."] * checks_differ),
     ]
     return "\n\n".join(part for part in (table, commands, *notes) if part)

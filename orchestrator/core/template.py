@@ -166,14 +166,26 @@ def parse_template(text: str, title: str = "") -> Parsed:
     warnings = () if kind else ("the ticket names no type that is known",)
     kind = kind or type_of(title=title)
     fields = {section: value for section, lines in sections.items() if (value := _value(section, lines)) is not None}
-    variant = {TicketType.CODE_REVIEW: Variant.REVIEW_ONLY, TicketType.RELEASE: Variant.RELEASE}
     return Parsed(
         type=kind,
-        variant=variant.get(kind, Variant.FULL) if kind else Variant.FULL,
+        variant=variant_of(kind or TicketType.FEATURE),
         fields=fields,
         missing=tuple(_missing(kind or TicketType.FEATURE, fields)),
         warnings=warnings,
     )
+
+
+def variant_of(kind: TicketType) -> Variant:
+    """How tickets of a kind go through the stages (sources.md §1.10)."""
+    match kind:
+        case TicketType.FEATURE | TicketType.BUGFIX:
+            return Variant.FULL
+        case TicketType.CODE_REVIEW:
+            return Variant.REVIEW_ONLY
+        case TicketType.RELEASE:
+            return Variant.RELEASE
+        case _:
+            assert_never(kind)
 
 
 def document(parsed: Parsed, summary: str) -> JsonObject:

@@ -38,7 +38,7 @@ AGENT_TRANSITIONS: Mapping[AgentStatus, frozenset[AgentStatus]] = MappingProxyTy
         _A.WAITING_QUESTION: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
         _A.WAITING_REVIEW: frozenset({_A.RUNNING, _A.IDLE, _A.PAUSED}) | _WAITING | _ENDED,
         _A.COMPLETED: frozenset({_A.IDLE, _A.RUNNING}),
-        _A.FAILED: frozenset({_A.IDLE, _A.RUNNING, _A.PAUSED}),
+        _A.FAILED: frozenset({_A.IDLE, _A.RUNNING, _A.PAUSED}) | _WAITING,
     }
 )
 

@@ -21,6 +21,8 @@ from orchestrator.core.stream.said import Recovery, Trouble
 
 SHORT_WAIT = timedelta(seconds=60)
 """How long an agent that asks to be paused and tried again is left alone (seed 003)."""
+MOST_ASKS = 50
+"""In one visit of a stage; an agent that asks again and again would cost a turn each time."""
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
@@ -93,7 +95,8 @@ def _said(task: Task, event: events.AgentSaid) -> Task:
         return task
     answers = event.answers or (None,) * len(event.asking)
     for asking, answer in zip(event.asking, answers, strict=True):
-        task = _asked(task, asking, answer, event.at)
+        if task.at_work:
+            task = _asked(task, asking, answer, event.at)
     return task
 
 
@@ -168,8 +171,9 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         return replace(task, owed=Owed.RETRY) if task.retry_at else course.proceed(pipeline, task, event.at)
     if task.owed not in (Owed.AGENT, Owed.TURN, Owed.INTERRUPT):
         return task
-    if task.paused or run.process is Process.PARKING:
-        return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or event.at)
+    if task.paused or run.process in (Process.PARKING, Process.UNFREEZABLE):
+        at_once = None if task.waits_for_service else event.at
+        return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or at_once)
     return course.attempt_failed(pipeline, task, event.reason, "agent_lost", event.at)
 
 
@@ -202,9 +206,12 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
 
 
 def _told(task: Task) -> Task:
-    """Answers that stood in the text of a turn that went well are known to the agent."""
+    """After a turn that went well its agent knows the answers that stood in the text, and those it had waited for."""
     now = (task.agent.attempt, task.agent.turn)
-    asks = tuple(replace(ask, told=True) if ask.untold and (ask.attempt, ask.turn) < now else ask for ask in task.asks)
+    asks = tuple(
+        replace(ask, told=True) if ask.untold and (ask.asking.request_id or (ask.attempt, ask.turn) < now) else ask
+        for ask in task.asks
+    )
     return task if asks == task.asks else replace(task, asks=asks)
 
 
@@ -238,8 +245,10 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
         return _limited(pipeline, task, event)
     if event.error_class in SERVICE_ERRORS:
         return _out_of_service(pipeline, task, event)
-    if event.error_class == ErrorClass.BUDGET:
-        return standing.held(course.next_turn(pipeline, task, event.at), BlockedBy.BUDGET)
+    if event.error_class == ErrorClass.BUDGET and course.cap_reached(task) is not None:
+        return standing.parked(course.next_turn(pipeline, task, event.at))
+    if task.run is not None and task.run.process is Process.PARKING:
+        return course.next_turn(pipeline, task, event.at)
     if event.error_class and event.error_class in course.FOR_A_PERSON:
         mend = course.FOR_A_PERSON[event.error_class]
         reason = f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}"
@@ -298,6 +307,9 @@ def _troubled(task: Task, trouble: Trouble, at: datetime) -> Task:
 
 
 def _asked(task: Task, asking: Asking, answer: Answer | None, at: datetime) -> Task:
+    visit = task.stages[task.stage].visits
+    if sum((ask.stage, ask.visit) == (task.stage, visit) for ask in task.asks) >= MOST_ASKS:
+        return halts.blocked(task, f"{task.stage}: its agent asked for something more than {MOST_ASKS} times", at)
     known = reusable(task.asks, asking, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from orchestrator.core.admission import Scene, hindrances, places, queue, withheld
+from orchestrator.core.admission import Scene, day_used_up, hindrances, places, queue, withheld
 from orchestrator.core.asks import Ask, AskKind, Subject
 from orchestrator.core.course import cap_reached
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
@@ -68,8 +68,7 @@ def _paused(task: Task, scene: Scene) -> Why:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
             return Why(facts=(reason, still), next=f"it tries again by itself at {_clock(task)}")
         case BlockedBy.BUDGET:
-            reason = cap_reached(task) or "its budget is used up"
-            return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
+            return _over_budget(task, scene, still)
         case BlockedBy.QUESTION | BlockedBy.DEPENDENCY | BlockedBy.REVIEW:
             asks = task.pending_asks
             hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
@@ -79,6 +78,14 @@ def _paused(task: Task, scene: Scene) -> Why:
             return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
         case _:
             assert_never(task.agent.blocked_by)
+
+
+def _over_budget(task: Task, scene: Scene, still: str) -> Why:
+    reason = cap_reached(task)
+    if reason is None:
+        over = day_used_up(scene) or "the day's budget was used up"
+        return Why(facts=(over, still), next="it goes on by itself when the day (UTC) is over or more may be spent")
+    return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
 
 
 def _limited(task: Task, scene: Scene, still: str) -> Why:

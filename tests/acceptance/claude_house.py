@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+from uuid import uuid4
 
 import orjson
 import psutil
 
-from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.api.views import AskView, SubmissionBody, TaskView
 from orchestrator.cli.demo import REPOSITORY, TICKET
 from orchestrator.client import Client
-from orchestrator.core.model import TaskStatus, Verdict
+from orchestrator.core.model import Process, TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
+from tests.acceptance.house import Json, said
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
@@ -45,7 +47,7 @@ class ClaudeHouse:
         self.client = Client(self.data / "orchestrator.sock")
         self._claude = claude
         self.subscription = False
-        self._settings = {"retry_delay": 0.1, "free_space_floor": 0, **settings}
+        self._settings = {"retry_delay": 0.1, "free_space_floor": 0, "free_memory_floor": 0, **settings}
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -82,9 +84,19 @@ class ClaudeHouse:
         """Let the daemon end; its exit code."""
         return self._end(signal.SIGTERM)
 
-    def submit(self) -> str:
+    def submit(self, **more: Any) -> str:
         """Hand the ticket in; the task's id."""
-        return self.client.submit(SubmissionBody(text=TICKET, repo=self.repository), key=str(self.root)).id
+        body = SubmissionBody(text=TICKET, repo=self.repository, **more)
+        return self.client.submit(body, key=uuid4().hex).id
+
+    def say(self, method: str, path: str, body: Json | None = None) -> Json:
+        """What the daemon answers to a request of a person's; it must not be refused."""
+        return said(self.client.socket, method, path, body)
+
+    def wait_until_it_asks(self, task: str) -> AskView:
+        """What a task asks for, when it stands still for that."""
+        still = (Process.FROZEN, None)
+        return self.wait_for(task, lambda now: now.waiting and (now.run and now.run.process) in still).waiting[0]
 
     def wait_for(self, task: str, reached: Callable[[TaskView], object]) -> TaskView:
         """The task as soon as it is where it is waited for; one that has ended elsewhere fails the test."""

@@ -27,6 +27,7 @@ class Turn(job.Turn):
         number = re.search(r"^Do step ([0-9]+)", text, re.MULTILINE)
         self.worktree = Path(place.group(1) if place else ".")
         self.name = f"{self.stage} {number.group(1)}" if number else self.stage
+        self.answered = "why: What you asked for was answered." in text
 
 
 LAST_LINE = '    return text.upper() + "!"\n'
@@ -37,8 +38,9 @@ LAST_LINE = '    return text.upper() + "!"\n'
 class Roles:
     """A playwright for every stage of the job; turns are named as `IMPLEMENTATION 2`, by stage and step.
 
-    `before` holds what is done first in a turn, unless it goes on after an interruption. The turns named in `idle` end
-    without any work until the gate says what is missing. With `careless`, slugify is wrong until a repair is planned.
+    `before` holds what is done first in a turn, unless it goes on after an interruption or an answer. The turns named
+    in `idle` end without any work until the gate says what is missing. With `careless`, slugify is wrong until a repair
+    is planned.
     """
 
     before: Mapping[str, Use] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Roles:
     def _part(self, turn: Turn) -> Part:
         if turn.resumed:
             yield bash(f"git status --short; git log --oneline -3; ls {shlex.quote(str(turn.outbox))}")
-        elif turn.name in self.before:
+        elif turn.name in self.before and not turn.answered:
             yield self.before[turn.name]
         match turn.stage:
             case "ANALYSIS":

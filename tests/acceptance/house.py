@@ -23,10 +23,11 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 from uuid import uuid4
 
+import httpx
 import orjson
 
 import orchestrator
-from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.api.views import AskView, SubmissionBody, TaskView
 from orchestrator.bundled import Kind, bundled
 from orchestrator.client import Client, DaemonUnreachable
 from orchestrator.core.model import Process, TaskStatus
@@ -194,6 +195,16 @@ class House:
         every = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
         return [line for line in every if not trigger or line["trigger"] == trigger]
 
+    def say(self, method: str, path: str, body: Json | None = None) -> Json:
+        """What the daemon answers to a request of a person's; it must not be refused."""
+        return said(self.client.socket, method, path, body)
+
+    def turn_texts(self, task: str, attempt: int) -> list[str]:
+        """The text of every turn that was handed to one agent of the task."""
+        lines = (self.folder(task) / f"agents/{attempt}/stdin.jsonl").read_bytes().splitlines()
+        turns = [line for line in map(orjson.loads, lines) if line.get("type") == "user"]
+        return [turn["message"]["content"][0]["text"] for turn in turns]
+
     def sent_turns(self, task: str) -> list[str]:
         """The uuid of every turn that was handed to an agent of the task, in order of attempts."""
         files = sorted(self.folder(task).glob("agents/*/stdin.jsonl"), key=lambda file: int(file.parent.name))
@@ -238,6 +249,11 @@ class House:
         ended = self.wait_until(task, lambda now: now.status in ENDED and now.run is None)
         assert ended.status is status, f"{ended.status}: {ended.block_reason}\n{self._story()}"
         return ended
+
+    def wait_until_it_asks(self, task: str) -> AskView:
+        """What a task asks for, when it stands still for that."""
+        waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (Process.FROZEN, None))
+        return waiting.waiting[0]
 
     def wait_until_it_works(self, task: str, stage: str) -> TaskView:
         """The task when an agent runs in that stage."""
@@ -287,6 +303,14 @@ class House:
     def _story(self) -> str:
         log = self.root / "daemon.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-25:]) if log.exists() else "no daemon ran"
+
+
+def said(socket: Path, method: str, path: str, body: Json | None = None) -> Json:
+    """What the daemon behind a socket answers; it must not refuse."""
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://daemon") as http:
+        response = http.request(method, path, json=body)
+    assert response.is_success, response.text
+    return dict(response.json())
 
 
 def state_of(pid: int) -> str:

@@ -18,7 +18,7 @@ from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.asks import Asking
-from orchestrator.core.events import AgentSaid, TaskSubmitted
+from orchestrator.core.events import AgentSaid
 from orchestrator.core.model import Task
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import Folders, read_declared
@@ -26,9 +26,13 @@ from orchestrator.definitions import Definitions, load_definitions
 from orchestrator.intake import Intake, Submission
 from orchestrator.processes.spec import Usage
 from orchestrator.provisions import Provisions
+from orchestrator.reception import Reception
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
+from orchestrator.trackers.account import Account
+from orchestrator.trackers.port import Trackers
+from orchestrator.trackers.web import Patience
 from orchestrator.vault import Vault
 from orchestrator.workspace import Workspace
 from tests.fakes.still_hands import StillHands
@@ -60,6 +64,7 @@ class Desk:
     hands: StillHands = field(default_factory=StillHands)
     started_at: datetime = field(default_factory=clock.now)
     submitters: list[str] = field(default_factory=list)
+    accounts: tuple[Account, ...] = ()
 
     def __post_init__(self) -> None:
         views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
@@ -73,13 +78,16 @@ class Desk:
         """As the daemon does it."""
         intake = Intake(
             tasks_dir=self.store.tasks_dir,
+            quarantine_dir=self.settings.data_dir / "quarantine",
             settings=self.settings,
             pipelines=lambda: self.definitions.pipelines,
             redactor=self.redactor,
         )
-        task = await asyncio.to_thread(intake.take, submission, clock.now())
+        trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
+        reception = Reception(trackers=trackers, intake=intake, loop=self.supervisor, clock=clock.now)
+        task = await reception.accept(submission, by)
         self.submitters.append(by)
-        return await self.supervisor.submit(TaskSubmitted(at=clock.now(), task=task, by=by))
+        return task
 
     async def let_ask(self, task_id: str, *asking: Asking) -> None:
         """Let the agent of a task that is at work ask for something in its next line."""

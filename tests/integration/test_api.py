@@ -263,7 +263,7 @@ async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it
     (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
     (folder / "stolen.md").symlink_to("/etc/passwd")
     listed = (await client.get(f"/api/tasks/{task}/artifacts")).json()["artifacts"]
-    assert [line["path"] for line in listed] == ["pipeline.toml", "plan.md", "ticket.json"]
+    assert [line["path"] for line in listed] == ["pipeline.toml", "plan.md", "ticket-parsed.json", "ticket.json"]
     text = (await client.get(f"/api/tasks/{task}/artifacts/plan.md")).text
     assert text == "# Plan\nuse [REDACTED:aws_access_key]\n"
     for path in ("stolen.md", "journal.jsonl", "..%2f..%2flock", "%2fetc%2fpasswd"):

@@ -76,8 +76,8 @@ STATES = [
     (short_of_room, ("pause", "resume", "cancel")),
     (queueing, ("pause", "cancel")),
     (blocked, ("retry", "cancel")),
-    (cancelled, ()),
-    (completed, ()),
+    (cancelled, ("archive", "delete")),
+    (completed, ("archive", "delete")),
 ]
 
 

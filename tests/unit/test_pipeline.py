@@ -110,7 +110,7 @@ def test_a_failed_evaluation_goes_back_to_analysis_within_a_budget_of_three() ->
 
 def test_a_pipeline_that_says_little_gets_the_usual_budgets_and_branch() -> None:
     pipeline = parse_pipeline(SMALL, "small.toml")
-    assert pipeline.budgets == {"tries": 1, "gate_retries": 2, "agent_retries": 2, "reworks": 10}
+    assert pipeline.budgets == {"tries": 1, "gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
     assert pipeline.branch == "{type}/{ticket}"
     assert pipeline.roles == ("worker",)
 

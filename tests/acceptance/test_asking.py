@@ -1,0 +1,276 @@
+"""Agents ask, by a block in their text or by the CLI's own protocol; they stand still, are answered, and go on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.asks import AskStatus, Subject
+from orchestrator.core.model import AgentStatus, BlockedBy, TaskStatus
+from orchestrator.core.terms import Autonomy
+from tests.acceptance.claude_house import ClaudeHouse, Ticker
+from tests.acceptance.claude_roles import Roles
+from tests.acceptance.house import House, Json, line_count
+from tests.acceptance.test_freezing import assert_stands_still
+from tests.fakes.playwright import Use
+
+QUESTION: Json = {
+    "category": "choice",
+    "question": "Which alphabet?",
+    "options": ["Latin", "All"],
+    "default": "All",
+    "required": False,
+}
+QUESTIONS: Json = {
+    "questions": [
+        {
+            "question": "Which alphabet?",
+            "header": "Alphabet",
+            "options": [{"label": "Latin", "description": "a to z"}, {"label": "All", "description": "of Unicode"}],
+            "multiSelect": False,
+        },
+        {
+            "question": "How long?",
+            "header": "Length",
+            "options": [{"label": "Short", "description": "20"}, {"label": "Long", "description": "200"}],
+            "multiSelect": False,
+        },
+    ]
+}
+ASKING: Json = {"autonomy": Autonomy.INTERACTIVE}
+
+
+def block(fields: Json, kind: str = "USER_QUESTION") -> str:
+    """A block in an agent's text."""
+    return f"[{kind}_JSON]\n{json.dumps(fields)}\n[/{kind}_JSON]"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_question_in_a_block_freezes_its_agent_until_it_is_answered_in_the_next_turn(
+    tmp_path: Path, killed: bool
+) -> None:
+    ticks = tmp_path / "ticks"
+    turn = [{"question": QUESTION}, {"tick": {"file": str(ticks), "seconds": 2}}, {"no_work": True}]
+    with House(tmp_path, {"PLANNING": [turn]}) as house:
+        task = house.submit(**ASKING)
+        ask = house.wait_until_it_asks(task)
+        assert (ask.text, ask.options, ask.deadline is not None) == ("Which alphabet?", ("Latin", "All"), True)
+        assert house.client.task(task).agent.status is AgentStatus.WAITING_QUESTION
+        assert_stands_still(house, task, ticks)
+        if killed:
+            house.kill()
+            house.start()
+            house.wait_until_frozen(task)
+            assert_stands_still(house, task, ticks)
+        house.say("POST", f"/api/questions/{ask.id}/answer", {"answer": "latin"})
+        ended = house.wait_for_end(task)
+        assert ended.asks[0].answer == "Latin"
+        assert ended.agent.attempt == 2, "the planner's process went on"
+        (told,) = [text for text in house.turn_texts(task, 1) if "Answers to what you asked" in text]
+        assert "Which alphabet? — Latin" in told
+        assert line_count(ticks) == 20
+        assert ended.failures.total == 0
+        assert house.nothing_is_left()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_questions_in_a_request_of_the_cli_are_answered_in_the_turn_that_asked(tmp_path: Path, killed: bool) -> None:
+    got = tmp_path / "got"
+    ask: Json = {"tool": "AskUserQuestion", "input": QUESTIONS, "file": str(got)}
+    with House(tmp_path, {"PLANNING": [{"ask": ask}]}) as house:
+        task = house.submit(**ASKING)
+        first = house.wait_until_it_asks(task)
+        assert len(house.client.task(task).waiting) == 2
+        house.say("POST", f"/api/questions/{first.id}/answer", {"answer": "All"})
+        house.wait_until_frozen(task)
+        if killed:
+            house.kill()
+            house.start()
+        second = house.client.task(task).waiting[0]
+        house.say("POST", f"/api/questions/{second.id}/answer", {"answer": "Short"})
+        ended = house.wait_for_end(task)
+        answers = {"Which alphabet?": "All", "How long?": "Short"}
+        assert json.loads(got.read_text()) == {"behavior": "allow", "updatedInput": {**QUESTIONS, "answers": answers}}
+        assert not [text for text in house.turn_texts(task, 1) if "Answers to what you asked" in text]
+        assert [one.status for one in ended.asks] == [AskStatus.ANSWERED, AskStatus.ANSWERED]
+        assert ended.agent.attempt == 2
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+def test_a_person_allows_or_denies_a_tool(tmp_path: Path, decision: str) -> None:
+    got, wanted = tmp_path / "got", {"command": "apt-get install cowsay"}
+    with House(tmp_path, {"PLANNING": [{"ask": {"tool": "Bash", "input": wanted, "file": str(got)}}]}) as house:
+        task = house.submit(**ASKING)
+        ask = house.wait_until_it_asks(task)
+        assert (ask.subject, ask.name, ask.text) == (Subject.PERMISSION, "Bash", "command: apt-get install cowsay")
+        house.say("POST", f"/api/questions/{ask.id}/answer", {"answer": decision})
+        house.wait_for_end(task)
+        heard = json.loads(got.read_text())
+        assert heard["behavior"] == decision
+        assert heard.get("updatedInput") == (wanted if decision == "allow" else None)
+
+
+def test_a_plan_is_sent_back_with_what_is_wanted_and_then_approved(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    asks = [{"ask": {"tool": "ExitPlanMode", "input": {"plan": plan}, "file": str(got)}} for plan in ("# A", "# B")]
+    with House(tmp_path, {"PLANNING": [asks]}) as house:
+        task = house.submit(**ASKING)
+        first = house.wait_until_it_asks(task)
+        assert (first.subject, first.text) == (Subject.PLAN, "# A")
+        assert house.client.task(task).agent.status is AgentStatus.WAITING_REVIEW
+        house.say("POST", f"/api/reviews/{first.id}/request-changes", {"text": "Test it first."})
+        house.wait_until(task, lambda now: now.waiting and now.waiting[0].text == "# B")
+        assert json.loads(got.read_text()) == {"behavior": "deny", "message": "Test it first."}
+        second = house.wait_until_it_asks(task)
+        house.say("POST", f"/api/reviews/{second.id}/approve", {"digest": second.digest})
+        house.wait_for_end(task)
+        assert json.loads(got.read_text())["behavior"] == "allow"
+
+
+def with_review(root: Path) -> Json:
+    """Settings under which the stage PLANNING of the pipeline `full` is reviewed."""
+    folder = root / "pipelines"
+    folder.mkdir()
+    text = (Path(__file__).parents[2] / "config/pipelines/full.toml").read_text()
+    (folder / "full.toml").write_text(text.replace("[stages.PLANNING]\n", "[stages.PLANNING]\nreview = true\n"))
+    return {"folders": {"pipelines": [str(folder)]}}
+
+
+def test_a_stage_is_changed_in_the_same_session_and_approved_over_a_restart(tmp_path: Path) -> None:
+    with House(tmp_path, **with_review(tmp_path)) as house:
+        task = house.submit(**ASKING)
+        review = house.wait_until_it_asks(task)
+        assert (review.subject, review.stage) == (Subject.STAGE, "PLANNING")
+        assert "plan.md" in review.text
+        assert house.client.task(task).status is TaskStatus.REVIEW
+        house.say("POST", f"/api/reviews/{review.id}/request-changes", {"text": "Two steps are enough."})
+        again = house.wait_until(task, lambda now: now.waiting and now.waiting[0].id != review.id).waiting[0]
+        (asked,) = [text for text in house.turn_texts(task, 1) if "A person asks for changes" in text]
+        assert "Two steps are enough." in asked
+        house.kill()
+        house.start()
+        assert house.client.task(task).status is TaskStatus.REVIEW
+        house.say("POST", f"/api/reviews/{again.id}/approve", {"digest": again.digest})
+        ended = house.wait_for_end(task)
+        assert ended.agent.attempt == 2, "the planner's process went on"
+        assert ended.failures.total == 0
+
+
+def test_nobody_is_asked_for_a_review_of_a_task_that_goes_by_itself(tmp_path: Path) -> None:
+    with House(tmp_path, **with_review(tmp_path)) as house:
+        ended = house.wait_for_end(house.submit())
+        assert [(one.status, one.answered_by) for one in ended.asks] == [(AskStatus.APPROVED, "policy")]
+
+
+def test_a_question_that_nobody_answers_in_time_gets_its_default(tmp_path: Path) -> None:
+    with House(tmp_path, {"PLANNING": [{"question": QUESTION}]}, people={"question_timeout": 0.5}) as house:
+        task = house.submit(**ASKING)
+        ended = house.wait_for_end(task)
+        assert (ended.asks[0].status, ended.asks[0].answer, ended.asks[0].answered_by) == (
+            AskStatus.ANSWERED,
+            "All",
+            "policy",
+        )
+        assert "Which alphabet? — All" in "".join(house.turn_texts(task, 1))
+
+
+def test_a_permission_that_nobody_gives_in_time_is_denied(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    ask: Json = {"tool": "WebFetch", "input": {"url": "https://example.org"}, "file": str(got)}
+    with House(tmp_path, {"PLANNING": [{"ask": ask}]}, people={"question_timeout": 0.5}) as house:
+        house.wait_for_end(house.submit(**ASKING))
+        assert json.loads(got.read_text())["behavior"] == "deny"
+
+
+def test_a_task_that_goes_by_itself_is_answered_without_standing_still(tmp_path: Path) -> None:
+    with House(tmp_path, {"PLANNING": [{"question": QUESTION}]}) as house:
+        task = house.submit()
+        ended = house.wait_for_end(task)
+        assert ended.asks[0].answer == "All"
+        assert house.journal(task, "RunFrozen") == []
+        assert "Which alphabet? — All" in "".join(house.turn_texts(task, 1))
+
+
+def test_a_block_that_nobody_understands_is_told_of_once_and_then_costs_a_try(tmp_path: Path) -> None:
+    broken = {"malformed": True}
+    with House(tmp_path, {"PLANNING": [broken, broken]}) as house:
+        task = house.submit()
+        ended = house.wait_for_end(task)
+        told = [text for text in house.turn_texts(task, 1) if "USER_QUESTION" in text]
+        assert len(told) == 2
+        assert ended.failures.total == 0
+
+
+def test_an_agent_that_wants_to_be_paused_and_tried_again_is_left_alone_until_somebody_resumes_it(
+    tmp_path: Path,
+) -> None:
+    ticks = tmp_path / "ticks"
+    trouble = {"type": "recoverable", "message": "The build server is down.", "recovery": "pause_and_retry"}
+    turn = [{"trouble": trouble}, {"tick": {"file": str(ticks), "seconds": 1}}]
+    with House(tmp_path, {"PLANNING": [turn]}) as house:
+        task = house.submit()
+        held = house.wait_until_frozen(task)
+        assert held.agent.blocked_by is BlockedBy.SERVICE
+        assert held.retry_at is not None
+        assert_stands_still(house, task, ticks)
+        house.client.ask(task, "resume")
+        assert house.wait_for_end(task).failures.total == 0
+
+
+@pytest.mark.claude
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_real_claude_is_frozen_by_its_block_and_told_the_answer_in_the_same_session(
+    tmp_path: Path, claude: Path, ticker: Ticker, killed: bool
+) -> None:
+    command = Use("Bash", {"command": ticker.command, "description": "work"}, text=block(QUESTION))
+    with ClaudeHouse(claude, tmp_path, Roles(before={"PLANNING": command})) as house:
+        task = house.submit(**ASKING)
+        ask = house.wait_until_it_asks(task)
+        ticker.assert_is_silent()
+        if killed:
+            house.kill()
+            house.start()
+            ticker.assert_is_silent()
+        house.say("POST", f"/api/questions/{ask.id}/answer", {"answer": "Latin"})
+        ticker.let_go()
+        ended = house.end_of(task)
+        house.assert_done_once(ended)
+        assert len(house.sessions(ended)) == 2
+        assert any("Which alphabet? — Latin" in prompt for prompt in house.prompts())
+
+
+@pytest.mark.claude
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_real_claude_gets_the_answers_to_its_own_question_tool(tmp_path: Path, claude: Path, killed: bool) -> None:
+    with ClaudeHouse(claude, tmp_path, Roles(before={"PLANNING": Use("AskUserQuestion", QUESTIONS)})) as house:
+        task = house.submit(**ASKING)
+        first = house.wait_until_it_asks(task)
+        house.say("POST", f"/api/questions/{first.id}/answer", {"answer": "Latin"})
+        if killed:
+            house.kill()
+            house.start()
+        second = house.wait_until_it_asks(task)
+        house.say("POST", f"/api/questions/{second.id}/answer", {"answer": "Short"})
+        ended = house.end_of(task)
+        house.assert_done_once(ended)
+        heard = [result.text for scene in house.api.scenes for result in scene.results]
+        assert any('"Which alphabet?"="Latin", "How long?"="Short"' in text for text in heard)
+        assert len(house.sessions(ended)) == 2
+
+
+@pytest.mark.claude
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+def test_the_real_claude_may_write_outside_its_fence_only_if_somebody_allows_it(
+    tmp_path: Path, claude: Path, decision: str
+) -> None:
+    outside = tmp_path / "outside.txt"
+    wish = Use("Write", {"file_path": str(outside), "content": "x"})
+    with ClaudeHouse(claude, tmp_path, Roles(before={"PLANNING": wish})) as house:
+        task = house.submit(**ASKING)
+        ask = house.wait_until_it_asks(task)
+        assert (ask.subject, ask.name) == (Subject.PERMISSION, "Write")
+        assert str(outside) in ask.text
+        assert not outside.exists()
+        house.say("POST", f"/api/questions/{ask.id}/answer", {"answer": decision})
+        house.assert_done_once(house.end_of(task))
+        assert outside.exists() == (decision == "allow")
