@@ -120,6 +120,23 @@ class Notifier:
         return f"notify_command failed with exit code {code}; the log has its output" if code else ""
 
 
+@dataclass(slots=True)
+class Messenger:
+    """Tells people by whatever the settings name now; where that is nothing, nobody is to be told."""
+
+    notifier: Notifier | None
+
+    def use(self, notifier: Notifier | None) -> None:
+        """Tell by this from now on."""
+        self.notifier = notifier
+
+    async def tell(self, task: Task, notice: Notice) -> str:
+        """Why people were not told; empty if they were, or nobody is to be."""
+        if self.notifier is None:
+            return ""
+        return (await self.notifier.tell(task, notice)).reason
+
+
 class _Output:
     """What a process writes, read as it comes, so that nobody waits for us; only the last is kept."""
 

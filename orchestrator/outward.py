@@ -1,18 +1,22 @@
 """Where a task's change goes when it is done: whether its repository has a forge, and as whom we come there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.publication import Publication, Publish
+from orchestrator.core.stream.fields import object_of, text_of
+from orchestrator.files import content_of, parsed
 from orchestrator.forge.errors import ForgeError, UnknownForge
 from orchestrator.forge.opening import Host, open_forge
 from orchestrator.forge.remote import Kind, remote_of, without_login
 from orchestrator.repository import open_repository
 from orchestrator.settings import ForgeSettings
+from orchestrator.trackers.port import Trackers
 
+LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
 TOKENS = {"github.com": (Kind.GITHUB, "GITHUB_TOKEN"), "gitlab.com": (Kind.GITLAB, "GITLAB_TOKEN")}
 """The variables that hold the public forges' tokens; without one, `gh` and `glab` are asked."""
 
@@ -31,24 +35,51 @@ def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping
     return {**public, **declared}
 
 
-def to_be_published(task: Task, pipeline: Pipeline, settings: ForgeSettings, hosts: Mapping[str, Host]) -> Task:
-    """The task with the forge that its change will be brought to, if it has one. Blocks.
+class Outward:
+    """Forges and trackers as the settings name them now; every method but `tell` blocks."""
 
-    Where the forge is known but cannot be used, the change stays at home, and the task says why.
-    """
-    publishes = {stage.publish for stage in pipeline.stages.values()} & {Publish.PULL_REQUEST, Publish.RELEASE}
-    if not settings.publish or not publishes:
-        return task
-    git, _ = open_repository(Path(task.repo))
-    address = git.ask("config", "--get", "remote.origin.url")
-    if address is None:
-        return task
-    try:
-        remote_of(address)
-    except UnknownForge:
-        return task  # a folder of this machine: there is nothing to propose anything on
-    try:
-        open_forge(address, hosts).forge.close()
-    except ForgeError as error:
-        return replace(task, publication=Publication(hindrances=(f"no pull request will be made: {error}",)))
-    return replace(task, publication=Publication(forge=without_login(address)))
+    def __init__(
+        self,
+        settings: ForgeSettings,
+        trackers: Trackers,
+        environment: Mapping[str, str],
+        pipeline_of: Callable[[Task], Pipeline],
+    ) -> None:
+        self._environment, self._pipeline_of = environment, pipeline_of
+        self.use(settings, trackers)
+
+    def use(self, settings: ForgeSettings, trackers: Trackers) -> None:
+        """Go by these from now on."""
+        self._settings, self._trackers = settings, trackers
+
+    def hosts(self) -> Mapping[str, Host]:
+        """What is told of each forge."""
+        return hosts_of(self._settings, self._environment)
+
+    def destined(self, task: Task) -> Task:
+        """The task with the forge that its change will be brought to, if it has one.
+
+        Where the forge is known but cannot be used, the change stays at home, and the task says why.
+        """
+        stages = self._pipeline_of(task).stages.values()
+        if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
+            return task
+        git, _ = open_repository(Path(task.repo))
+        address = git.ask("config", "--get", "remote.origin.url")
+        if address is None:
+            return task
+        try:
+            remote_of(address)
+        except UnknownForge:
+            return task  # a folder of this machine: there is nothing to propose anything on
+        try:
+            open_forge(address, self.hosts()).forge.close()
+        except ForgeError as error:
+            return replace(task, publication=Publication(hindrances=(f"no pull request will be made: {error}",)))
+        return replace(task, publication=Publication(forge=without_login(address)))
+
+    async def tell(self, task: Task, text: str, status: str | None) -> str:
+        """Leave words on a task's ticket and set its status; why that could not be, or nothing."""
+        ticket = object_of(parsed(content_of(Path(task.folder) / "ticket.json") or b""))
+        url = text_of(ticket.get("url"), 2000)
+        return await self._trackers.tell(url, text, status) if url else ""

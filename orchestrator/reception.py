@@ -27,11 +27,12 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reception:
-    """Accepts submissions; used from the loop's own event loop."""
+    """Accepts submissions; used from the loop's own event loop. `destined` says where a task's change will go."""
 
     trackers: Trackers
     intake: Intake
     loop: Loop
+    destined: Callable[[Task], Task]
     clock: Callable[[], datetime]
     one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -40,6 +41,7 @@ class Reception:
         requirement = await self.trackers.requirement(submission.text)
         task = await asyncio.to_thread(self.intake.take, submission, requirement, self.clock())
         try:
+            task = await asyncio.to_thread(self.destined, task)
             async with self.one_by_one:
                 if requirement.tracker is not None and not submission.again:
                     self._refuse_a_second(requirement, task)

@@ -222,7 +222,6 @@ class Settings(BaseSettings):
             auto_resume=self.limits.auto_resume,
             latest_resume=self.limits.latest_resume,
             usd_after_limit=self.limits.usd_after,
-            on_blocked=OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT,
             auto_merge=self.forge.auto_merge,
             approvals=self.forge.approvals,
             look_every=self.forge.look_every,

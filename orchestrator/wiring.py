@@ -13,11 +13,10 @@ from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
-from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Floors, Shortage
-from orchestrator.core.role import Tier, model_of
 from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.core.role import Tier, model_of
 from orchestrator.core.ticket import Tracker
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
@@ -26,12 +25,15 @@ from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
 from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
 from orchestrator.intake import Intake, Submission, accepted_pipeline
-from orchestrator.notify import Notifier
+from orchestrator.notify import Messenger, Notifier
+from orchestrator.outward import Outward
 from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
 from orchestrator.provisions import Provisions
+from orchestrator.publisher import Publisher
 from orchestrator.reception import Reception
+from orchestrator.release import Release
 from orchestrator.running import Launching, Running
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.store import FolderStore
@@ -44,6 +46,7 @@ from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
 
+QUARANTINE = "quarantine"
 FIXED_AT_START = ("data_dir", "socket", "log", "checkpoint_every")
 
 
@@ -60,11 +63,12 @@ class Daemon:
     runs: Runs
     timers: Timers
     reception: Reception
+    outward: Outward
     declared: Declared
     started_at: datetime
     redactor: Redactor
     provisions: Provisions
-    messenger: "Messenger"
+    messenger: Messenger
     sensor: Sensor
     floors: Floors
     shortage: Shortage | None = None
@@ -93,7 +97,9 @@ class Daemon:
             log.warning("settings_wait_for_restart", settings=waiting)
         self.settings = settings
         intake = replace(self.reception.intake, settings=settings)
-        self.reception = replace(self.reception, intake=intake, trackers=_trackers(settings))
+        trackers = _trackers(settings)
+        self.reception = replace(self.reception, intake=intake, trackers=trackers)
+        self.outward.use(settings.forge, trackers)
         self.running.launch_with(_launching(settings, self.declared, self.provisions))
         self.messenger.use(_notifier(settings))
         self.supervisor.set_room(_room(settings))
@@ -108,19 +114,21 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     running = Running(runs, _launching(settings, declared, provisions), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
-    dispatcher = Dispatcher(
-        Adapters(
-            running=running,
-            workspace=workspace,
-            checkpoints=checkpoints,
-            gates=Gates(workspace),
-            timers=timers,
-            tell=messenger.tell,
-            pipeline_of=_pipeline_of,
-            clock=clock.now,
-            redact=redactor.masked,
-        )
+    trackers = _trackers(settings)
+    outward = Outward(settings.forge, trackers, environment(), _pipeline_of)
+    adapters = Adapters(
+        running=running,
+        workspace=workspace,
+        checkpoints=checkpoints,
+        gates=Gates(workspace),
+        publisher=_publisher(settings, workspace, outward, redactor),
+        timers=timers,
+        tell=messenger.tell,
+        pipeline_of=_pipeline_of,
+        clock=clock.now,
+        redact=redactor.masked,
     )
+    dispatcher = Dispatcher(adapters)
     views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
     supervisor.windows = store.windows()
@@ -129,7 +137,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     supervisor.listen(checkpoints.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
-        quarantine_dir=settings.data_dir / "quarantine",
+        quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
         pipelines=lambda: declared.now.pipelines,
         redactor=redactor,
@@ -143,7 +151,10 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         running=running,
         runs=runs,
         timers=timers,
-        reception=Reception(trackers=_trackers(settings), intake=intake, loop=supervisor, clock=clock.now),
+        reception=Reception(
+            trackers=trackers, intake=intake, loop=supervisor, destined=outward.destined, clock=clock.now
+        ),
+        outward=outward,
         declared=declared,
         started_at=clock.now(),
         redactor=redactor,
@@ -154,21 +165,16 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     )
 
 
-@dataclass(slots=True)
-class Messenger:
-    """Tells people by whatever the settings name now; where that is nothing, nobody is to be told."""
-
-    notifier: Notifier | None
-
-    def use(self, notifier: Notifier | None) -> None:
-        """Tell by this from now on."""
-        self.notifier = notifier
-
-    async def tell(self, task: Task, notice: Notice) -> str:
-        """Why people were not told; empty if they were, or nobody is to be."""
-        if self.notifier is None:
-            return ""
-        return (await self.notifier.tell(task, notice)).reason
+def _publisher(settings: Settings, workspace: Workspace, outward: Outward, redactor: Redactor) -> Publisher:
+    return Publisher(
+        workspace=workspace,
+        release=Release(workspace),
+        hosts=outward.hosts,
+        redactor=redactor,
+        quarantined=settings.data_dir / QUARANTINE,
+        tell_tracker=outward.tell,
+        clock=clock.now,
+    )
 
 
 def _notifier(settings: Settings) -> Notifier | None:

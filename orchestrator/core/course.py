@@ -241,9 +241,13 @@ def _reviewed(task: Task) -> bool:
 
 
 def step_done(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
-    """The task with its present step completed by the commits seen, and the next step or stage owed."""
+    """The task with its present step completed by the commits seen, and the next step or stage owed.
+
+    Only a step that was finished is progress, by which tries are renewed.
+    """
     steps = plan.finished(task.steps, task.agent.current_step or 0, evidence.commits, at)
-    task = renewed(replace(task, steps=steps, feedback=()))
+    progress = task.agent.current_step is not None
+    task = replace(renewed(task) if progress else task, steps=steps, feedback=())
     if plan.first_open(steps) is not None:
         return proceed(pipeline, task, at)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)

@@ -11,7 +11,7 @@ import httpx
 
 from orchestrator.core.reference import Reference
 from orchestrator.core.stream.fields import list_of, object_of, text_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.github import api_of

@@ -70,7 +70,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "journal": frozenset({"files"}),
     "notify": frozenset({"checks", "files", "processes"}),
     "outbox": frozenset({"files"}),
-    "outward": frozenset({"forge", "repository", "settings"}),
+    "outward": frozenset({"files", "forge", "repository", "settings", "trackers"}),
     "publisher": frozenset({"files", "forge", "push", "quarantine", "release", "workspace"}),
     "push": frozenset({"clone", "forge", "git", "repository"}),
     "quarantine": frozenset({"files"}),

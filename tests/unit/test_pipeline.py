@@ -105,6 +105,8 @@ def test_a_failed_evaluation_goes_back_to_analysis_within_a_budget_of_three() ->
         "gate_retries": 2,
         "agent_retries": 2,
         "reworks": 10,
+        "escalations": 1,
+        "review_rounds": 10,
     }
 
 
