@@ -33,6 +33,7 @@ from orchestrator.provisions import Provisions
 from orchestrator.reception import Reception
 from orchestrator.running import Launching, Running
 from orchestrator.settings import Settings, credentials_folder, environment
+from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
@@ -64,6 +65,7 @@ class Daemon:
     redactor: Redactor
     provisions: Provisions
     messenger: "Messenger"
+    stalls: Stalls
     sensor: Sensor
     floors: Floors
     shortage: Shortage | None = None
@@ -97,6 +99,7 @@ class Daemon:
         self.messenger.use(_notifier(settings))
         self.supervisor.set_room(_room(settings))
         self.floors = _floors(settings)
+        self.stalls.stall_after = settings.stall_after
 
 
 def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
@@ -148,6 +151,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         redactor=redactor,
         provisions=provisions,
         messenger=messenger,
+        stalls=Stalls(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
     )
