@@ -76,7 +76,10 @@ def test_the_bundled_pipeline_walks_the_seven_stages() -> None:
 @pytest.mark.parametrize(
     ("stage", "guards"),
     [
-        ("TICKET_INTAKE", (FileExists(file="ticket.json"), TicketFiltered(accept=("CLEAN", "REDACTED")))),
+        (
+            "TICKET_INTAKE",
+            (FileExists(file="ticket.json"), TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS"))),
+        ),
         (
             "ANALYSIS",
             (
@@ -105,6 +108,7 @@ def test_a_failed_evaluation_goes_back_to_analysis_within_a_budget_of_three() ->
         "gate_retries": 2,
         "agent_retries": 2,
         "reworks": 10,
+        "escalations": 1,
     }
 
 
