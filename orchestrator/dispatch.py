@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from orchestrator.checkpoints import Checkpoints
-from orchestrator.checks import changed_on_branch
+from orchestrator.checks.declaring import changed_on_branch
 from orchestrator.clock import not_before
 from orchestrator.core import commands as do
 from orchestrator.core import events
@@ -173,6 +173,8 @@ class Dispatcher:
                 await running.thaw(task, command)
             case do.LookAtGate():
                 await self._look_at_gate(task, command)
+            case do.RunCheck() if not command.check.command:
+                await running.look(task, command)
             case do.RunCheck():
                 checkout = await asyncio.to_thread(self._checked_out, task, command)
                 await running.start_check(task, command, checkout)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import orjson
 
-from orchestrator.checks import resolve
+from orchestrator.checks.resolving import resolve
 from orchestrator.clock import not_before
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.filtering import Filtered, Withheld, filtered, ticket_document
@@ -98,7 +98,7 @@ class Intake:
         taken = self._filtered(replace(requirement, title=_title(submission, requirement), type=told))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
-        checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.timeout)
+        checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         folder, key = self._new_folder(ticket, now)
         task = Task(
             id=folder.name,

@@ -17,6 +17,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.bundled import Kind, bundled
 from orchestrator.core.budget import Caps
+from orchestrator.core.check_rules import Integration, Rules
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
 from orchestrator.core.terms import Autonomy, OnBlocked, Terms
@@ -86,10 +87,36 @@ class GraceSettings(Section):
     kill: Seconds = 5.0
 
 
+class IntegrationSettings(Section):
+    """An integration test that this machine offers every task."""
+
+    command: str = Field(min_length=1)
+    preflight: str = ""
+    cleanup: str = ""
+    timeout: Seconds = 1200.0
+    required: bool = False
+
+
 class CheckSettings(Section):
     """Checks that the daemon runs."""
 
     timeout: Seconds = 600.0
+    commands: Mapping[str, str] = {}
+    changed_coverage: float = Field(default=0.0, ge=0, le=100)
+    coverage_required: bool = False
+    retry_failed: int = Field(default=0, ge=0, le=1)
+    integration: IntegrationSettings | None = None
+
+    def rules(self) -> Rules:
+        """The same for who resolves checks."""
+        return Rules(
+            timeout=self.timeout,
+            commands=self.commands,
+            integration=Integration(**dict(self.integration)) if self.integration else None,
+            changed_coverage=self.changed_coverage,
+            coverage_required=self.coverage_required,
+            retry_failed=self.retry_failed,
+        )
 
 
 class PeopleSettings(Section):

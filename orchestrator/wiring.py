@@ -10,6 +10,7 @@ import structlog
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
+from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
@@ -95,7 +96,8 @@ class Daemon:
         self.settings = settings
         intake = replace(self.reception.intake, settings=settings)
         self.reception = replace(self.reception, intake=intake, trackers=_trackers(settings))
-        self.running.launch_with(_launching(settings, self.declared, self.provisions))
+        judge = self.running.launching.judge
+        self.running.launch_with(_launching(settings, self.declared, self.provisions, judge))
         self.messenger.use(_notifier(settings))
         self.supervisor.set_room(_room(settings))
         self.floors = _floors(settings)
@@ -107,7 +109,8 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     declared = Declared(settings.definition_folders())
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
-    running = Running(runs, _launching(settings, declared, provisions), clock.now)
+    judge = Judge(git_of=workspace.git_of, redactor=redactor)
+    running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = Dispatcher(
@@ -232,7 +235,7 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _launching(settings: Settings, declared: Declared, provisions: Provisions) -> Launching:
+def _launching(settings: Settings, declared: Declared, provisions: Provisions, judge: Judge) -> Launching:
     base_env = environment()
     graces = settings.graces
     limits = Limits(
@@ -243,6 +246,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions) -
     )
     return Launching(
         driver=_driver(settings, base_env),
+        judge=judge,
         role=declared.role,
         provided=provisions.environment,
         model=settings.agent.model,

@@ -23,6 +23,7 @@ import psutil
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
+from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.events import (
     CancelRequested,
@@ -195,7 +196,12 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
     launching = Launching(
-        driver=driver, role=lambda _: ROLE, provided=lambda _: {}, base_env=dict(os.environ), limits=LIMITS
+        driver=driver,
+        judge=Judge(git_of=workspace.git_of, redactor=Redactor(())),
+        role=lambda _: ROLE,
+        provided=lambda _: {},
+        base_env=dict(os.environ),
+        limits=LIMITS,
     )
     running = Running(runs, launching, clock.now)
     checkpoints = Checkpoints(workspace, store, clock.now)
