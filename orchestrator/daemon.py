@@ -83,14 +83,16 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     manager = environment().get("NOTIFY_SOCKET")
     service.tell(manager, service.READY)
-    parts = [_named("supervisor", daemon.supervisor.run()), _named("watch", watch.run()), _named("api", server.serve())]
+    ours = {"supervisor": daemon.supervisor.run(), "watch": watch.run(), "stalls": daemon.stalls.run()}
+    own = [_named(name, work) for name, work in ours.items()]
+    parts = [*own, _named("api", server.serve())]
     try:
         await _until(stopping, [*parts, daemon.dispatcher.failed])
         service.tell(manager, service.STOPPING)
         await _wind_down(daemon)
     finally:
         server.should_exit = True
-        for part in parts[:2]:
+        for part in own:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
         await daemon.dispatcher.close()

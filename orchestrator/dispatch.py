@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from orchestrator.checkpoints import Checkpoints
-from orchestrator.checks import changed_on_branch
+from orchestrator.checks.declaring import changed_on_branch
 from orchestrator.clock import not_before
 from orchestrator.core import commands as do
 from orchestrator.core import events
@@ -85,6 +85,11 @@ class Dispatcher:
                 self._begin(self._guarded(task, command))
             case _:
                 self._begin(self._in_turn(task, command))
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where tasks have their worktrees."""
+        return self._with.workspace
 
     def run_alive(self, task: Task) -> bool:
         """Whether the task's run has a living holder."""
@@ -174,6 +179,8 @@ class Dispatcher:
                 await running.thaw(task, command)
             case do.LookAtGate():
                 await self._look_at_gate(task, command)
+            case do.RunCheck() if not command.check.command:
+                await running.look(task, command)
             case do.RunCheck():
                 checkout = await asyncio.to_thread(self._checked_out, task, command)
                 await running.start_check(task, command, checkout)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import orjson
 
-from orchestrator.checks import resolve
+from orchestrator.checks.resolving import resolve
 from orchestrator.clock import not_before
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.filtering import Filtered, Withheld, filtered, ticket_document
@@ -92,12 +92,13 @@ class Intake:
 
         Raises Refused, RepositoryError and what checks.py raises.
         """
-        kind = submission.type or requirement.type or TicketType.FEATURE
+        told = submission.type or requirement.type
+        kind = told or TicketType.FEATURE
         pipeline, ticket = self._pipeline(submission.pipeline, kind), _key_given(submission, requirement)
-        taken = self._filtered(replace(requirement, title=_title(submission, requirement)))
+        taken = self._filtered(replace(requirement, title=_title(submission, requirement), type=told))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
-        checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.timeout)
+        checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         folder, key = self._new_folder(ticket, now)
         task = Task(
             id=folder.name,
@@ -209,7 +210,7 @@ def _fit(name: str) -> str:
 def _write_down(task: Task, taken: Filtered, pipeline: Pipeline) -> None:
     """What the task starts from, in its folder."""
     folder, requirement = Path(task.folder), taken.requirement
-    parsed = document(parse_template(requirement.text, task.title), task.title)
+    parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
     write_atomically(folder / TICKET_FILE, _json(ticket_document(task, taken)))
     write_atomically(folder / PARSED_FILE, _json(parsed))
     write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.checks import environment
+from orchestrator.checks.judging import environment
 from orchestrator.core.announcement import announcement
 from orchestrator.core.codec import Json
 from orchestrator.core.escape import shown

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.checks import environment, judge
+from orchestrator.checks.judging import CLEANUP_GRACE, REPORT, Ended, Judge, argv, environment
 from orchestrator.core import commands as do
 from orchestrator.core import events
 from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking
@@ -47,6 +47,7 @@ class Launching:
     """What runs are started with; `role` answers with what is declared now, `provided` with what people gave a task."""
 
     driver: Driver
+    judge: Judge
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
     model: str = ""
@@ -71,6 +72,7 @@ class Running:
         self._runs, self.launching, self._clock = runs, launching, clock
         self._followed: dict[Path, _Followed] = {}
         self._answers: set[asyncio.Task[bool]] = set()
+        self._judging: set[asyncio.Task[None]] = set()
         self._post: Post
         self._note: Note
         self._heard_limit: HeardLimit
@@ -134,17 +136,25 @@ class Running:
         await self._start(task, folder, spec)
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
-        """Start a check in its checkout, both its outputs in one, as on a screen; nothing if that run began before."""
+        """Start a check in its checkout; nothing if that run began before."""
+        limits = replace(self.launching.limits, orphan_after=None)
+        folder = _folder(task, command.folder)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            argv=("/bin/sh", "-c", f"exec 2>&1\n{command.check.command}"),
+            argv=argv(command.check),
             cwd=checkout,
-            env=environment(self.launching.base_env),
+            env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(folder / REPORT)},
             timeout=command.check.timeout,
             stdin=Stdin.NULL,
-            limits=replace(self.launching.limits, orphan_after=None),
+            limits=replace(limits, term_grace=CLEANUP_GRACE) if command.check.cleanup else limits,
         )
-        await self._start(task, _folder(task, command.folder), spec)
+        await self._start(task, folder, spec)
+
+    async def look(self, task: Task, command: do.RunCheck) -> None:
+        """Carry out a check that is the daemon's own look, and tell what it came to."""
+        result = await asyncio.to_thread(self.launching.judge.of_look, task, command.check)
+        name = command.check.name
+        self._post(task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result))
 
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
         """Hand an agent its turn; the same uuid is handed over once."""
@@ -302,9 +312,24 @@ class Running:
 
         It is run again if it is still wanted.
         """
+        if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
+            self._tell_result(task, folder, check, None)
+            return
+        judging = asyncio.get_running_loop().create_task(self._judge(task, check, _ended(folder, end)))
+        self._judging.add(judging)
+        judging.add_done_callback(self._judging.discard)
+
+    async def _judge(self, task: Task, check: Check, ended: Ended) -> None:
+        """Tell what a check came to; one whose result cannot be read is run again, as a lost one is."""
+        try:
+            result = await asyncio.to_thread(self.launching.judge.of_run, task, check, ended)
+        except Exception:  # a check without a result would be waited for without end
+            log.exception("check_not_judged", task=task.id, check=check.name)
+            result = None
+        self._tell_result(task, ended.folder, check, result)
+
+    def _tell_result(self, task: Task, folder: Path, check: Check, result: CheckResult | None) -> None:
         run = str(folder.relative_to(task.folder))
-        unjudged = end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}
-        result = None if unjudged or end is None else _result(check, end, f"{run}/stdout.jsonl", _seconds(folder))
         self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
 
 
@@ -312,10 +337,14 @@ def _folder(task: Task, run: str) -> Path:
     return Path(task.folder) / run
 
 
-def _result(check: Check, end: Exit, log_path: str, seconds: float) -> CheckResult:
-    code = -end.signal if end.signal else end.code
-    verdict, reason = judge(check, code, end.timed_out, end.spawn_error)
-    return CheckResult(verdict=verdict, reason=reason, exit_code=code, seconds=seconds, log=log_path)
+def _ended(folder: Path, end: Exit) -> Ended:
+    return Ended(
+        folder=folder,
+        exit_code=-end.signal if end.signal else end.code,
+        timed_out=end.timed_out,
+        spawn_error=end.spawn_error,
+        seconds=_seconds(folder),
+    )
 
 
 def _reason(end: Exit, words: str) -> str:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ByteSize, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
@@ -17,6 +17,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.bundled import Kind, bundled
 from orchestrator.core.budget import Caps
+from orchestrator.core.check_rules import Integration, Rules
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
 from orchestrator.core.terms import Autonomy, OnBlocked, Terms
@@ -95,10 +96,36 @@ class GraceSettings(Section):
     kill: Seconds = 5.0
 
 
+class IntegrationSettings(Section):
+    """An integration test that this machine offers every task."""
+
+    command: str = Field(min_length=1)
+    preflight: str = ""
+    cleanup: str = ""
+    timeout: Seconds = 1200.0
+    required: bool = False
+
+
 class CheckSettings(Section):
     """Checks that the daemon runs."""
 
     timeout: Seconds = 600.0
+    commands: Mapping[str, str] = {}
+    changed_coverage: float = Field(default=0.0, ge=0, le=100)
+    coverage_required: bool = False
+    retry_failed: int = Field(default=0, ge=0, le=1)
+    integration: IntegrationSettings | None = None
+
+    def rules(self) -> Rules:
+        """The same for who resolves checks."""
+        return Rules(
+            timeout=self.timeout,
+            commands=self.commands,
+            integration=Integration(**dict(self.integration)) if self.integration else None,
+            changed_coverage=self.changed_coverage,
+            coverage_required=self.coverage_required,
+            retry_failed=self.retry_failed,
+        )
 
 
 class PeopleSettings(Section):
@@ -355,10 +382,12 @@ def _problem(layers: list[_Layer], path: Where, kind: str, said: str) -> Problem
 
 
 def _known(path: Where) -> list[str]:
-    """The keys of the table in which the path ends."""
+    """The keys of the table in which the path ends; of one whose keys are anybody's names, those of its entries."""
     fields = Settings.model_fields
     for key in path[:-1]:
-        inner = fields[str(key)].annotation
+        found = fields.get(str(key))
+        inner = found.annotation if found else None
+        inner = get_args(inner)[-1] if get_origin(inner) is Mapping else inner
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             fields = inner.model_fields
     return list(fields)

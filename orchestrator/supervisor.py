@@ -172,6 +172,22 @@ class Supervisor:
 
         return await self._asked(take)
 
+    async def request_of_ended(self, task: Task, event: Event) -> Task:
+        """Ask something of a task that has ended and was opened for it. Raises as `request` does."""
+
+        def take() -> Task:
+            try:
+                return self._decide(self.tasks.setdefault(task.id, task), event)
+            finally:
+                self.tasks.pop(task.id, None)
+                self._store.release(task.id)
+
+        return await self._asked(take)
+
+    def forget(self, task_id: str) -> None:
+        """Know nothing any more of a task that was deleted."""
+        self.ended.pop(task_id, None)
+
     def why(self, task: Task) -> Why:
         """What keeps a task where it is."""
         return explain(task, self.scene())
@@ -337,8 +353,9 @@ class Supervisor:
         for command in commands:
             self._hands.carry_out(task, command)
         if task.status.final and task.run is None and not task.notices:
+            if task.id not in self.ended:
+                self.remember_spending(task.spent)
             self.ended[task.id] = task.status
-            self.remember_spending(task.spent)
             del self.tasks[task.id]
             self._store.release(task.id)
         for listener in self._listeners:

@@ -1,5 +1,6 @@
 """Building everything and wiring it: the one place where parts meet that do not know each other."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,7 @@ import structlog
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
+from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
@@ -36,6 +38,7 @@ from orchestrator.reception import Reception
 from orchestrator.release import Release
 from orchestrator.running import Launching, Running
 from orchestrator.settings import Settings, credentials_folder, environment
+from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
@@ -69,6 +72,7 @@ class Daemon:
     redactor: Redactor
     provisions: Provisions
     messenger: Messenger
+    stalls: Stalls
     sensor: Sensor
     floors: Floors
     shortage: Shortage | None = None
@@ -76,6 +80,13 @@ class Daemon:
     async def accept(self, submission: Submission, by: str) -> Task:
         """Take a submission in. Raises what Reception.accept raises; then nothing is left of it."""
         return await self.reception.accept(submission, by)
+
+    def clear(self, task: Task, *, whole: bool = False) -> None:
+        """Remove the worktree of an ended task and what people provided for it, or all of it. Blocks."""
+        self.dispatcher.workspace.remove(task.id)
+        self.provisions.forget(Path(task.folder))
+        if whole:
+            shutil.rmtree(task.folder)
 
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine."""
@@ -100,10 +111,12 @@ class Daemon:
         trackers = _trackers(settings)
         self.reception = replace(self.reception, intake=intake, trackers=trackers)
         self.outward.use(settings.forge, trackers)
-        self.running.launch_with(_launching(settings, self.declared, self.provisions))
+        judge = self.running.launching.judge
+        self.running.launch_with(_launching(settings, self.declared, self.provisions, judge))
         self.messenger.use(_notifier(settings))
         self.supervisor.set_room(_room(settings))
         self.floors = _floors(settings)
+        self.stalls.stall_after = settings.stall_after
 
 
 def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
@@ -111,7 +124,8 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     declared = Declared(settings.definition_folders())
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
-    running = Running(runs, _launching(settings, declared, provisions), clock.now)
+    judge = Judge(git_of=workspace.git_of, redactor=redactor)
+    running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
     trackers = _trackers(settings)
@@ -160,6 +174,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         redactor=redactor,
         provisions=provisions,
         messenger=messenger,
+        stalls=Stalls(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
     )
@@ -235,7 +250,7 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _launching(settings: Settings, declared: Declared, provisions: Provisions) -> Launching:
+def _launching(settings: Settings, declared: Declared, provisions: Provisions, judge: Judge) -> Launching:
     base_env = environment()
     graces = settings.graces
     limits = Limits(
@@ -246,6 +261,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions) -
     )
     return Launching(
         driver=_driver(settings, base_env),
+        judge=judge,
         role=declared.role,
         provided=provisions.environment,
         model=settings.agent.model,

@@ -215,29 +215,38 @@ class Workspace:
             files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivered:
-        """Bring `commit` to the user's repository as the new branch `branch`; nothing else there is touched.
+        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is touched.
 
-        Raises DeliveryError if the branch is there at another commit, and RepositoryError.
+        A branch of that name is only moved forward from where this task had brought it, and never under a checkout.
+        Raises DeliveryError if it stands elsewhere, and RepositoryError.
         """
         clone = self._clone(task_id)
         user, _ = open_repository(repo)
-        ref = f"refs/heads/{branch}"
+        ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
         there = user.ask("rev-parse", "--verify", "--quiet", ref)
-        if there not in {None, commit}:
+        if there == commit:
+            return Delivered(branch=branch, commit=commit, already=True)
+        if there is not None and not self._may_move(clone, user, ref, clone.ref(brought), there, commit):
             raise DeliveryError(
                 f"{shown(str(repo))} has a branch {branch} already, at {there}; rename it there"
                 f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
             )
-        if there is None:
-            try:
-                user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
-                user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, "0" * len(commit))
-            except GitError as error:
-                raise DeliveryError(
-                    f"branch {branch} could not be made in {shown(str(repo))}: {error}; mend that and retry: the work"
-                    f" itself is safe at {commit} in {shown(str(clone.folder))}"
-                ) from error
-        return Delivered(branch=branch, commit=commit, already=there is not None)
+        try:
+            user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
+            user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
+            clone.git.run("update-ref", brought, commit)
+        except GitError as error:
+            raise DeliveryError(
+                f"branch {branch} could not be made in {shown(str(repo))}: {error}; mend that and retry: the work"
+                f" itself is safe at {commit} in {shown(str(clone.folder))}"
+            ) from error
+        return Delivered(branch=branch, commit=commit, already=False)
+
+    @staticmethod
+    def _may_move(clone: Clone, user: Git, ref: str, brought: str | None, there: str, commit: str) -> bool:  # noqa: PLR0913, PLR0917
+        """Whether a branch stands where this task had brought it, behind the commit, and nobody works on it."""
+        forward = brought == there and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
+        return forward and user.ask("symbolic-ref", "--quiet", "HEAD") != ref
 
     def clone_of(self, task_id: str) -> Clone:
         """The daemon's clone that the task lives in. Raises WorkspaceError if it has none."""

@@ -39,6 +39,9 @@ class Backend(Protocol):
     async def accept(self, submission: Submission, by: str) -> Task:
         """A new task. Raises what intake refuses, and NotCommitted; then nothing is left of it."""
 
+    def clear(self, task: Task, *, whole: bool = False) -> None:
+        """Remove the worktree of an ended task and what people provided for it, or all of it. Blocks."""
+
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine; None without a run. Blocks for a look at /proc."""
 

@@ -47,6 +47,10 @@ class Register:
         live = self._backend.supervisor.tasks.get(task_id)
         return live or (await asyncio.to_thread(self._backend.store.load, task_id)).task
 
+    def forget(self, task_id: str) -> None:
+        """Name a deleted task no more."""
+        self._ended.pop(task_id, None)
+
     async def find_id(self, name: str) -> str:
         """The id alone, without reading the task. Raises NoSuchTask, Ambiguous."""
         supervisor = self._backend.supervisor

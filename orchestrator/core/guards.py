@@ -14,6 +14,9 @@ from orchestrator.core import pipeline as words
 from orchestrator.core.failures import Analysis
 from orchestrator.core.model import StepStatus, Task
 
+LOCAL_BYPASS = "LOCAL_BYPASS"
+"""What the check says of a ticket that a person handed in past it (sources.md §5.2 row 9)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
@@ -100,7 +103,11 @@ def _ticket(guard: words.TicketFiltered, task: Task) -> tuple[str, ...]:
     check = task.ticket.sensitive_check
     if check is None:
         return ("the ticket was not checked for secrets",)
-    return () if check.result in guard.accept else (f"the check of the ticket for secrets says {check.result}",)
+    if check.result not in guard.accept:
+        return (f"the check of the ticket for secrets says {check.result}",)
+    if check.result == LOCAL_BYPASS and task.ticket.source != "local":
+        return (f"the check of the ticket for secrets says {check.result}, which only a ticket of one's own may",)
+    return ()
 
 
 def _file(

@@ -32,7 +32,7 @@ class Work(StrEnum):
 class TicketFiltered:
     """The ticket went through the filter for secrets with one of the accepted results."""
 
-    accept: tuple[str, ...] = ("CLEAN", "REDACTED")
+    accept: tuple[str, ...] = ("CLEAN", "REDACTED", "LOCAL_BYPASS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

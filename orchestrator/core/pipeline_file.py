@@ -48,7 +48,7 @@ _GUARDS: Mapping[str, Callable[[Table], Guard]] = {
     "checks_acceptable": lambda table: ChecksAcceptable(accept=table.texts("accept", ChecksAcceptable().accept)),
 }
 
-_ACCEPTABLE = {"ticket_filtered": ("CLEAN", "REDACTED"), "checks_acceptable": ("PASS", "WARN", "SKIPPED")}
+_ACCEPTABLE = {"ticket_filtered": TicketFiltered().accept, "checks_acceptable": ("PASS", "WARN", "SKIPPED")}
 _BRANCH_WORDS = ("ticket", "task", "type")
 
 

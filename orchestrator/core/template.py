@@ -160,11 +160,14 @@ _LOWEST = 7
 _LONGEST_HEADING = 400
 
 
-def parse_template(text: str, title: str = "") -> Parsed:
-    """What a ticket's Markdown says under the headings that are known; any text can be parsed."""
+def parse_template(text: str, title: str = "", told: TicketType | None = None) -> Parsed:
+    """What a ticket's Markdown says under the headings that are known; any text can be parsed.
+
+    `told` is the type where it is known already; else a line of the text tells it, or the title.
+    """
     sections, kind = _sections(text)
-    warnings = () if kind else ("the ticket names no type that is known",)
-    kind = kind or type_of(title=title)
+    warnings = () if told or kind else ("the ticket names no type that is known",)
+    kind = told or kind or type_of(title=title)
     fields = {section: value for section, lines in sections.items() if (value := _value(section, lines)) is not None}
     return Parsed(
         type=kind,

@@ -114,7 +114,12 @@ def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
 
 
 def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
-    """The task whose agent does not wait for an answer any more."""
+    """The task whose agent does not wait for an answer any more.
+
+    One that is being ended takes back what it asks (measured); its session still wants to know when it goes on.
+    """
+    if task.run is not None and task.run.process in (Process.PARKING, Process.UNFREEZABLE):
+        return task
     for ask in task.pending_asks:
         if ask.asking.request_id == event.request_id and ask.attempt == event.attempt:
             gone = Answer(status=AskStatus.WITHDRAWN, by=task.agent.role or "")

@@ -7,7 +7,7 @@ import psutil
 
 from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX, Cgroup, name_of, own_place, recorded
-from orchestrator.processes.spec import MARKER, Usage
+from orchestrator.processes.spec import MARKER, Activity, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
@@ -54,6 +54,21 @@ def usage_of(folder: Path) -> Usage:
             continue
         cpu += times.user + times.system + times.children_user + times.children_system
     return Usage(cpu_seconds=cpu, rss_bytes=rss)
+
+
+def activity_of(folder: Path) -> Activity:
+    """What the run's tree has done so far, its holder left out; nothing when it is gone."""
+    pids, cpu, io, wakes = set(), 0.0, 0, 0
+    for process in tree_of(folder)[1:]:
+        try:
+            times, counted, switches = process.cpu_times(), process.io_counters(), process.num_ctx_switches()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        pids.add(process.pid)
+        cpu += times.user + times.system + times.children_user + times.children_system
+        io += counted.read_chars + counted.write_chars
+        wakes += switches.voluntary
+    return Activity(pids=frozenset(pids), cpu_seconds=cpu, io_bytes=io, wakes=wakes)
 
 
 def kill_marked(folder: Path) -> tuple[int, ...]:

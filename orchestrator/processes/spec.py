@@ -160,6 +160,20 @@ class Usage:
     rss_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What the processes below a holder have done so far; bytes are those of read(2) and write(2), on anything.
+
+    `wakes` counts how often their first threads had waited for something. Sums fall when a process ends, so two of them
+    tell activity by any difference.
+    """
+
+    pids: frozenset[int]
+    cpu_seconds: float
+    io_bytes: int
+    wakes: int
+
+
 def exit_from(text: str) -> Exit:
     """The exit that an exit file tells of; raises ValueError, KeyError or TypeError on anything else."""
     record: files.ExitRecord = files.decode(text)  # type: ignore[assignment]  # checked by the constructor calls below

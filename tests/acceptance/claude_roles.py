@@ -40,10 +40,11 @@ class Roles:
 
     `before` holds what is done first in a turn, unless it goes on after an interruption or an answer. The turns named
     in `idle` end without any work until the gate says what is missing. With `careless`, slugify is wrong until a repair
-    is planned.
+    is planned. `after` holds what is done first in a turn that brings an answer.
     """
 
     before: Mapping[str, Use] = field(default_factory=dict)
+    after: Mapping[str, Use] = field(default_factory=dict)
     idle: frozenset[str] = frozenset()
     careless: bool = False
 
@@ -64,6 +65,8 @@ class Roles:
     def _part(self, turn: Turn) -> Part:
         if turn.resumed:
             yield bash(f"git status --short; git log --oneline -3; ls {shlex.quote(str(turn.outbox))}")
+        elif turn.answered and turn.name in self.after:
+            yield self.after[turn.name]
         elif turn.name in self.before and not turn.answered:
             yield self.before[turn.name]
         match turn.stage:

@@ -377,5 +377,6 @@ def _toml(values: Mapping[str, object], above: str = "") -> str:
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
     for key, value in values.items():
         if isinstance(value, Mapping):
-            lines += [f"[{above}{key}]", _toml(value, f"{above}{key}.")]
+            name = f"{above}{json.dumps(key)}"
+            lines += [f"[{name}]", _toml(value, f"{name}.")]
     return "\n".join(lines) + "\n"

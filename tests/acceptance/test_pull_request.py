@@ -1,4 +1,4 @@
-"""From a ticket to a merged pull request, on a forge that keeps what it is told and a bare repository that git pushes to."""
+"""From a ticket to a merged pull request: a forge that keeps what it is told, a bare repository that git pushes to."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,24 @@ from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer
 from tests.fakes.repositories import git
 
 HOST = "git.example.test"
+TOKEN_ENV = {"FORGE_TOKEN_OF_THE_TESTS": TOKEN}
 FIX = "# Fix\n\n## Failure\nreviewers\n\n## Step 1: Say it in the docs\n- Verification: read it\n"
 ROUND: dict[str, object] = {
     "PLANNING": [None, {"no_work": True, "write": {"file": "$ORCHESTRATOR_OUTBOX/plan-fix-1.md", "text": FIX}}],
     "IMPLEMENTATION": [None, None, None, {"no_work": True, "run": "echo more >> README.md", "commit": "LOCAL: docs"}],
 }
+
+
+class ForgeHouse(House):
+    """A house whose daemon has a token for the forge."""
+
+    def _environment(self) -> dict[str, str]:
+        return {**super()._environment(), **TOKEN_ENV}
+
+    def approve(self, task: str) -> None:
+        """Say that what is under review may go on."""
+        (ask,) = self.client.task(task).waiting
+        self.say("POST", f"/api/reviews/{ask.id}/approve")
 
 
 class Proposed:
@@ -27,9 +40,7 @@ class Proposed:
         git(root, "init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
         self.forge = ForgeServer(self._answer)
         hosts = {HOST: {"kind": "github", "api": self.forge.api, "token_env": "FORGE_TOKEN_OF_THE_TESTS"}}
-        self.house = House(
-            root / "house", scenario, forge={"look_every": 0.2, "hosts": hosts, **forge}, environment=TOKEN_ENV
-        )
+        self.house = ForgeHouse(root / "house", scenario, forge={"look_every": 0.2, "hosts": hosts, **forge})
         git(self.house.repo, "remote", "add", "origin", f"https://{HOST}/{REPO}.git")
         git(self.house.repo, "config", "remote.origin.pushurl", str(self.bare))
         git(self.house.repo, "push", "--quiet", "origin", "main")
@@ -42,9 +53,6 @@ class Proposed:
             if pull.status == "open":
                 pull.head_sha = forge.branches.get(pull.head, pull.head_sha)
         return github_api.answer(forge, asked)
-
-
-TOKEN_ENV = {"FORGE_TOKEN_OF_THE_TESTS": TOKEN}
 
 
 @contextmanager
@@ -68,14 +76,14 @@ def test_a_ticket_becomes_a_pull_request_that_is_merged_when_it_may_be_and_not_b
         assert "## Test Results" in pull.body
         assert "auto-generated" in pull.labels
         there.house.wait_until(task, lambda now: any("approvals" in one for one in now.publication.hindrances))
-        there.house.answer_review(task, "approve")
+        there.house.approve(task)
         refused = there.house.wait_until(
             task, lambda now: now.status is TaskStatus.REVIEW and len(there.house.journal(task, "MergeRefused")) == 1
         )
         assert pull.status == "open", refused.publication.hindrances
         there.forge.reviews("alice", "APPROVED")
-        there.forge.runs("ci", "success")
-        there.house.answer_review(task, "approve")
+        there.forge.runs("ci", "SUCCESS")
+        there.house.approve(task)
         there.house.wait_for_end(task)
         assert pull.status == "merged"
         assert there.house.client.task(task).publication.merge_commit == pull.merge_commit
@@ -109,7 +117,7 @@ def test_auto_merge_waits_for_what_has_to_hold_and_needs_no_word(tmp_path: Path)
         task = there.house.submit()
         under_review(there.house, task)
         there.house.wait_until(task, lambda now: any("approvals" in one for one in now.publication.hindrances))
-        there.forge.runs("ci", "success")
+        there.forge.runs("ci", "SUCCESS")
         there.forge.reviews("bob", "APPROVED")
         there.house.wait_for_end(task)
         assert there.forge.pulls[0].status == "merged"

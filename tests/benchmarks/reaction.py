@@ -23,6 +23,7 @@ import psutil
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
 from orchestrator.checkpoints import Checkpoints
+from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.events import (
     CancelRequested,
@@ -48,6 +49,8 @@ from orchestrator.log import start_logging
 from orchestrator.processes.census import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
+from orchestrator.publisher import Publisher
+from orchestrator.release import Release
 from orchestrator.running import Launching, Running
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
@@ -195,7 +198,12 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
     launching = Launching(
-        driver=driver, role=lambda _: ROLE, provided=lambda _: {}, base_env=dict(os.environ), limits=LIMITS
+        driver=driver,
+        judge=Judge(git_of=workspace.git_of, redactor=Redactor(())),
+        role=lambda _: ROLE,
+        provided=lambda _: {},
+        base_env=dict(os.environ),
+        limits=LIMITS,
     )
     running = Running(runs, launching, clock.now)
     checkpoints = Checkpoints(workspace, store, clock.now)
@@ -205,6 +213,15 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             workspace=workspace,
             checkpoints=checkpoints,
             gates=Gates(workspace),
+            publisher=Publisher(
+                workspace=workspace,
+                release=Release(workspace),
+                hosts=dict,
+                redactor=Redactor(()),
+                quarantined=data / "quarantine",
+                tell_tracker=_left,
+                clock=clock.now,
+            ),
             timers=timers,
             tell=_told,
             pipeline_of=lambda _: PIPELINE,
@@ -232,6 +249,11 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         await runs.close()
         timers.close()
         store.close()
+
+
+async def _left(task: Task, text: str, status: str | None) -> str:
+    """There is no tracker."""
+    return ""
 
 
 async def _told(_task: Task, _notice: Notice) -> str:

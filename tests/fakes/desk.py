@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -84,7 +85,9 @@ class Desk:
             redactor=self.redactor,
         )
         trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
-        reception = Reception(trackers=trackers, intake=intake, loop=self.supervisor, clock=clock.now)
+        reception = Reception(
+            trackers=trackers, intake=intake, loop=self.supervisor, destined=lambda task: task, clock=clock.now
+        )
         task = await reception.accept(submission, by)
         self.submitters.append(by)
         return task
@@ -95,6 +98,11 @@ class Desk:
         said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
         self.supervisor.post(task_id, said)
         await self.supervisor.settled()
+
+    def clear(self, task: Task, *, whole: bool = False) -> None:
+        """Nothing but its folder is there."""
+        if whole:
+            shutil.rmtree(task.folder)
 
     def usage(self, task: Task) -> Usage | None:  # noqa: ARG002 - the protocol's
         """Nothing runs."""

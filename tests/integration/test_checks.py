@@ -1,14 +1,45 @@
 """Which checks a base commit gets, and what their ends mean."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from orchestrator.checks import CheckError, changed_on_branch, environment, judge, resolve
-from orchestrator.core.model import Check, Verdict
+from orchestrator.checks.declaring import CheckError, changed_on_branch
+from orchestrator.checks.judging import environment, judge
+from orchestrator.checks.languages import parse_known
+from orchestrator.checks.resolving import resolve
+from orchestrator.core.check_rules import Integration, Rules
+from orchestrator.core.checking import Check, CheckKind, Reading, Verdict
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import Git
 from tests.fakes.repositories import commit, git, repository
+
+BESIDE_PYTHON = str(Path(sys.executable).parent)
+PROGRAMS = ("python3", "npm", "npx", "go", "gofmt", "cargo", "mvn", "gradle", "java", "make", "ruff")
+RUFF = (
+    'ruff check --output-format=json --output-file="$ORCHESTRATOR_REPORT" . || { code=$?; ruff check .; exit $code; }'
+)
+GO_TEST = 'go test -coverprofile="$ORCHESTRATOR_REPORT" ./...'
+GOFMT = 'found=$(gofmt -l .) && echo "$found" && test -z "$found"'
+LOOK = {"security": ""}
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    """A folder of programs that are there and no more."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in PROGRAMS:
+        (folder / name).write_text("#!/bin/sh\nexit 1\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def found(tmp_path: Path, files: dict[str, str], path: str) -> dict[str, str]:
+    base = repository(tmp_path / "repo", files)
+    checks = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(path=path))
+    return {check.name: check.command for check in checks}
 
 
 def checks_of(tmp_path: Path, files: dict[str, str], given: dict[str, str] | None = None) -> dict[str, str]:
@@ -17,33 +48,106 @@ def checks_of(tmp_path: Path, files: dict[str, str], given: dict[str, str] | Non
 
 
 PYTEST = "python3 -m pytest -q"
+NPM = "npm ci --no-audit --no-fund && npm "
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "commands"),
     [
         ({"a.txt": ""}, {}),
         ({"tests/unit/test_a.py": ""}, {"unit_test": PYTEST}),
         ({"test_a.py": ""}, {"unit_test": PYTEST}),
         ({"pytest.ini": ""}, {"unit_test": PYTEST}),
         ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, {"unit_test": PYTEST}),
-        ({"pyproject.toml": "[tool.ruff]\n", "src/contest.py": ""}, {"lint": "ruff check ."}),
+        ({"pyproject.toml": "[tool.ruff]\n", "src/contest.py": ""}, {"lint": RUFF}),
+        ({"ruff.toml": "[format]\n"}, {"lint": RUFF, "format": "ruff format --check ."}),
         ({"package.json": '{"scripts": {"test": "jest"}}'}, {"unit_test": "npm test"}),
         (
-            {"package.json": '{"scripts": {"test": "jest"}}', "package-lock.json": "{}"},
-            {"unit_test": "npm ci --no-audit --no-fund && npm test"},
+            {"package.json": '{"scripts": {"test": "jest", "build": "tsc"}}', "package-lock.json": "{}"},
+            {"build": f"{NPM}run build", "unit_test": f"{NPM}test"},
         ),
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, {}),
         ({"package.json": "[" * 100_000}, {}),
         ({"package.json": '{"scripts": [1]}'}, {}),
-        ({"Cargo.toml": "", "go.mod": ""}, {"unit_test": "cargo test", "unit_test_go": "go test ./..."}),
+        (
+            {"Cargo.toml": "", "go.mod": ""},
+            {
+                "build": "go build ./...",
+                "build_rust": "cargo build --all-targets",
+                "unit_test": GO_TEST,
+                "unit_test_rust": "cargo test",
+                "coverage": "",
+                "lint": "go vet ./...",
+                "format": GOFMT,
+            },
+        ),
+        ({"pom.xml": ""}, {"build": "mvn -q -B -DskipTests package", "unit_test": "mvn -q -B test"}),
+        (
+            {"build.gradle.kts": "", "gradlew": ""},
+            {"build": "sh ./gradlew --console=plain assemble", "unit_test": "sh ./gradlew --console=plain test"},
+        ),
         ({"Makefile": "all: test\ntest: all\n\ttrue\n"}, {"unit_test": "make test"}),
         ({"Makefile": "test := 1\n"}, {}),
-        ({"Makefile": "test:\n\ttrue\n", "go.mod": ""}, {"unit_test": "go test ./..."}),
+        ({"Makefile": "test:\n\ttrue\n", "package.json": '{"scripts": {"test": "jest"}}'}, {"unit_test": "npm test"}),
     ],
 )
-def test_the_usual_tools_are_known_by_their_files(tmp_path: Path, files: dict[str, str], found: dict[str, str]) -> None:
-    assert checks_of(tmp_path, files) == found
+def test_the_usual_tools_are_known_by_their_files(
+    tmp_path: Path, tools: str, files: dict[str, str], commands: dict[str, str]
+) -> None:
+    assert found(tmp_path, files, tools) == commands | LOOK
+
+
+def test_without_its_tools_only_what_tests_is_listed_and_will_say_what_is_missing(tmp_path: Path) -> None:
+    files = {"go.mod": "", "pom.xml": "", "ruff.toml": "", "package.json": '{"scripts": {"test": "jest"}}'}
+    commands = {"unit_test": "npm test", "unit_test_go": GO_TEST, "unit_test_java": "mvn -q -B test"}
+    assert found(tmp_path, files, str(tmp_path / "none")) == commands | LOOK
+
+
+def test_tests_are_measured_where_the_repository_asks_for_it_and_coverage_is_installed(tmp_path: Path) -> None:
+    files = {"test_a.py": "", ".coveragerc": "[run]\nbranch = true\n"}
+    base = repository(tmp_path / "repo", files)
+    checks = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(path=BESIDE_PYTHON, changed_coverage=80))
+    assert [check.name for check in checks] == ["unit_test", "coverage", "security"]
+    assert checks[0].command.startswith("python3 -m coverage run -m pytest -q\n")
+    assert (checks[1].reads, checks[1].floor, checks[1].required) == (Reading.COVERAGE_PY, 80, False)
+
+
+def test_what_is_known_of_languages_is_checked_like_any_other_declaration() -> None:
+    text = '[[checks]]\nlanguage = "x"\nname = "tests"\nreads = "rof"\nsigns = [{ path = "(" }]\n'
+    with pytest.raises(DefinitionError) as caught:
+        parse_known(text, "checks.toml")
+    told = str(caught.value)
+    assert "checks.toml:3: unknown check 'tests'; known: build" in told
+    assert "checks.toml:4: unknown reads 'rof'" in told
+    assert "checks.toml:5: path is no regular expression" in told
+
+
+def test_settings_define_checks_and_switch_them_off_and_the_submitter_has_the_last_word(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo", {".orchestrator.toml": DECLARED})
+    rules = Rules(commands={"security": "", "lint": "make lint", "unit_test": "make all"}, retry_failed=1)
+    checks = resolve(Git.foreign(tmp_path / "repo"), base, {"unit_test": "make fast"}, rules)
+    assert [(check.name, check.command, check.source) for check in checks] == [
+        ("lint", "make lint", "settings"),
+        ("unit_test", "make fast", "submitter"),
+    ]
+    assert {check.tries for check in checks} == {2}
+
+
+def test_an_integration_test_of_the_machine_has_a_probe_before_it_and_builds_come_first(tmp_path: Path) -> None:
+    files = {".orchestrator.toml": '[checks.a]\ncommand = "a"\n[checks.build]\ncommand = "b"\n'}
+    base = repository(tmp_path / "repo", files)
+    offered = Integration(command="run", preflight="health", cleanup="down")
+    build, first, probe, test = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(integration=offered))
+    assert (build.kind, first.name) == (CheckKind.BUILD, "a")
+    assert (probe.name, probe.command, probe.required, probe.kind) == (
+        "integration_probe",
+        "health",
+        False,
+        CheckKind.PROBE,
+    )
+    assert (test.needs, test.cleanup, test.timeout, test.required) == ("integration_probe", "down", 1200, True)
+    off = Rules(integration=offered, commands={"integration": ""})
+    assert [check.name for check in resolve(Git.foreign(tmp_path / "repo"), base, {}, off)] == ["build", "a"]
 
 
 DECLARED = """\
@@ -59,13 +163,16 @@ required = false
 
 def test_what_the_repository_declares_stands_instead_of_what_is_detected(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo", {".orchestrator.toml": DECLARED, "test_a.py": ""})
-    first, second = resolve(Git.foreign(tmp_path / "repo"), base, {}, default_timeout=30)
-    assert first == Check(name="unit_test", command="make check", timeout=90, source=".orchestrator.toml")
-    assert second == Check(name="security", command="./scan", required=False, timeout=30, source=".orchestrator.toml")
+    first, second = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(timeout=30))
+    here = ".orchestrator.toml"
+    assert first == Check(name="unit_test", command="make check", timeout=90, source=here, kind=CheckKind.UNIT_TEST)
+    assert second == Check(
+        name="security", command="./scan", required=False, timeout=30, source=here, kind=CheckKind.SECURITY
+    )
 
 
 def test_a_file_that_declares_no_checks_leaves_it_to_detection_and_an_empty_table_means_none(tmp_path: Path) -> None:
-    assert checks_of(tmp_path / "a", {".orchestrator.toml": "", "go.mod": ""}) == {"unit_test": "go test ./..."}
+    assert checks_of(tmp_path / "a", {".orchestrator.toml": "", "test_a.py": ""}) == {"unit_test": PYTEST} | LOOK
     assert checks_of(tmp_path / "b", {".orchestrator.toml": "[checks]\n", "go.mod": ""}) == {}
 
 

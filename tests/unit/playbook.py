@@ -14,11 +14,16 @@ from typing import Self, assert_never
 
 from orchestrator.core import commands as do
 from orchestrator.core import events, machine, outside
+from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
+from orchestrator.core.budget import Caps
 from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.standing import ALLOW, DENY
 from orchestrator.core.stream.neutral import ErrorClass
+from orchestrator.core.stream.said import DependencyType, Trouble
+from orchestrator.core.terms import DEFAULT_TERMS, Autonomy
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -182,7 +187,9 @@ def session(task: Task, at: datetime) -> events.Event:
     return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session_id or "s")
 
 
-def finished(reason: str = "", tool_uses: int = 3, error_class: str | None = None) -> Happening:
+def finished(
+    reason: str = "", tool_uses: int = 3, error_class: str | None = None, malformed: tuple[str, ...] = ()
+) -> Happening:
     """The agent's turn came to a result, a bad one if there is a reason."""
     return lambda task, at: events.TurnFinished(
         at=at,
@@ -194,7 +201,102 @@ def finished(reason: str = "", tool_uses: int = 3, error_class: str | None = Non
         tool_uses=tool_uses,
         tokens=1000,
         cost_usd=0.25,
+        malformed=malformed,
     )
+
+
+def interrupted(task: Task, at: datetime) -> events.Event:
+    """The agent ended its turn because it was told to."""
+    return events.TurnFinished(
+        at=at,
+        attempt=task.agent.attempt,
+        outcome=events.TurnOutcome.INTERRUPTED,
+        offset=task.agent.read_offset + 100,
+    )
+
+
+def asking(*things: Asking, trouble: Trouble | None = None, answers: tuple[Answer | None, ...] = ()) -> Happening:
+    """The agent asked for these things in one line of its output, or reported trouble."""
+    return lambda task, at: events.AgentSaid(
+        at=at,
+        attempt=task.agent.attempt,
+        offset=task.agent.read_offset + 10,
+        asking=things,
+        trouble=trouble,
+        answers=answers,
+    )
+
+
+def question(
+    text: str = "Which one?",
+    options: tuple[str, ...] = ("left", "right"),
+    required: bool = True,
+    default: str | None = None,
+    request_id: str | None = None,
+) -> Asking:
+    """A question as an agent asks it, in its text or by a request."""
+    return Asking(
+        subject=Subject.QUESTION, text=text, options=options, required=required, default=default, request_id=request_id
+    )
+
+
+def permission(request_id: str = "r1", text: str = "command: rm -r build") -> Asking:
+    """A tool that an agent wants to use, over the CLI's own protocol."""
+    return Asking(
+        subject=Subject.PERMISSION, text=text, name="Bash", options=(ALLOW, DENY), request_id=request_id, start=7
+    )
+
+
+def dependency(name: str = "API_KEY", required: bool = True, default: str | None = None) -> Asking:
+    """Something that only a person can provide."""
+    return Asking(
+        subject=Subject.DEPENDENCY,
+        text="the service wants a key",
+        name=name,
+        type=DependencyType.API_KEY,
+        required=required,
+        default=default,
+    )
+
+
+def answered(number: int, status: AskStatus, answer: str = "", digest: str | None = None, by: str = "ada") -> Happening:
+    """Somebody answered what was asked under that number."""
+    return lambda _, at: events.AskAnswered(at=at, number=number, status=status, answer=answer, digest=digest, by=by)
+
+
+def answer_sent(request_id: str = "r1") -> Happening:
+    """The agent's process was given the answer to its request."""
+    return lambda task, at: events.AnswerSent(at=at, attempt=task.agent.attempt, request_id=request_id)
+
+
+def withdrawn(request_id: str = "r1") -> Happening:
+    """The agent's process waits for no answer to its request any more."""
+    return lambda task, at: events.RequestWithdrawn(at=at, attempt=task.agent.attempt, request_id=request_id)
+
+
+def stalled(task: Task, at: datetime) -> events.Event:
+    """Nothing was heard or seen of the present turn."""
+    return events.StallSeen(at=at, attempt=task.agent.attempt, turn=task.agent.turn, evidence="no output for 900 s")
+
+
+def retry(task: Task, at: datetime) -> events.Event:
+    """A person wants the blocked task tried anew."""
+    return events.RetryRequested(at=at, by="ada")
+
+
+def sent_off(task: Task, at: datetime) -> events.Event:
+    """A person sent the draft off."""
+    return events.DraftSubmitted(at=at, by="ada")
+
+
+def caps(limits: Caps) -> Happening:
+    """A person changed what the task may cost."""
+    return lambda _, at: events.CapsChanged(at=at, caps=limits, by="ada")
+
+
+def told(task: Task, at: datetime) -> events.Event:
+    """A person was told of the first thing there is to tell."""
+    return events.PersonTold(at=at, key=task.notices[0].key if task.notices else "nothing")
 
 
 def limit_hit(resets_in: float | None = None) -> Happening:
@@ -284,9 +386,9 @@ def checkpoint(task: Task, at: datetime) -> events.Event:
     return events.CheckpointSaved(at=at, number=task.seq)
 
 
-def pause(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
+def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False) -> Happening:
     """Somebody wants the task to stand still."""
-    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by)
+    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park)
 
 
 def resume(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
@@ -347,11 +449,17 @@ def at(stage: str, owed: Owed | None = None, begun: Task | None = None, pipeline
     raise AssertionError(f"a task without trouble never owes {owed} in {stage}")
 
 
-def at_work(stage: str = "ANALYSIS") -> Task:
-    """A task whose agent was told what to do, said its session and works."""
-    task = at(stage, Owed.TURN)
+def at_work(stage: str = "ANALYSIS", **terms: object) -> Task:
+    """A task whose agent was told what to do, said its session and works; its terms may be others."""
+    begun = replace(a_task(), terms=replace(DEFAULT_TERMS, **terms))  # type: ignore[arg-type]  # any term
+    task = at(stage, Owed.TURN, begun)
     after, _ = machine.decide(full(), task, session(task, task.updated_at))
     return after
+
+
+def interactive(stage: str = "ANALYSIS", **terms: object) -> Task:
+    """A task at work that asks people."""
+    return at_work(stage, autonomy=Autonomy.INTERACTIVE, **terms)
 
 
 def evaluating(*verdicts: Verdict) -> Task:

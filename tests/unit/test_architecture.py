@@ -52,7 +52,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     ),
     "checkpoint_files": frozenset({"files", "journal"}),
     "checkpoints": frozenset({"checkpoint_files", "files", "workspace"}),
-    "checks": frozenset({"git"}),
+    "checks": frozenset({"bundled", "declared", "files", "git"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
         | {"recovery", "settings", "store"}

@@ -58,9 +58,9 @@ def test_a_guard_of_what_was_seen(guard: Guard, evidence: Evidence, lacking: str
     assert missing((guard,), a_task(), evidence) == ((lacking,) if lacking else ())
 
 
-def ticket(result: str | None) -> Task:
+def ticket(result: str | None, source: str = "local") -> Task:
     check = SensitiveCheck(result=result) if result else None
-    return replace(a_task(), ticket=replace(a_task().ticket, sensitive_check=check))
+    return replace(a_task(), ticket=replace(a_task().ticket, source=source, sensitive_check=check))
 
 
 def spent(used: int) -> Task:
@@ -87,7 +87,13 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
     [
         (FILTERED, ticket("CLEAN"), ()),
         (FILTERED, ticket("REDACTED"), ()),
-        (FILTERED, ticket("LOCAL_BYPASS"), ("the check of the ticket for secrets says LOCAL_BYPASS",)),
+        (FILTERED, ticket("LOCAL_BYPASS"), ()),
+        (
+            FILTERED,
+            ticket("LOCAL_BYPASS", "jira"),
+            ("the check of the ticket for secrets says LOCAL_BYPASS, which only a ticket of one's own may",),
+        ),
+        (FILTERED, ticket("BLOCKED"), ("the check of the ticket for secrets says BLOCKED",)),
         (FILTERED, ticket(None), ("the ticket was not checked for secrets",)),
         (LEFT, spent(1), ()),
         (LEFT, spent(2), ("the budget tries is used up (2 of 2)",)),

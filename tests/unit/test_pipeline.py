@@ -76,7 +76,10 @@ def test_the_bundled_pipeline_walks_the_seven_stages() -> None:
 @pytest.mark.parametrize(
     ("stage", "guards"),
     [
-        ("TICKET_INTAKE", (FileExists(file="ticket.json"), TicketFiltered(accept=("CLEAN", "REDACTED")))),
+        (
+            "TICKET_INTAKE",
+            (FileExists(file="ticket.json"), TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS"))),
+        ),
         (
             "ANALYSIS",
             (

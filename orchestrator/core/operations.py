@@ -1,0 +1,253 @@
+"""The state operations of seed 000: one judgement of every move, step and failure, with a daemon and without.
+
+A task at work moves by course.py once `judged` let it (acting.py), one in a workspace that no daemon keeps by `moved`.
+What the guards see is evidence that was looked for, never what the caller says of its own work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import assert_never, cast
+
+from orchestrator.core import guards, plan
+from orchestrator.core.codec import Json
+from orchestrator.core.document import AS_STATE, Object
+from orchestrator.core.failures import Failure
+from orchestrator.core.guards import Evidence
+from orchestrator.core.halts import spent
+from orchestrator.core.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
+from orchestrator.core.operation import (
+    OperationRefused,
+    Refusal,
+    StepUpdate,
+    Transition,
+    blocked,
+    mismatch,
+)
+from orchestrator.core.pipeline import Pipeline, Stage, Work
+
+
+class Way(StrEnum):
+    """How a state is left."""
+
+    NEXT = "next"
+    BACK = "back"
+    END = "end"
+    HALT = "halt"
+    AGAIN = "again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A way that was let, and the stage that it leads to; an end, a halt and one more try after it keep the stage."""
+
+    way: Way
+    stage: str
+
+
+RESULTS: Mapping[str, tuple[str, Way]] = MappingProxyType(
+    {
+        "READY_FOR_IMPL": ("DESIGN", Way.NEXT),
+        "EVALUATION_PASS": ("EVALUATION", Way.NEXT),
+        "EVALUATION_FAIL": ("EVALUATION", Way.BACK),
+    }
+)
+"""States of the original system that are results of a stage: which one, and the way they take (sources.md §5.1)."""
+BLOCKED, COMPLETED = AS_STATE[TaskStatus.BLOCKED], AS_STATE[TaskStatus.COMPLETED]
+
+
+def state_of(task: Task) -> str:
+    """The task's state in the seed's words."""
+    return AS_STATE.get(task.status, task.stage)
+
+
+def stage_meant(state: str) -> str:
+    """The stage that a state stands for, or the state itself."""
+    return RESULTS[state][0] if state in RESULTS else state
+
+
+def current(pipeline: Pipeline, task: Task, document: Object) -> Object:
+    """What `get` answers: where the task is, its present state's record whole, its plan and its failures in short."""
+    step = plan.first_open(task.steps)
+    progress: Json = {
+        "total_steps": len(task.steps),
+        "completed_steps": sum(one.status is StepStatus.COMPLETED for one in task.steps),
+        "current_step": step.description if step else None,
+    }
+    return {
+        "ticket_id": task.ticket.key,
+        "current_state": state_of(task),
+        "current_agent": task.agent.role,
+        "state": cast(Object, document["states"]).get(task.stage),
+        "plan_progress": progress if pipeline.stage(task.stage).work is Work.STEPS else None,
+        "failure_summary": document["failure_summary"],
+    }
+
+
+def judged(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Edge:
+    """The way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is missing)."""
+    if stage_meant(move.from_state) != state_of(task):
+        raise mismatch(move.from_state, state_of(task))
+    edge = _edge(pipeline, task, move)
+    lacking = _lacking(pipeline.stage(task.stage), task, edge, evidence)
+    if lacking:
+        raise blocked(move.from_state, move.to_state, lacking)
+    return edge
+
+
+def moved(pipeline: Pipeline, task: Task, move: Transition, edge: Edge, at: datetime) -> Task:
+    """The task of a workspace without a daemon after a move that was let."""
+    match edge.way:
+        case Way.HALT:
+            return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
+        case Way.END:
+            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
+        case Way.NEXT:
+            return _entered(pipeline, _left(task, move, at), edge.stage, at)
+        case Way.AGAIN:
+            budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
+            again = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets)
+            return _entered(pipeline, again, edge.stage, at)
+        case Way.BACK:
+            budget = pipeline.stage(task.stage).budget
+            tried = (spent(task, budget) if budget else None) or task
+            return _entered(pipeline, _left(tried, move, at), edge.stage, at)
+        case _:
+            assert_never(edge.way)
+
+
+def stepped(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
+    """The steps after news of one of them (sources.md §1.4). Raises OperationRefused (UNKNOWN_STEP)."""
+    known = require_step(steps, update.step_id)
+    match update.status:
+        case StepStatus.COMPLETED:
+            return plan.finished(steps, update.step_id, update.commits, at)
+        case StepStatus.IN_PROGRESS:
+            steps = plan.begun(steps, update.step_id, at)
+        case StepStatus.PENDING | StepStatus.FAILED:
+            steps = tuple(replace(step, status=update.status) if step is known else step for step in steps)
+        case _:
+            assert_never(update.status)
+    return tuple(_noted(step, update) if step.step_id == update.step_id else step for step in steps)
+
+
+def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
+    """The step of that number. Raises OperationRefused (UNKNOWN_STEP)."""
+    found = next((step for step in steps if step.step_id == step_id), None)
+    if found is None:
+        numbers: list[Json] = [step.step_id for step in steps]
+        mend = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
+        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, mend)
+    return found
+
+
+def require_new(task: Task, failure: Failure) -> None:
+    """Refuse an entry whose id is on record; raises OperationRefused (FAILURE_EXISTS)."""
+    if failure.id and any(entry.id == failure.id for entry in task.failures.entries):
+        mend = f"{failure.id} is on record already; leave the id out and the next one is given"
+        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
+
+
+def replanned(pipeline: Pipeline, task: Task, evidence: Evidence) -> Task:
+    """The task with the steps of its plan, where it works through one: finished ones stay if they are still the same.
+
+    Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
+    """
+    stage = pipeline.stage(task.stage)
+    if stage.work is not Work.STEPS or stage.plan is None or stage.plan not in evidence.files:
+        return task
+    done = {step.step_id: step for step in task.steps if step.status is StepStatus.COMPLETED}
+    planned = plan.steps_of(evidence.files[stage.plan].headings)
+    kept = tuple(
+        done[step.step_id] if step.step_id in done and done[step.step_id].description == step.description else step
+        for step in planned
+    )
+    return replace(task, steps=kept or task.steps)
+
+
+def left_behind(stage: Stage, evidence: Evidence) -> tuple[str, ...]:
+    """Names of the artifacts of a stage that are there."""
+    return tuple(name for name in evidence.files if any(fnmatchcase(name, wanted) for wanted in stage.artifacts))
+
+
+def vouched(task: Task, by: str) -> Task:
+    """The task with it on record who let a ticket pass that was not looked through for secrets."""
+    check = task.ticket.sensitive_check
+    if check is None or check.result != guards.LOCAL_BYPASS or check.allowed_by is not None:
+        return task
+    return replace(task, ticket=replace(task.ticket, sensitive_check=replace(check, allowed_by=by)))
+
+
+def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Edge:
+    stage, target = pipeline.stage(task.stage), move.to_state
+    ways = _ways(stage, task.status)
+    if target in RESULTS and RESULTS[target][0] == stage.name:
+        target = next((name for name, edge in ways.items() if edge.way is RESULTS[target][1]), target)
+    if target not in ways:
+        from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
+        raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))
+    return ways[target]
+
+
+def _ways(stage: Stage, status: TaskStatus) -> dict[str, Edge]:
+    """Every state that one may go to from here, and how."""
+    here = stage.name
+    if status is TaskStatus.BLOCKED:
+        return {here: Edge(way=Way.AGAIN, stage=here)}
+    if status.final:
+        return {}
+    ways = {stage.next or COMPLETED: Edge(way=Way.NEXT if stage.next else Way.END, stage=stage.next or here)}
+    if stage.on_fail:
+        ways[stage.on_fail] = Edge(way=Way.BACK, stage=stage.on_fail)
+    return {**ways, BLOCKED: Edge(way=Way.HALT, stage=here)}
+
+
+def _lacking(stage: Stage, task: Task, edge: Edge, evidence: Evidence) -> tuple[str, ...]:
+    match edge.way:
+        case Way.HALT | Way.AGAIN:
+            return ()
+        case Way.NEXT | Way.END:
+            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
+            return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
+        case Way.BACK:
+            accepted = guards.accepted(stage.guards)
+            failed = any(result.verdict not in accepted for result in task.results.values())
+            return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
+        case _:
+            assert_never(edge.way)
+
+
+def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
+    """The failure that is being left counts: of three evaluations the third that fails leads nowhere but to BLOCKED."""
+    if stage.budget is None:
+        return ()
+    tried = spent(task, stage.budget)
+    if tried is not None and tried.budgets[stage.budget].left:
+        return ()
+    limit = task.budgets[stage.budget].limit if stage.budget in task.budgets else 0
+    return (f"the budget {stage.budget} is used up ({limit} of {limit})",)
+
+
+def _left(task: Task, move: Transition, at: datetime) -> Task:
+    record = task.stages[task.stage]
+    artifacts = tuple(dict.fromkeys((*record.artifacts, *move.artifacts)))
+    done = replace(record, status=StageStatus.COMPLETED, completed_at=at, artifacts=artifacts)
+    return replace(task, stages={**task.stages, task.stage: done})
+
+
+def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
+    """The task at the beginning of a stage; results of an earlier evaluation say nothing about this one."""
+    record = task.stages[stage]
+    entered = replace(
+        record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
+    )
+    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
+    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
+
+
+def _noted(step: Step, update: StepUpdate) -> Step:
+    checkpoint = None if update.forget_checkpoint else update.checkpoint or step.last_checkpoint
+    return replace(step, commits=tuple(dict.fromkeys((*step.commits, *update.commits))), last_checkpoint=checkpoint)

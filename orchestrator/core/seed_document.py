@@ -1,0 +1,297 @@
+"""state.json of a workspace without a daemon (seed 000): begun, read as a task, and changed without losing a key.
+
+Such a document may have been written by another program, which knows less than ours or more. So it is read with
+defaults for all that the seed does not say, and only what an operation changed is written into it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+from orchestrator.core.codec import Json, from_json, stamp
+from orchestrator.core.document import AS_STATE, RESULT_NAMES, Object, from_document, to_document
+from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.failures import Failure, FailureLog, Pattern
+from orchestrator.core.model import (
+    Budget,
+    Check,
+    CheckResult,
+    StageStatus,
+    Task,
+    TaskStatus,
+    TicketType,
+    Verdict,
+)
+from orchestrator.core.operation import OperationRefused
+from orchestrator.core.operations import RESULTS, stage_meant
+from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.reported import failure_of
+from orchestrator.core.terms import Autonomy, OnBlocked
+
+SEEDS = ("current_state", "states", "failure_summary", "budgets")
+"""What operations change, beside the failure log."""
+OURS = ("stage", "status", "block_reason", "completed_at")
+"""What they change besides where our own words are there already, or a halt has to be told in them."""
+OURS_IN_RECORDS = ("visits", "digest")
+CYCLES, REVISIONS = "eval_cycles", "design_revisions"
+LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
+TRIES = 3
+"""Of each budget of the seed, where nothing else is said."""
+
+
+class UnreadableState(OrchestratorError):
+    """A state.json is none of seed 000; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a new workspace is told; the autonomy follows from the source unless it is given."""
+
+    ticket_id: str
+    ticket_type: TicketType
+    variant: str
+    source: str
+    autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool = False
+
+
+def initial(beginning: Beginning, start: str, folder: str, at: datetime) -> Object:
+    """The document of a workspace where nothing has happened yet, in state `start` (seed 000, init_state)."""
+    local = beginning.source == "local"
+    mode = beginning.autonomy or (Autonomy.AUTO if local else Autonomy.INTERACTIVE)
+    on_blocked = beginning.on_blocked or (OnBlocked.ESCALATE if local else OnBlocked.HALT)
+    return {
+        "ticket_id": beginning.ticket_id,
+        "created_at": stamp(at),
+        "workspace_dir": folder,
+        "ticket_type": beginning.ticket_type.value,
+        "pipeline_variant": beginning.variant,
+        "requirement_source": beginning.source,
+        "current_state": start,
+        "current_agent": None,
+        "states": _blank_states(),
+        "failure_log": [],
+        "failure_summary": {"total_failures": 0, "by_state": {}, "by_type": {}, "recurring_patterns": []},
+        "config": {
+            **dict.fromkeys(LIMITS.values(), TRIES),
+            "impl_model": None,
+            "planning_model": None,
+            "autonomy": {"mode": mode.value, "on_blocked": on_blocked.value, "auto_merge": beginning.auto_merge},
+        },
+    }
+
+
+def task_from(document: Object, pipeline: Pipeline, folder: str) -> Task:
+    """The task that a document tells of. Raises UnreadableState."""
+    try:
+        return _task(document, pipeline, folder)
+    except OperationRefused as error:
+        raise UnreadableState(f"an entry of its failure_log cannot be read: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UnreadableState(f"it does not have the form of seed 000: {error!r:.300}; mend it by hand") from error
+
+
+def with_changes(document: Object, before: Task, after: Task) -> Object:
+    """The document with all that is other in a task than it was, but for its failure log."""
+    halted = TaskStatus.BLOCKED in (before.status, after.status)
+    ours = [name for name in OURS if halted or name in document]
+    old, new = (_for(document, to_document(task)) for task in (before, after))
+    changed = _merged(document, {name: old[name] for name in SEEDS}, {name: new[name] for name in SEEDS})
+    return {**changed, **{name: new[name] for name in ours}}
+
+
+def shown_failure(task: Task) -> Object:
+    """The newest entry of the failure log, as it is written."""
+    return cast(Object, cast(list[Json], to_document(task)["failure_log"])[-1])
+
+
+def _task(document: Object, pipeline: Pipeline, folder: str) -> Task:
+    said = str(document["current_state"])
+    stage = _stage(document, pipeline, stage_meant(said))
+    states = _states(document, pipeline)
+    config = cast(Object, document.get("config") or {})
+    autonomy = cast(Object, config.get("autonomy") or {})
+    created = document.get("created_at") or "1970-01-01T00:00:00Z"
+    whole: Object = {
+        **dict.fromkeys(("title", "repo", "base_branch", "base_commit", "branch"), ""),
+        "updated_at": created,
+        **{name: value for name, value in document.items() if value is not None},
+        "created_at": created,
+        "task_id": document["ticket_id"],
+        "workspace_dir": folder,
+        "pipeline_variant": pipeline.name,
+        "ticket_type": document.get("ticket_type") or TicketType.FEATURE.value,
+        "requirement_source": document.get("requirement_source") or "jira",
+        "stage": stage,
+        "status": _status(said).value,
+        "states": cast(Json, states),
+        "checks": {},
+        "check_options": {},
+        "failure_log": [],
+        "failure_summary": {"total_failures": 0, "by_state": {}, "by_type": {}, "recurring_patterns": []},
+        "config": {**config, "autonomy": {"mode": Autonomy.INTERACTIVE.value, **autonomy}},
+    }
+    task = replace(from_document(whole), failures=_failures(document, said))
+    _require_own_numbers(task)
+    results = cast(Object, states.get("EVALUATION", {}).get("results") or {})
+    verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
+    task = replace(
+        task,
+        checks=tuple(Check(name=name, command="") for name in verdicts),
+        results={name: result for name, result in verdicts.items() if result is not None},
+    )
+    return replace(task, budgets={**_budgets(task, document), **task.budgets})
+
+
+def _stage(document: Object, pipeline: Pipeline, state: str) -> str:
+    """The stage that a state is, or that a halt or an end left."""
+    if state in pipeline.stages:
+        return state
+    if state not in AS_STATE.values():
+        raise ValueError(f"{pipeline.name} has no state {state}, but {', '.join((*pipeline.stages, *RESULTS))}")
+    kept = document.get("stage")
+    if isinstance(kept, str) and kept in pipeline.stages:
+        return kept
+    last = list(pipeline.stages)[-1]
+    begun = [
+        (str(record.get("started_at") or ""), name)
+        for name, record in _states(document, pipeline).items()
+        if name in pipeline.stages and record.get("started_at")
+    ]
+    return last if state == AS_STATE[TaskStatus.COMPLETED] or not begun else max(begun)[1]
+
+
+def _status(said: str) -> TaskStatus:
+    outcome = next((status for status, word in AS_STATE.items() if word == said), None)
+    return outcome or TaskStatus.IN_PROGRESS
+
+
+def _states(document: Object, pipeline: Pipeline) -> dict[str, Object]:
+    """The record of every stage, with defaults for what is not there; revisions stand for visits."""
+    found = cast(dict[str, Object], document["states"])
+    states: dict[str, Object] = {}
+    for name in dict.fromkeys((*found, *pipeline.stages)):
+        record = {key: value for key, value in found.get(name, {}).items() if value is not None}
+        begun = record.get("status", StageStatus.PENDING.value) != StageStatus.PENDING.value
+        revision = record.get("revision", 0)
+        visits = (revision if isinstance(revision, int) else 0) + int(begun)
+        check = record.get("sensitive_check")
+        if isinstance(check, str):
+            record["sensitive_check"] = {"result": check}
+        states[name] = {"visits": visits, **record}
+    return states
+
+
+def _failures(document: Object, state: str) -> FailureLog:
+    """The log as it is, its sums counted anew where they are missing or fall short."""
+    entries: list[Failure] = []
+    since = from_json(datetime, document.get("created_at") or "1970-01-01T00:00:00Z")
+    for number, entry in enumerate(cast(list[Object], document.get("failure_log") or ()), 1):
+        found = failure_of({**_OUTCOME_UNKNOWN, **entry}, state, since).failure
+        entries.append(found if found.id else replace(found, id=f"fail-{number:03d}"))
+    summary = cast(Object, document.get("failure_summary") or {})
+    patterns = cast(list[Object], summary.get("recurring_patterns") or ())
+    return FailureLog(
+        entries=tuple(entries),
+        total=max(len(entries), cast(int, summary.get("total_failures") or 0)),
+        by_state=from_json(Mapping[str, int], summary.get("by_state") or {}),  # type: ignore[type-abstract]  # a form
+        by_type=from_json(Mapping[str, int], summary.get("by_type") or {}),  # type: ignore[type-abstract]  # a form
+        patterns=tuple(from_json(Pattern, _counted(pattern)) for pattern in patterns),
+    )
+
+
+_OUTCOME_UNKNOWN: Object = {"actual_outcome": {"type": "unknown", "summary": "nothing is said"}}
+
+
+def _counted(pattern: Object) -> Object:
+    ids = cast(list[Json], pattern.get("failure_ids") or [])
+    return {"occurrences": len(ids), **pattern, "failure_ids": ids}
+
+
+def _verdict(value: Json) -> CheckResult | None:
+    """What a result of the seed says; None where the check has not run."""
+    if value is None:
+        return None
+    word = str(value).strip().upper()
+    if word in {"N/A", "NA", "SKIP"}:
+        return CheckResult(verdict=Verdict.SKIPPED, reason=f"its result is {word}")
+    if word not in tuple(Verdict):
+        return CheckResult(verdict=Verdict.FAIL, reason=f"its result is {value!r:.80}, which is none")
+    return CheckResult(verdict=Verdict(word), reason=f"its result is {word}")
+
+
+def _budgets(task: Task, document: Object) -> dict[str, Budget]:
+    """The two budgets of the seed, counted as the original system counts them (sources.md §1.4)."""
+    config = cast(Object, document.get("config") or {})
+    limits = {name: config.get(key) for name, key in LIMITS.items()}
+    states = cast(dict[str, Object], document["states"])
+    cycle = states.get("EVALUATION", {}).get("cycle")
+    back = sum(entry.transitioned_to == "ANALYSIS" for entry in task.failures.entries)
+    revision = states.get("DESIGN", {}).get("revision")
+    used = {
+        CYCLES: max(0, (cycle if isinstance(cycle, int) else back) - 1),
+        REVISIONS: revision if isinstance(revision, int) else 0,
+    }
+    return {
+        name: Budget(limit=limit if isinstance(limit, int) else TRIES, used=used[name])
+        for name, limit in limits.items()
+    }
+
+
+def _require_own_numbers(task: Task) -> None:
+    numbers = [step.step_id for step in task.steps]
+    if len(set(numbers)) != len(numbers):
+        raise ValueError("two steps of plan_progress have the same step_id")
+
+
+def _for(document: Object, shown: Object) -> Object:
+    """What we show of a task, its stages' records without our own words where the document does not use them."""
+    records = cast(dict[str, Object], shown["states"])
+    known = cast(dict[str, Object], document["states"])
+    states: Object = {
+        name: {key: value for key, value in record.items() if key not in OURS_IN_RECORDS or key in known.get(name, {})}
+        for name, record in records.items()
+    }
+    return {**shown, "states": states}
+
+
+def _merged(original: Object, old: Object, new: Object) -> Object:
+    """An object with what is other in `new` than in `old`; whatever else it holds stays."""
+    other = {name: value for name, value in new.items() if old.get(name) != value}
+    changed = {name: _renewed(original.get(name), old.get(name), value) for name, value in other.items()}
+    gone = {name: None for name in old if name not in new and name in original}
+    return {**original, **changed, **gone}
+
+
+def _renewed(original: Json, old: Json, new: Json) -> Json:
+    if original is None:
+        return new
+    if isinstance(new, dict):
+        return _merged(original if isinstance(original, dict) else {}, old if isinstance(old, dict) else {}, new)
+    if isinstance(new, list) and all(isinstance(one, dict) and "step_id" in one for one in new):
+        known, was = _by_number(original), _by_number(old)
+        steps = cast(list[Object], new)
+        return [_merged(known.get(step["step_id"], {}), was.get(step["step_id"], {}), step) for step in steps]
+    return new
+
+
+def _by_number(steps: Json) -> dict[Json, Object]:
+    found = steps if isinstance(steps, list) else []
+    return {one.get("step_id"): one for one in found if isinstance(one, dict)}
+
+
+def _blank_states() -> Object:
+    blank: Object = {"status": StageStatus.PENDING.value, "started_at": None, "completed_at": None}
+    nothing: Object = {**blank, "artifacts": []}
+    results: Json = dict.fromkeys(RESULT_NAMES)
+    return {
+        "TICKET_INTAKE": {**nothing, "sensitive_check": None},
+        "ANALYSIS": dict(nothing),
+        "PLANNING": dict(nothing),
+        "DESIGN": {**nothing, "revision": 0},
+        "IMPLEMENTATION": {**blank, "branch": None, "plan_progress": None, "commits": []},
+        "EVALUATION": {**blank, "results": results, "report_path": None},
+        "COMPLETION": {"status": StageStatus.PENDING.value, "pr_url": None, "merged_at": None, "merge_commit": None},
+    }
