@@ -117,6 +117,7 @@ def _take_up(daemon: Daemon) -> None:
                 raise found
             loaded = daemon.store.load(found.id, keep_open=True)
             daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
+            daemon.reports.catch_up(loaded.task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
 

@@ -32,6 +32,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
 from orchestrator.provisions import Provisions
 from orchestrator.reception import Reception
+from orchestrator.reports import Reports
 from orchestrator.running import Launching, Running
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.stalls import Stalls
@@ -57,6 +58,7 @@ class Daemon:
     supervisor: Supervisor
     dispatcher: Dispatcher
     checkpoints: Checkpoints
+    reports: Reports
     running: Running
     runs: Runs
     timers: Timers
@@ -110,6 +112,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
     judge = Judge(git_of=workspace.git_of, redactor=redactor)
+    reports = Reports(_pipeline_of, redactor.masked)
     running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
@@ -132,6 +135,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
+    supervisor.listen(reports.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
         quarantine_dir=settings.data_dir / "quarantine",
@@ -145,6 +149,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         supervisor=supervisor,
         dispatcher=dispatcher,
         checkpoints=checkpoints,
+        reports=reports,
         running=running,
         runs=runs,
         timers=timers,

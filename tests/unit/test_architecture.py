@@ -72,6 +72,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "provisions": frozenset({"files", "vault"}),
     "reception": frozenset({"intake", "trackers"}),
     "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
+    "reports": frozenset({"files"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
     "settings": frozenset({"bundled", "declared", "sections"}),
