@@ -75,6 +75,11 @@ def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*fresh, PLAN_FILE)))
 
 
+def seen_in(folder: Path) -> Evidence:
+    """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
+    return Evidence(files=_files(folder, _all(folder)))
+
+
 def _all(folder: Path) -> list[str]:
     """Names of the task's own files that guards may ask for."""
     return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
