@@ -67,6 +67,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "intake": frozenset({"checks", "clock", "declared", "files", "quarantine", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "notify": frozenset({"checks", "files", "processes"}),
+    "operating": frozenset({"files", "gates", "git", "intake", "journal", "store", "workspace"}),
     "outbox": frozenset({"files"}),
     "quarantine": frozenset({"files"}),
     "provisions": frozenset({"files", "vault"}),
