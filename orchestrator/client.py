@@ -8,13 +8,27 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
+from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.bodies import CapsBody, ChangeBody
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
+from orchestrator.api.limit_views import LimitsView
 from orchestrator.api.record_views import AttemptList, TranscriptPage
 from orchestrator.api.stream_views import EventView, GapView, OverviewView, StreamFilter
-from orchestrator.api.views import ProblemView, SubmissionBody, TaskFilter, TaskPage, TaskView, View, WhyView, seen
+from orchestrator.api.views import (
+    AskView,
+    ManyView,
+    ProblemView,
+    SubmissionBody,
+    TaskFilter,
+    TaskPage,
+    TaskView,
+    View,
+    WhyView,
+    seen,
+)
 from orchestrator.core.errors import OrchestratorError
 
 V = TypeVar("V", bound=View)
@@ -132,8 +146,50 @@ class Client:
             yield from _heard(response.iter_raw())
 
     def ask(self, name: str, action: str) -> TaskView:
-        """Ask something of a task: pause, resume or cancel."""
+        """Ask something of a task: pause, resume, cancel, retry or submit."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
+
+    def ask_all(self, action: str) -> ManyView:
+        """Ask something of all tasks: pause, resume or drain."""
+        return _view(ManyView, self._sent("POST", f"/api/{action}"))
+
+    def change_caps(self, name: str, caps: CapsBody) -> TaskView:
+        """Let a task cost more or less; what the caps do not name stays."""
+        content = ChangeBody(caps=caps).model_dump_json(by_alias=True, exclude_unset=True).encode()
+        headers = {"Content-Type": "application/json"}
+        return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
+
+    def limits(self) -> LimitsView:
+        """What limits work now."""
+        return self._get(LimitsView, "/api/limits")
+
+    def answer(self, ask: AskView, text: str) -> AskView:
+        """Answer a question as it was seen."""
+        return self._decided("questions", ask, "answer", AnswerBody(answer=text, digest=ask.digest))
+
+    def skip(self, ask: AskView) -> AskView:
+        """Leave a question to its default, or to the agent."""
+        return self._decided("questions", ask, "skip", DigestBody(digest=ask.digest))
+
+    def approve(self, ask: AskView) -> AskView:
+        """Approve what is under review as it was seen."""
+        return self._decided("reviews", ask, "approve", DigestBody(digest=ask.digest))
+
+    def request_changes(self, ask: AskView, text: str) -> AskView:
+        """Say what of a thing under review has to be different."""
+        return self._decided("reviews", ask, "request-changes", ChangesBody(text=text, digest=ask.digest))
+
+    def provide(self, ask: AskView, value: str | None) -> AskView:
+        """Provide a dependency; None for one that has no value."""
+        secret = None if value is None else SecretStr(value)
+        return self._decided("dependencies", ask, "provide", ProvideBody(value=secret))
+
+    def reject(self, ask: AskView, reason: str) -> AskView:
+        """Say that a dependency will not be provided."""
+        return self._decided("dependencies", ask, "reject", RejectBody(reason=reason))
+
+    def _decided(self, kind: str, ask: AskView, action: str, body: View) -> AskView:
+        return _view(AskView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
 
     def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
         return _view(kind, self._sent("GET", path, params=params or {}))
@@ -226,7 +282,7 @@ def _heard(pieces: Iterable[bytes]) -> Iterator[Heard]:
 
 def _problem(response: httpx.Response) -> ProblemView:
     try:
-        return ProblemView.model_validate_json(response.content)
+        return ProblemView.model_validate_json(response.content, context=str)
     except ValidationError:
         said = f"the daemon answered {response.status_code} and no reason"
         return ProblemView(type="about:blank", title="No reason", status=response.status_code, detail=said)

@@ -236,6 +236,20 @@ class Supervisor:
         """Admit nothing any more."""
         self.room = replace(self.room, draining=True)
 
+    def stop_agents(self) -> None:
+        """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
+        self.drain()
+        now = self._clock()
+        for task_id in self.tasks:
+            self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
+
+    def take_tasks(self) -> None:
+        """Admit tasks again after a drain, and let go on what it held."""
+        self.room = replace(self.room, draining=False)
+        for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
+            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
+        self._inbox.put_nowait(lambda: None)
+
     def flush_telemetry(self) -> None:
         """Write what is no decision to disk; what cannot be written now is written later."""
         for task_id in list(self._noted):

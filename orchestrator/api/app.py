@@ -5,7 +5,18 @@ import asyncio
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.api import asks, checkpoints, overview, records, status, streams, tasks, transcripts
+from orchestrator.api import (
+    asks,
+    checkpoints,
+    everything,
+    limits,
+    overview,
+    records,
+    status,
+    streams,
+    tasks,
+    transcripts,
+)
 from orchestrator.api.backend import Backend
 from orchestrator.api.callers import KnownCallers
 from orchestrator.api.keys import Keys
@@ -27,6 +38,6 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.providing = asyncio.Lock()
     answer_with_problems(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, asks, records, checkpoints, transcripts, streams, status, overview):
+    for part in (tasks, asks, everything, limits, records, checkpoints, transcripts, streams, status, overview):
         app.include_router(part.router)
     return app

@@ -164,6 +164,8 @@ class PublicationView(View):
     report_url: str | None
     merged_at: datetime | None
     merge_commit: str | None
+
+
 class CapsView(View):
     """What may be used at most; null is no cap."""
 
@@ -211,7 +213,7 @@ class AskView(View):
 
 
 class TaskView(View):
-    """One task, whole; `waiting` are those of its asks that nobody has answered yet."""
+    """One task, whole; `waiting` are its asks that nobody has answered yet, `allowed` what may be asked of it."""
 
     id: str
     title: Words
@@ -240,6 +242,7 @@ class TaskView(View):
     failed_at: datetime | None
     cycle: int
     paused: bool
+    allowed: tuple[str, ...]
     asks: tuple[AskView, ...]
     waiting: tuple[AskView, ...]
     autonomy: Autonomy
@@ -280,6 +283,12 @@ class TaskPage(View):
     tasks: tuple[TaskLine, ...]
     next_cursor: str | None = None
     unreadable: tuple[str, ...] = ()
+
+
+class ManyView(View):
+    """The tasks that a request to all of them has changed."""
+
+    tasks: tuple[TaskLine, ...]
 
 
 class TaskFilter(View):
