@@ -119,6 +119,7 @@ class Running:
             permission_mode=role.permission_mode,
             max_turns=role.max_turns,
             effort=role.effort,
+            mcp_servers=role.mcp_servers,
             add_dirs=(Path(task.folder),),
             asks=task.terms.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.total_spent, task.terms.caps),
@@ -130,6 +131,7 @@ class Running:
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
+            secret=frozenset(order.provided),
             limits=self.launching.limits,
         )
         await self._start(task, folder, spec)
