@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
+import orjson
 from pydantic import SecretStr, ValidationError
 
 from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody
@@ -29,9 +30,15 @@ from orchestrator.api.views import (
     WhyView,
     seen,
 )
+from orchestrator.core.codec import Json
+from orchestrator.core.document import shown_failure
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.operation import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
+from orchestrator.core.reported import shown_step, shown_transition
 
 V = TypeVar("V", bound=View)
+
+JsonObject = dict[str, Json]
 
 Heard = tuple[int, EventView | GapView | None]
 """Behind which number to go on, and what was heard; nothing at the beginning of a stream."""
@@ -64,10 +71,12 @@ class RequestRefused(OrchestratorError):
 class Client:
     """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, token: str = "") -> None:
         self.socket = socket
         transport = httpx.HTTPTransport(uds=str(socket))
         self._http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=PATIENCE)
+        if token:
+            self._http.headers["Authorization"] = f"Bearer {token}"
 
     def __enter__(self) -> Self:
         return self
@@ -191,6 +200,21 @@ class Client:
     def _decided(self, kind: str, ask: AskView, action: str, body: View) -> AskView:
         return _view(AskView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
 
+    def state_of(self, name: str) -> "TaskState":
+        """The state of a task, for the operations of seed 000."""
+        return TaskState(self, name)
+
+    def force(self, name: str, stage: str, reason: str) -> JsonObject:
+        """Bring a task to a stage, whatever its guards miss; who did it and why is put on record."""
+        return self.told("POST", f"{_path(name)}/transition", {"stage": stage, "reason": reason})
+
+    def told(self, method: str, path: str, document: JsonObject | None = None) -> JsonObject:
+        """A JSON object of a task's, in names of its own. Raises OperationRefused too."""
+        content = None if document is None else orjson.dumps(document)
+        headers = {"Content-Type": "application/json"} if content else {}
+        found: JsonObject = self._sent(method, path, content=content, headers=headers).json()
+        return found
+
     def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
         return _view(kind, self._sent("GET", path, params=params or {}))
 
@@ -217,7 +241,7 @@ class Client:
                 timeout=PATIENCE if method == "GET" else WRITING,
             )
         if response.is_error:
-            raise RequestRefused(_problem(response))
+            raise _refusal(response)
         return response
 
     @contextmanager
@@ -239,6 +263,33 @@ class Client:
             f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
             "or say where it is with --socket or --data-dir"
         )
+
+
+class TaskState:
+    """The state of one task of the daemon's; every method raises OperationRefused, and what the client raises."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client, self._path = client, _path(name)
+
+    def get(self) -> JsonObject:
+        """Where it stands."""
+        return self._client.told("GET", f"{self._path}/state/current")
+
+    def resume_point(self) -> JsonObject:
+        """Where to go on."""
+        return self._client.told("GET", f"{self._path}/resume-point")
+
+    def transition(self, move: Transition) -> JsonObject:
+        """Go from one state to another."""
+        return self._client.told("POST", f"{self._path}/state/transition", shown_transition(move))
+
+    def step(self, update: StepUpdate) -> JsonObject:
+        """Take in news of a step."""
+        return self._client.told("POST", f"{self._path}/state/step", shown_step(update))
+
+    def fail(self, report: FailureReport) -> JsonObject:
+        """Put a failure on record."""
+        return self._client.told("POST", f"{self._path}/state/fail", shown_failure(report.failure))
 
 
 def _is_there(socket: Path) -> bool:
@@ -278,6 +329,18 @@ def _heard(pieces: Iterable[bytes]) -> Iterator[Heard]:
                 kind = GapView if fields.get(b"event") == b"gap" else EventView
                 data = fields.get(b"data")
                 yield int(fields[b"id"]), None if data is None else kind.model_validate_json(data, context=str)
+
+
+def _refusal(response: httpx.Response) -> OrchestratorError:
+    problem = _problem(response)
+    try:
+        refusal = Refusal(response.json().pop("error"))
+    except (ValueError, KeyError, AttributeError):
+        return RequestRefused(problem)
+    members = {"type", "title", "status", "detail", "error"}
+    return OperationRefused(
+        refusal, {name: value for name, value in response.json().items() if name not in members}, problem.detail
+    )
 
 
 def _problem(response: httpx.Response) -> ProblemView:

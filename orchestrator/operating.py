@@ -23,7 +23,7 @@ import orjson
 
 from orchestrator.core import machine, operations
 from orchestrator.core.codec import Json
-from orchestrator.core.document import Object, to_document
+from orchestrator.core.document import Object, shown_failure, to_document
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
 from orchestrator.core.events import OperationRequested
@@ -33,7 +33,7 @@ from orchestrator.core.model import Task
 from orchestrator.core.operation import FailureReport, Operation, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.core.pipeline import Pipeline, Work
 from orchestrator.core.resume import resume_point
-from orchestrator.core.seed_document import Beginning, UnreadableState, initial, shown_failure, task_from, with_changes
+from orchestrator.core.seed_document import Beginning, UnreadableState, initial, task_from, with_changes
 from orchestrator.files import content_of, make_private, parsed, write_atomically
 from orchestrator.gates import seen_in
 from orchestrator.git import Git, GitError
@@ -119,7 +119,7 @@ class LoneWorkspace:
             document, _, task = self._read()
             operations.require_new(task, report.failure)
             after = replace(task, failures=task.failures.with_failure(report.failure))
-            entries = [*cast(list[Json], document.get("failure_log") or ()), shown_failure(after)]
+            entries = [*cast(list[Json], document.get("failure_log") or ()), shown_failure(after.failures.entries[-1])]
             self._keep_older(entries[:-KEPT])
             self._write({**with_changes(document, task, after), "failure_log": entries[-KEPT:]})
         return {"ok": True, "failure_id": after.failures.entries[-1].id}

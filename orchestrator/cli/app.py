@@ -86,6 +86,9 @@ COMMANDS = {
     "budget": Entry("asking", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
     "drain": Entry("asking", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"),
     "limits": Entry("limits", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
+    "state": Entry(
+        "state", "Change a state.json by the six operations.", "orchestrator state get work/ABC-12", "For programs"
+    ),
     "status": Entry("status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"),
 }
 

@@ -62,7 +62,7 @@ def to_document(task: Task) -> Object:
         "agent": _agent(task.agent),
         "waiting": [_ask(ask) for ask in task.pending_asks],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
-        "failure_log": [_failure(entry) for entry in task.failures.entries],
+        "failure_log": [shown_failure(entry) for entry in task.failures.entries],
         "failure_summary": _summary(task.failures),
         "config": _config(task),
     }
@@ -154,7 +154,8 @@ def _agent(agent: Agent) -> Object:
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
-def _failure(entry: Failure) -> Object:
+def shown_failure(entry: Failure) -> Object:
+    """An entry of the failure log in the seed's form."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),

@@ -55,7 +55,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "checks": frozenset({"bundled", "declared", "files", "git"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
-        | {"recovery", "settings", "store"}
+        | {"operating", "recovery", "settings", "store"}
     ),
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
