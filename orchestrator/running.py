@@ -119,6 +119,7 @@ class Running:
             permission_mode=role.permission_mode,
             max_turns=role.max_turns,
             effort=role.effort,
+            mcp_servers=role.mcp_servers,
             add_dirs=(Path(task.folder),),
             asks=task.terms.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.total_spent, task.terms.caps),

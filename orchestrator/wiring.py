@@ -1,6 +1,6 @@
 """Building everything and wiring it: the one place where parts meet that do not know each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,13 +16,14 @@ from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.pressure import Floors, Shortage
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.core.ticket import Tracker
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
 from orchestrator.dispatch import Adapters, Dispatcher
-from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
+from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver, inherited
 from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
 from orchestrator.intake import Intake, Submission, accepted_pipeline
@@ -34,6 +35,7 @@ from orchestrator.provisions import Provisions
 from orchestrator.reception import Reception
 from orchestrator.reports import Reports
 from orchestrator.running import Launching, Running
+from orchestrator.servers import look_before
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
@@ -96,7 +98,8 @@ class Daemon:
         if waiting:
             log.warning("settings_wait_for_restart", settings=waiting)
         self.settings = settings
-        intake = replace(self.reception.intake, settings=settings)
+        preflight = _preflight(settings, self.declared)
+        intake = replace(self.reception.intake, settings=settings, preflight=preflight)
         self.reception = replace(self.reception, intake=intake, trackers=_trackers(settings))
         judge = self.running.launching.judge
         self.running.launch_with(_launching(settings, self.declared, self.provisions, judge))
@@ -142,6 +145,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         settings=settings,
         pipelines=lambda: declared.now.pipelines,
         redactor=redactor,
+        preflight=_preflight(settings, declared),
     )
     return Daemon(
         settings=settings,
@@ -185,6 +189,13 @@ class Messenger:
 def _notifier(settings: Settings) -> Notifier | None:
     command = settings.people.notify_command
     return Notifier(command, environment()) if command else None
+
+
+def _preflight(settings: Settings, declared: Declared) -> Callable[[Pipeline], Preflight]:
+    """Looks for what the roles of a pipeline need, in the environment that agents get."""
+    agent = settings.agent
+    env = {**inherited(environment(), agent.pass_env), **agent.env}
+    return lambda pipeline: look_before(map(declared.role, pipeline.roles), agent.mcp_config, env)
 
 
 def _trackers(settings: Settings) -> Trackers:
@@ -274,6 +285,7 @@ def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
         executable=executable,
         model=agent.model or None,
         permission_mode=agent.permission_mode,
+        mcp_config=agent.mcp_config,
         setting_sources=agent.setting_sources,
         pass_env=agent.pass_env,
         env=agent.env,

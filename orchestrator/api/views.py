@@ -52,12 +52,20 @@ def _masked(text: str, info: ValidationInfo) -> str:
 Words = Annotated[str, AfterValidator(_masked)]
 
 
+class PreflightView(View):
+    """The servers that a task's agents use, and the variables that these need and that are not set."""
+
+    servers_registered: tuple[str, ...]
+    env_unset: tuple[str, ...]
+
+
 class TicketView(View):
     """Where a task came from."""
 
     key: str
     type: TicketType
     source: str
+    preflight: PreflightView | None
 
 
 class AgentView(View):

@@ -136,6 +136,9 @@ def _handed_in(context: typer.Context, hand_in: Callable[[Client], TaskView], *,
         task = hand_in(client)
         if not json:
             console().print(task.id)
+        if task.ticket.preflight and task.ticket.preflight.env_unset:
+            unset = ", ".join(task.ticket.preflight.env_unset)
+            note(f"servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
         if wait:
             task = _followed(client, task, quiet=json)
     if json:

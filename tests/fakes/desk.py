@@ -20,6 +20,7 @@ from orchestrator.core.admission import Room
 from orchestrator.core.asks import Asking
 from orchestrator.core.events import AgentSaid
 from orchestrator.core.model import Task
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import Folders, read_declared
 from orchestrator.definitions import Definitions, load_definitions
@@ -82,6 +83,7 @@ class Desk:
             settings=self.settings,
             pipelines=lambda: self.definitions.pipelines,
             redactor=self.redactor,
+            preflight=lambda _: Preflight(),
         )
         trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
         reception = Reception(trackers=trackers, intake=intake, loop=self.supervisor, clock=clock.now)

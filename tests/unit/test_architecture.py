@@ -76,6 +76,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "reports": frozenset({"files"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
+    "servers": frozenset({"declared"}),
     "settings": frozenset({"bundled", "declared", "sections"}),
     "stalls": frozenset({"processes"}),
     "state_file": frozenset({"files", "journal"}),
