@@ -32,7 +32,7 @@ from orchestrator.log import start_logging
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
 from orchestrator.watch import Watch
-from orchestrator.wiring import Daemon, bundled_redactor, wired
+from orchestrator.wiring import Daemon, bundled_redactor, forget, wired
 
 log = structlog.get_logger()
 
@@ -111,6 +111,7 @@ def _take_up(daemon: Daemon) -> None:
         if isinstance(found, Summary) and found.ended:
             daemon.supervisor.ended[found.id] = found.status
             daemon.supervisor.remember_spending(found.spent)
+            forget(daemon.provisions, daemon.store.tasks_dir / found.id)
             continue
         try:
             if not isinstance(found, Summary):

@@ -18,6 +18,7 @@ from orchestrator.core import events
 from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking
 from orchestrator.core.budget import usd_left
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.masking import Masks, masks_of
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
 from orchestrator.core.role import Role, answer_of
 from orchestrator.core.stream.neutral import Asked, Limit
@@ -44,12 +45,16 @@ HeardLimit = Callable[[Limit], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
-    """What runs are started with; `role` answers with what is declared now, `provided` with what people gave a task."""
+    """What runs are started with; `role` answers with what is declared now.
+
+    `provided` are the variables that people gave a task, `masked` what must not be readable in what its runs say.
+    """
 
     driver: Driver
     judge: Judge
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
+    masked: Callable[[Task], Mapping[str, str]]
     model: str = ""
     base_env: Mapping[str, str]
     limits: Limits
@@ -132,6 +137,7 @@ class Running:
             cwd=order.cwd,
             env=process.env,
             secret=frozenset(order.provided),
+            masks=await self._masks(task),
             limits=self.launching.limits,
         )
         await self._start(task, folder, spec)
@@ -147,6 +153,7 @@ class Running:
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(folder / REPORT)},
             timeout=command.check.timeout,
             stdin=Stdin.NULL,
+            masks=await self._masks(task),
             limits=replace(limits, term_grace=CLEANUP_GRACE) if command.check.cleanup else limits,
         )
         await self._start(task, folder, spec)
@@ -239,6 +246,9 @@ class Running:
             folder = _folder(task, task.run.folder)
             self._followed.pop(folder, None)
             log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+
+    async def _masks(self, task: Task) -> Masks:
+        return masks_of(await asyncio.to_thread(self.launching.masked, task))
 
     async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
         await self._runs.start(folder, spec)

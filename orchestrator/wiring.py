@@ -43,7 +43,7 @@ from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.port import Trackers
-from orchestrator.vault import Vault
+from orchestrator.vault import Vault, VaultError
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
@@ -124,7 +124,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
             running=running,
             workspace=workspace,
             checkpoints=checkpoints,
-            gates=Gates(workspace),
+            gates=Gates(workspace, provisions.secrets),
             timers=timers,
             tell=messenger.tell,
             pipeline_of=_pipeline_of,
@@ -138,6 +138,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
+    supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
     supervisor.listen(reports.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
@@ -217,6 +218,19 @@ def _trackers(settings: Settings) -> Trackers:
     )
 
 
+def _forget_ended(provisions: Provisions, task: Task) -> None:
+    if task.status.final:
+        forget(provisions, Path(task.folder))
+
+
+def forget(provisions: Provisions, task_folder: Path) -> None:
+    """Take what was provided for an ended task off the disk; where that fails the log says so, and each start tries."""
+    try:
+        provisions.forget(task_folder)
+    except (VaultError, OSError) as error:
+        log.warning("provided_values_left", folder=str(task_folder), reason=str(error))
+
+
 def _room(settings: Settings) -> Room:
     return Room(
         places=settings.max_agents,
@@ -265,6 +279,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions, j
         judge=judge,
         role=declared.role,
         provided=provisions.environment,
+        masked=provisions.values,
         model=settings.agent.model,
         base_env=base_env,
         limits=limits,

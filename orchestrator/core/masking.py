@@ -19,6 +19,8 @@ SHORTEST = 6
 SHORTEST_LINE = 16
 """Characters of a value, and of one line of a value that has several."""
 _BETWEEN_STRINGS = re.compile(r"(?:[\s{}\[\],:0-9eE+.\-]|true|false|null)*")
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|PRIVATE|AUTH|DSN|CERT|PIN$", re.IGNORECASE)
+_LOGIN = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _WORDS = (
     "aborted_streaming aborted_tools active_goal affectedDocuments allowed_warning api_error_status api_key "
@@ -71,6 +73,11 @@ def why_unmasked(value: str) -> str:
     if not _pieces(value):
         return f"none of its lines has {SHORTEST_LINE} characters"
     return ""
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable of that name and value must not stand in any work: an address or a mode may."""
+    return bool(_SECRET_NAME.search(name) or _LOGIN.search(value))
 
 
 def masks_of(values: Mapping[str, str]) -> Masks:
