@@ -100,6 +100,8 @@ class Launch:
     asks: bool = False  # whether somebody is there to answer what no rule decides
     max_usd: float | None = None
     provided: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token: str = field(default="", repr=False)  # what opens the state of its own task to it, on `socket`
+    socket: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +265,9 @@ def inherited(base_env: Mapping[str, str], pass_env: tuple[str, ...]) -> dict[st
 
 
 def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, str]) -> dict[str, str]:
+    word = {"TOKEN": order.token, "SOCKET": str(order.socket)} if order.token else {}
     told = {
+        **word,
         "TASK": order.task,
         "ROLE": order.role,
         "ATTEMPT": str(order.attempt),

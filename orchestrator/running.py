@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from orchestrator import tokens
 from orchestrator.checks.judging import CLEANUP_GRACE, REPORT, Ended, Judge, argv, environment
 from orchestrator.core import commands as do
 from orchestrator.core import events
@@ -58,6 +59,7 @@ class Launching:
     model: str = ""
     base_env: Mapping[str, str]
     limits: Limits
+    socket: Path = Path()
 
 
 @dataclass(slots=True)
@@ -129,6 +131,8 @@ class Running:
             asks=task.terms.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.total_spent, task.terms.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
+            token="" if has_begun(folder) else tokens.issued(folder),
+            socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)
         spec = RunSpec(

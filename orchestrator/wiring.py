@@ -13,6 +13,7 @@ from orchestrator.checkpoints import Checkpoints
 from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.guards import Evidence
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
@@ -28,6 +29,7 @@ from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
 from orchestrator.intake import Intake, Submission, accepted_pipeline
 from orchestrator.notify import Notifier
+from orchestrator.operating import evidence_of
 from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
@@ -60,6 +62,7 @@ class Daemon:
     supervisor: Supervisor
     dispatcher: Dispatcher
     checkpoints: Checkpoints
+    workspace: Workspace
     reports: Reports
     running: Running
     runs: Runs
@@ -82,6 +85,10 @@ class Daemon:
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine."""
         return self.running.usage(task)
+
+    def look(self, task: Task) -> Evidence:
+        """What there is to see of the task's stage."""
+        return evidence_of(task, _pipeline_of(task), self.workspace)
 
     def redact(self, text: str) -> str:
         """A text as it may leave."""
@@ -154,6 +161,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         supervisor=supervisor,
         dispatcher=dispatcher,
         checkpoints=checkpoints,
+        workspace=workspace,
         reports=reports,
         running=running,
         runs=runs,
@@ -283,6 +291,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions, j
         model=settings.agent.model,
         base_env=base_env,
         limits=limits,
+        socket=settings.socket,
     )
 
 

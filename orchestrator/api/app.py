@@ -10,6 +10,7 @@ from orchestrator.api import (
     checkpoints,
     everything,
     limits,
+    operations,
     overview,
     records,
     status,
@@ -37,7 +38,20 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.keys = Keys(backend.settings.data_dir / "idempotency")
     app.state.providing = asyncio.Lock()
     answer_with_problems(app)
+    operations.answer_with_documents(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, asks, everything, limits, records, checkpoints, transcripts, streams, status, overview):
+    for part in (
+        tasks,
+        asks,
+        everything,
+        limits,
+        records,
+        checkpoints,
+        transcripts,
+        streams,
+        status,
+        overview,
+        operations,
+    ):
         app.include_router(part.router)
     return app
