@@ -8,16 +8,37 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
+import orjson
+from pydantic import SecretStr, ValidationError
 
+from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.bodies import CapsBody, ChangeBody
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
+from orchestrator.api.limit_views import LimitsView
 from orchestrator.api.record_views import AttemptList, TranscriptPage
 from orchestrator.api.stream_views import EventView, GapView, OverviewView, StreamFilter
-from orchestrator.api.views import ProblemView, SubmissionBody, TaskFilter, TaskPage, TaskView, View, WhyView, seen
+from orchestrator.api.views import (
+    AskView,
+    ManyView,
+    ProblemView,
+    SubmissionBody,
+    TaskFilter,
+    TaskPage,
+    TaskView,
+    View,
+    WhyView,
+    seen,
+)
+from orchestrator.core.codec import Json
+from orchestrator.core.document import shown_failure
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.operation import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
+from orchestrator.core.reported import shown_step, shown_transition
 
 V = TypeVar("V", bound=View)
+
+JsonObject = dict[str, Json]
 
 Heard = tuple[int, EventView | GapView | None]
 """Behind which number to go on, and what was heard; nothing at the beginning of a stream."""
@@ -50,10 +71,12 @@ class RequestRefused(OrchestratorError):
 class Client:
     """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, token: str = "") -> None:
         self.socket = socket
         transport = httpx.HTTPTransport(uds=str(socket))
         self._http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=PATIENCE)
+        if token:
+            self._http.headers["Authorization"] = f"Bearer {token}"
 
     def __enter__(self) -> Self:
         return self
@@ -132,8 +155,65 @@ class Client:
             yield from _heard(response.iter_raw())
 
     def ask(self, name: str, action: str) -> TaskView:
-        """Ask something of a task: pause, resume or cancel."""
+        """Ask something of a task: pause, resume, cancel, retry or submit."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
+
+    def ask_all(self, action: str) -> ManyView:
+        """Ask something of all tasks: pause, resume or drain."""
+        return _view(ManyView, self._sent("POST", f"/api/{action}"))
+
+    def change_caps(self, name: str, caps: CapsBody) -> TaskView:
+        """Let a task cost more or less; what the caps do not name stays."""
+        content = ChangeBody(caps=caps).model_dump_json(by_alias=True, exclude_unset=True).encode()
+        headers = {"Content-Type": "application/json"}
+        return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
+
+    def limits(self) -> LimitsView:
+        """What limits work now."""
+        return self._get(LimitsView, "/api/limits")
+
+    def answer(self, ask: AskView, text: str) -> AskView:
+        """Answer a question as it was seen."""
+        return self._decided("questions", ask, "answer", AnswerBody(answer=text, digest=ask.digest))
+
+    def skip(self, ask: AskView) -> AskView:
+        """Leave a question to its default, or to the agent."""
+        return self._decided("questions", ask, "skip", DigestBody(digest=ask.digest))
+
+    def approve(self, ask: AskView) -> AskView:
+        """Approve what is under review as it was seen."""
+        return self._decided("reviews", ask, "approve", DigestBody(digest=ask.digest))
+
+    def request_changes(self, ask: AskView, text: str) -> AskView:
+        """Say what of a thing under review has to be different."""
+        return self._decided("reviews", ask, "request-changes", ChangesBody(text=text, digest=ask.digest))
+
+    def provide(self, ask: AskView, value: str | None) -> AskView:
+        """Provide a dependency; None for one that has no value."""
+        secret = None if value is None else SecretStr(value)
+        return self._decided("dependencies", ask, "provide", ProvideBody(value=secret))
+
+    def reject(self, ask: AskView, reason: str) -> AskView:
+        """Say that a dependency will not be provided."""
+        return self._decided("dependencies", ask, "reject", RejectBody(reason=reason))
+
+    def _decided(self, kind: str, ask: AskView, action: str, body: View) -> AskView:
+        return _view(AskView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
+
+    def state_of(self, name: str) -> "TaskState":
+        """The state of a task, for the operations of seed 000."""
+        return TaskState(self, name)
+
+    def force(self, name: str, stage: str, reason: str) -> JsonObject:
+        """Bring a task to a stage, whatever its guards miss; who did it and why is put on record."""
+        return self.told("POST", f"{_path(name)}/transition", {"stage": stage, "reason": reason})
+
+    def told(self, method: str, path: str, document: JsonObject | None = None) -> JsonObject:
+        """A JSON object of a task's, in names of its own. Raises OperationRefused too."""
+        content = None if document is None else orjson.dumps(document)
+        headers = {"Content-Type": "application/json"} if content else {}
+        found: JsonObject = self._sent(method, path, content=content, headers=headers).json()
+        return found
 
     def _get(self, kind: type[V], path: str, params: Params | None = None) -> V:
         return _view(kind, self._sent("GET", path, params=params or {}))
@@ -161,7 +241,7 @@ class Client:
                 timeout=PATIENCE if method == "GET" else WRITING,
             )
         if response.is_error:
-            raise RequestRefused(_problem(response))
+            raise _refusal(response)
         return response
 
     @contextmanager
@@ -183,6 +263,33 @@ class Client:
             f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
             "or say where it is with --socket or --data-dir"
         )
+
+
+class TaskState:
+    """The state of one task of the daemon's; every method raises OperationRefused, and what the client raises."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client, self._path = client, _path(name)
+
+    def get(self) -> JsonObject:
+        """Where it stands."""
+        return self._client.told("GET", f"{self._path}/state/current")
+
+    def resume_point(self) -> JsonObject:
+        """Where to go on."""
+        return self._client.told("GET", f"{self._path}/resume-point")
+
+    def transition(self, move: Transition) -> JsonObject:
+        """Go from one state to another."""
+        return self._client.told("POST", f"{self._path}/state/transition", shown_transition(move))
+
+    def step(self, update: StepUpdate) -> JsonObject:
+        """Take in news of a step."""
+        return self._client.told("POST", f"{self._path}/state/step", shown_step(update))
+
+    def fail(self, report: FailureReport) -> JsonObject:
+        """Put a failure on record."""
+        return self._client.told("POST", f"{self._path}/state/fail", shown_failure(report.failure))
 
 
 def _is_there(socket: Path) -> bool:
@@ -224,9 +331,21 @@ def _heard(pieces: Iterable[bytes]) -> Iterator[Heard]:
                 yield int(fields[b"id"]), None if data is None else kind.model_validate_json(data, context=str)
 
 
+def _refusal(response: httpx.Response) -> OrchestratorError:
+    problem = _problem(response)
+    try:
+        refusal = Refusal(response.json().pop("error"))
+    except (ValueError, KeyError, AttributeError):
+        return RequestRefused(problem)
+    members = {"type", "title", "status", "detail", "error"}
+    return OperationRefused(
+        refusal, {name: value for name, value in response.json().items() if name not in members}, problem.detail
+    )
+
+
 def _problem(response: httpx.Response) -> ProblemView:
     try:
-        return ProblemView.model_validate_json(response.content)
+        return ProblemView.model_validate_json(response.content, context=str)
     except ValidationError:
         said = f"the daemon answered {response.status_code} and no reason"
         return ProblemView(type="about:blank", title="No reason", status=response.status_code, detail=said)

@@ -32,7 +32,7 @@ from orchestrator.log import start_logging
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
 from orchestrator.watch import Watch
-from orchestrator.wiring import Daemon, bundled_redactor, wired
+from orchestrator.wiring import Daemon, bundled_redactor, forget, wired
 
 log = structlog.get_logger()
 
@@ -110,13 +110,15 @@ def _take_up(daemon: Daemon) -> None:
     for found in daemon.store.summaries():
         if isinstance(found, Summary) and found.ended:
             daemon.supervisor.ended[found.id] = found.status
-            daemon.supervisor.remember_spending(found.spent)
+            daemon.supervisor.account.remember(found.spent)
+            forget(daemon.provisions, daemon.store.tasks_dir / found.id)
             continue
         try:
             if not isinstance(found, Summary):
                 raise found
             loaded = daemon.store.load(found.id, keep_open=True)
             daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
+            daemon.reports.catch_up(loaded.task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
 

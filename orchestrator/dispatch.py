@@ -235,6 +235,7 @@ class Dispatcher:
 
     def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
+        self._with.gates.refuse_leaks(task, command.commit)
         size = workspace.diff_stat(task.id, task.base_commit, command.commit)
         changed = f"{size.files} files, {size.added} lines added, {size.removed} removed"
         differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, command.commit)

@@ -95,10 +95,13 @@ class Launch:
     permission_mode: str | None = None
     max_turns: int | None = None
     effort: str | None = None
+    mcp_servers: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
     asks: bool = False  # whether somebody is there to answer what no rule decides
     max_usd: float | None = None
     provided: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token: str = field(default="", repr=False)  # what opens the state of its own task to it, on `socket`
+    socket: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,7 @@ class ClaudeDriver(StreamDriver):
     executable: Path
     model: str | None = None
     permission_mode: str = "dontAsk"
+    mcp_config: Path | None = None  # where servers are registered; given to roles that need any
     setting_sources: str = "user"  # never "project": its hooks would run unasked (collected.md §6, Trust)
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -201,6 +205,7 @@ class ClaudeDriver(StreamDriver):
             *(["--permission-prompt-tool=stdio"] if order.asks else []),
             f"--setting-sources={self.setting_sources}",
             "--strict-mcp-config",
+            *([f"--mcp-config={self.mcp_config}"] if self.mcp_config and order.mcp_servers else []),
             *(f"--add-dir={folder}" for folder in (order.outbox, *order.add_dirs)),
             *([f"--tools={','.join(dict.fromkeys(tools))}"] if order.allowed_tools else []),
             f"--allowedTools={','.join(rules)}",
@@ -235,8 +240,9 @@ def allow_rules(tools: tuple[str, ...], outbox: Path) -> tuple[str, ...]:
 
 
 def tool_names(tools: tuple[str, ...]) -> tuple[str, ...]:
-    """The tools that rules such as `Bash(git *)` speak of, and Write for the outbox, each once."""
-    return tuple(dict.fromkeys([*(tool.partition("(")[0] for tool in tools), "Write"]))
+    """The CLI's own tools that rules such as `Bash(git *)` speak of, and Write for the outbox, each once."""
+    own = (tool.partition("(")[0] for tool in tools if not tool.startswith("mcp__"))
+    return tuple(dict.fromkeys([*own, "Write"]))
 
 
 def asking_tools(mode: str) -> tuple[str, ...]:
@@ -259,7 +265,9 @@ def inherited(base_env: Mapping[str, str], pass_env: tuple[str, ...]) -> dict[st
 
 
 def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, str]) -> dict[str, str]:
+    word = {"TOKEN": order.token, "SOCKET": str(order.socket)} if order.token else {}
     told = {
+        **word,
         "TASK": order.task,
         "ROLE": order.role,
         "ATTEMPT": str(order.attempt),

@@ -39,6 +39,8 @@ LONGEST_RETRY = 3_600_000
 """Milliseconds that a retry of the CLI may be put off and still counts as one."""
 LONGEST_REQUEST = 16 * 1024 * 1024
 """Bytes of a request of the CLI's that is put to a person: an answer has to find it again and repeat it."""
+EARLIER = "begun earlier"
+"""What is known of a tool that was at work already when reading began."""
 MOST_MALFORMED = 10
 ZONE = "UTC"
 """Agents are started with this TZ, so that a clock in their prose is known."""
@@ -72,6 +74,21 @@ class _Turn:
     window: str | None = None
     retry_until: datetime | None = None
 
+    def finished(self, tool: str) -> str:
+        """What a tool that has finished was asked to do; empty if nothing is known of it."""
+        known = tool if tool in self.open else next((key for key, what in self.open.items() if what is EARLIER), "")
+        return self.open.pop(known, "")
+
+
+def _turn_of(agent: Agent) -> _Turn:
+    """The turn that an agent is in, as far as it was heard before."""
+    return _Turn(
+        tool_uses=agent.tool_uses,
+        open={f"{EARLIER} {number}": EARLIER for number in range(agent.open_tools)},
+        timed_out=list(agent.timed_out),
+        tokens={EARLIER: agent.turn_tokens},
+    )
+
 
 class Follower:
     """Follows one attempt's output; the last complaint it heard explains an end without a result."""
@@ -82,7 +99,7 @@ class Follower:
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer = Framer(start=agent.read_offset)
         self._markers = Markers()
-        self._turn = _Turn(tool_uses=agent.tool_uses)
+        self._turn = _turn_of(agent)
         self._tokens = agent.tokens_used - agent.tokens_before
 
     @property
@@ -120,6 +137,7 @@ class Follower:
                 case neutral.TurnFinished():
                     for said in self._markers.flush():
                         self._sort(said, asking, trouble)
+                    self._note_progress()  # what the turn brought is judged with its end
                     self._finish_turn(meaning, line.end)
                 case _:
                     self._hear(meaning)
@@ -166,7 +184,7 @@ class Follower:
                 turn.tool_uses += 1
                 turn.open[meaning.id] = meaning.summary or meaning.name
             case neutral.ToolFinished():
-                name = turn.open.pop(meaning.id, "")
+                name = turn.finished(meaning.id)
                 turn.timed_out += [name] if meaning.timed_out and name else []
             case neutral.Text() if meaning.error:
                 self.complaint = meaning.text

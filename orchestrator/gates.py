@@ -4,7 +4,7 @@ Only facts come from here; what they mean is decided by core/guards.py. All is b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,10 +15,12 @@ from orchestrator.core.codec import from_json
 from orchestrator.core.commands import LookAtGate
 from orchestrator.core.failures import Analysis
 from orchestrator.core.guards import Evidence, FileFacts
+from orchestrator.core.masking import names_in
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Stage, Work
 from orchestrator.files import write_atomically
-from orchestrator.outbox import take, text
+from orchestrator.leaks import refuse_leaks
+from orchestrator.outbox import Limits, take, text
 from orchestrator.workspace import Workspace
 
 LARGEST_ARTIFACT = 2 * 1024 * 1024
@@ -35,12 +37,19 @@ class Gates:
     """Looks at stages; every method blocks, and may be called again."""
 
     workspace: Workspace
+    secrets: Callable[[Task], Mapping[str, str]]
+    """What people provided for a task that none of its work may hold."""
+
+    def refuse_leaks(self, task: Task, commit: str) -> None:
+        """Raise ValueLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
+        refuse_leaks(self.workspace.git_of(task.id), task.base_commit, commit, self.secrets(task))
 
     def look(self, task: Task, stage: Stage, command: LookAtGate) -> Evidence:
         """What there is to see of this stage. Raises what the workspace and the outbox raise."""
         folder = Path(task.folder)
         outbox = folder / "agents" / str(command.attempt) / "out"
-        taken = take(outbox, stage.artifacts, folder, LARGEST_ARTIFACT)
+        secrets = self.secrets(task)
+        taken = take(outbox, stage.artifacts, folder, Limits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets)))
         fresh = _with_fix_as_plan(folder, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}
         seen = Evidence(
@@ -63,6 +72,11 @@ class Gates:
         )
 
 
+def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
+    names = ", ".join(names_in(body, secrets))
+    return f"it holds the provided value of {names}, which must stand in no file; write the name alone" if names else ""
+
+
 def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
     """The names with plan.md among them: the newest plan-fix that was left is the plan now (sources.md §1.2)."""
     fixes = {int(found[1]): name for name in fresh if (found := _PLAN_FIX.fullmatch(name))}
@@ -73,6 +87,11 @@ def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
         return fresh
     write_atomically(folder / PLAN_FILE, content.encode())
     return tuple(dict.fromkeys((*fresh, PLAN_FILE)))
+
+
+def seen_in(folder: Path) -> Evidence:
+    """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
+    return Evidence(files=_files(folder, _all(folder)))
 
 
 def _all(folder: Path) -> list[str]:

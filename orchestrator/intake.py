@@ -23,6 +23,7 @@ from orchestrator.core.filtering import Filtered, Withheld, filtered, ticket_doc
 from orchestrator.core.model import Priority, Task, TaskStatus, Ticket, TicketType
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.redact import Redactor
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.core.table import nearest
@@ -86,15 +87,17 @@ class Intake:
     settings: Settings
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
+    preflight: Callable[[Pipeline], Preflight]
 
     def take(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
         """The task as it begins, its folder made, of what the submission's text asks for. Blocks.
 
-        Raises Refused, RepositoryError and what checks.py raises.
+        Raises Refused, RepositoryError, and what checks.py and the preflight raise.
         """
         told = submission.type or requirement.type
         kind = told or TicketType.FEATURE
         pipeline, ticket = self._pipeline(submission.pipeline, kind), _key_given(submission, requirement)
+        found = self.preflight(pipeline)
         taken = self._filtered(replace(requirement, title=_title(submission, requirement), type=told))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
@@ -104,7 +107,9 @@ class Intake:
             id=folder.name,
             title=taken.requirement.title,
             folder=str(folder),
-            ticket=Ticket(key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now)),
+            ticket=Ticket(
+                key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
+            ),
             pipeline=pipeline.name,
             repo=str(repository.path),
             base_branch=repository.base,

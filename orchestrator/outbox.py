@@ -8,7 +8,7 @@ file: its kind, its links, its size. Of a file that grows while it is read no mo
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -55,14 +55,22 @@ class Taken:
     refused: tuple[Refusal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an artifact may be: its size in bytes, and what is said against its content, empty if nothing."""
+
+    size: int = MAX_BYTES
+    objection: Callable[[bytes], str] = lambda _body: ""
+
+
 class _RefusedError(Exception):
     """Why one entry is not taken in."""
 
 
-def take(outbox: Path, allowed: Sequence[str], into: Path, limit: int = MAX_BYTES) -> Taken:
+def take(outbox: Path, allowed: Sequence[str], into: Path, limits: Limits | None = None) -> Taken:
     """Copy what `allowed` (names such as `analysis.md`, patterns such as `design-v*.md`) admits to the folder `into`.
 
-    Only regular files with a single link, UTF-8, up to `limit` bytes; the copies are whole, durable and 0600, and one
+    Only regular files with a single link, UTF-8, within the limits; the copies are whole, durable and 0600, and one
     that is there with the same content is not written again. An outbox that does not exist is an empty one; one that is
     a link or no folder raises OutboxError.
     """
@@ -82,7 +90,7 @@ def take(outbox: Path, allowed: Sequence[str], into: Path, limit: int = MAX_BYTE
             refused.append(Refusal(name="…", reason=f"more than {MAX_ENTRIES} entries; the rest was not looked at"))
         for name in names:
             try:
-                files.append(_take(folder, name, allowed, into, limit))
+                files.append(_take(folder, name, allowed, into, limits or Limits()))
             except _RefusedError as reason:
                 refused.append(Refusal(name=shown(name), reason=str(reason)))
     finally:
@@ -116,7 +124,7 @@ def _names(folder: int) -> tuple[list[str], bool]:
     return sorted(found[:MAX_ENTRIES]), len(found) > MAX_ENTRIES
 
 
-def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limit: int) -> Artifact:
+def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: Limits) -> Artifact:
     if name.startswith(".") or not any(fnmatchcase(name, pattern) for pattern in allowed):
         raise _RefusedError(f"no file of this name is wanted; wanted: {', '.join(allowed) or 'none'}")
     if not name.isprintable():
@@ -124,9 +132,12 @@ def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limit: int
     if len(name.encode()) > _MAX_NAME:
         raise _RefusedError(f"its name is longer than {_MAX_NAME} bytes")
     try:
-        body = _read(folder, name, limit)
+        body = _read(folder, name, limits.size)
     except FileNotFoundError:
         raise _RefusedError("it vanished while it was read") from None
+    objection = limits.objection(body)
+    if objection:
+        raise _RefusedError(objection)
     new = _differs(into, name, body)
     if new:
         write_atomically(make_private(into) / name, body)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import assert_never
 
@@ -144,7 +145,7 @@ class Publisher:
         commits = ", ".join(dict.fromkeys(commit[:12] for step in task.steps for commit in step.commits)) or "no commit"
         text = self._fit(f"Addressed in {commits}.", Outlet.TEXT)
         for reply in command.replies:
-            opened.forge.reply(number, reply.comment_id, f"{task.id}:reply:{reply.mark}", text)
+            opened.forge.reply(number, reply.comment_id, f"{task.id}:reply:{_name(reply.mark)}", text)
         opened.forge.request_review(number, task.publication.reviewers)
 
     def _look(self, task: Task, command: do.LookAtPullRequest) -> outside.PullRequestSeen:
@@ -262,6 +263,11 @@ class _Closing:
 
     def __exit__(self, *_: object) -> None:
         self.opened.forge.close()
+
+
+def _name(mark: str) -> str:
+    """A mark in letters that a forge's key may have."""
+    return sha256(mark.encode()).hexdigest()[:16]
 
 
 def _text(path: Path) -> str:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import structlog
 
+from orchestrator import tokens
 from orchestrator.checks.judging import CLEANUP_GRACE, REPORT, Ended, Judge, argv, environment
 from orchestrator.core import commands as do
 from orchestrator.core import events
 from orchestrator.core.asks import DECIDE_YOURSELF, Answer, Asking
 from orchestrator.core.budget import usd_left
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.masking import Masks, masks_of
 from orchestrator.core.model import Agent, Check, CheckResult, Process, Task
 from orchestrator.core.role import Role, Tier, answer_of, model_of
 from orchestrator.core.stream.neutral import Asked, Limit
@@ -44,16 +46,21 @@ HeardLimit = Callable[[Limit], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
-    """What runs are started with; `role` answers with what is declared now, `provided` with what people gave a task."""
+    """What runs are started with; `role` answers with what is declared now.
+
+    `provided` are the variables that people gave a task, `masked` what must not be readable in what its runs say.
+    """
 
     driver: Driver
     judge: Judge
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
+    masked: Callable[[Task], Mapping[str, str]]
     model: str = ""
     tiers: Mapping[Tier, str] = field(default_factory=dict)
     base_env: Mapping[str, str]
     limits: Limits
+    socket: Path = Path()
 
 
 @dataclass(slots=True)
@@ -120,10 +127,13 @@ class Running:
             permission_mode=role.permission_mode,
             max_turns=role.max_turns,
             effort=role.effort,
+            mcp_servers=role.mcp_servers,
             add_dirs=(Path(task.folder),),
             asks=task.terms.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.total_spent, task.terms.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
+            token="" if has_begun(folder) else tokens.issued(folder),
+            socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)
         spec = RunSpec(
@@ -131,6 +141,8 @@ class Running:
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
+            secret=frozenset(order.provided),
+            masks=await self._masks(task),
             limits=self.launching.limits,
         )
         await self._start(task, folder, spec)
@@ -146,6 +158,7 @@ class Running:
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(folder / REPORT)},
             timeout=command.check.timeout,
             stdin=Stdin.NULL,
+            masks=await self._masks(task),
             limits=replace(limits, term_grace=CLEANUP_GRACE) if command.check.cleanup else limits,
         )
         await self._start(task, folder, spec)
@@ -238,6 +251,9 @@ class Running:
             folder = _folder(task, task.run.folder)
             self._followed.pop(folder, None)
             log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+
+    async def _masks(self, task: Task) -> Masks:
+        return masks_of(await asyncio.to_thread(self.launching.masked, task))
 
     async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
         await self._runs.start(folder, spec)

@@ -75,6 +75,7 @@ class AgentSettings(Section):
     executable: str = ""
     model: str = ""
     permission_mode: PermissionMode = "dontAsk"
+    mcp_config: WholePath | None = None
     setting_sources: str = Field(default="user", pattern=r"^((user|project|local)(,(user|project|local))*)?$")
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = {}

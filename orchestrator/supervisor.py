@@ -12,16 +12,16 @@ may not be lost; a person's request is refused with the reason.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 import structlog
 
+from orchestrator.account import Account
 from orchestrator.core import admission, machine
 from orchestrator.core.admission import Room, Scene
-from orchestrator.core.budget import NOTHING_SPENT, Spending
 from orchestrator.core.checkpoint import Reason, reason_for
 from orchestrator.core.commands import Command
 from orchestrator.core.course import cap_reached
@@ -36,7 +36,7 @@ from orchestrator.core.events import (
     TaskAdmitted,
     TaskSubmitted,
 )
-from orchestrator.core.limits import Windows, window_of
+from orchestrator.core.limits import Windows
 from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
 from orchestrator.core.obligations import alarms
 from orchestrator.core.pipeline import Pipeline
@@ -110,10 +110,9 @@ class Supervisor:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
-        self.windows: Windows = {}
+        self.account = Account()
         self.decisions = 0
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
-        self._ended_spending: dict[str, Spending] = {}
         self._inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
         self._noted: set[str] = set()
         self._short_of: ShortOf | None = None
@@ -200,8 +199,8 @@ class Supervisor:
             ended=self.ended,
             room=self.room,
             now=now,
-            windows=self.windows,
-            ended_today=self._ended_spending.get(f"{now:%Y-%m-%d}", NOTHING_SPENT),
+            windows=self.account.windows,
+            ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
             model_of=self._views.model_of,
         )
 
@@ -226,14 +225,9 @@ class Supervisor:
         self._inbox.put_nowait(lambda: self._hear_limit(limit))
 
     def _hear_limit(self, limit: Limit) -> None:
-        now = self._clock()
-        name = limit.window or "unknown"
-        window = window_of(limit, now)
-        old = self.windows.get(name)
-        self.windows = {**self.windows, name: window}
-        if old is None or (old.status, old.resets_at) != (window.status, window.resets_at):
-            self._store.keep_windows(self.windows)
-            log.info("usage_window", window=name, status=window.status, resets_at=limit.resets_at)
+        if self.account.hear(limit, self._clock()):
+            self._store.keep_windows(self.account.windows)
+            log.info("usage_window", window=limit.window, status=limit.status.value, resets_at=limit.resets_at)
 
     def _hold_back(self) -> None:
         """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""
@@ -251,6 +245,20 @@ class Supervisor:
     def drain(self) -> None:
         """Admit nothing any more."""
         self.room = replace(self.room, draining=True)
+
+    def stop_agents(self) -> None:
+        """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
+        self.drain()
+        now = self._clock()
+        for task_id in self.tasks:
+            self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
+
+    def take_tasks(self) -> None:
+        """Admit tasks again after a drain, and let go on what it held."""
+        self.room = replace(self.room, draining=False)
+        for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
+            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
+        self._inbox.put_nowait(lambda: None)
 
     def flush_telemetry(self) -> None:
         """Write what is no decision to disk; what cannot be written now is written later."""
@@ -354,7 +362,7 @@ class Supervisor:
             self._hands.carry_out(task, command)
         if task.status.final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.remember_spending(task.spent)
+                self.account.remember(task.spent)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
@@ -368,11 +376,6 @@ class Supervisor:
             self._noted.add(task_id)
             if task.owed is Owed.TURN and not task.paused and cap_reached(task):
                 self.post(task_id, AlarmRang(at=self._clock()))
-
-    def remember_spending(self, spent: Mapping[str, Spending]) -> None:
-        """Take in what a task that has ended had cost on which days."""
-        for day, spending in spent.items():
-            self._ended_spending[day] = self._ended_spending.get(day, NOTHING_SPENT) + spending
 
     def _lose(self, task: Task, error: Exception) -> None:
         """Let a task go for which nothing can be decided; nothing of it may run on unseen."""

@@ -1,7 +1,7 @@
 """Building everything and wiring it: the one place where parts meet that do not know each other."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,8 +14,10 @@ from orchestrator.checkpoints import Checkpoints
 from orchestrator.checks.judging import Judge
 from orchestrator.core.admission import Room
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.guards import Evidence
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.pressure import Floors, Shortage
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.core.role import Tier, model_of
@@ -23,11 +25,12 @@ from orchestrator.core.ticket import Tracker
 from orchestrator.declared import read_declared
 from orchestrator.definitions import Declared, Definitions
 from orchestrator.dispatch import Adapters, Dispatcher
-from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver
+from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver, inherited
 from orchestrator.gates import Gates
 from orchestrator.installation import find_claude
 from orchestrator.intake import Intake, Submission, accepted_pipeline
 from orchestrator.notify import Messenger, Notifier
+from orchestrator.operating import evidence_of
 from orchestrator.outward import Outward
 from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
@@ -36,7 +39,9 @@ from orchestrator.provisions import Provisions
 from orchestrator.publisher import Publisher
 from orchestrator.reception import Reception
 from orchestrator.release import Release
+from orchestrator.reports import Reports
 from orchestrator.running import Launching, Running
+from orchestrator.servers import look_before
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
@@ -44,7 +49,7 @@ from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.port import Trackers
-from orchestrator.vault import Vault
+from orchestrator.vault import Vault, VaultError
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
@@ -62,6 +67,8 @@ class Daemon:
     supervisor: Supervisor
     dispatcher: Dispatcher
     checkpoints: Checkpoints
+    workspace: Workspace
+    reports: Reports
     running: Running
     runs: Runs
     timers: Timers
@@ -92,6 +99,10 @@ class Daemon:
         """What the task's run takes of the machine."""
         return self.running.usage(task)
 
+    def look(self, task: Task) -> Evidence:
+        """What there is to see of the task's stage."""
+        return evidence_of(task, _pipeline_of(task), self.workspace)
+
     def redact(self, text: str) -> str:
         """A text as it may leave."""
         return self.redactor.masked(text)
@@ -107,7 +118,8 @@ class Daemon:
         if waiting:
             log.warning("settings_wait_for_restart", settings=waiting)
         self.settings = settings
-        intake = replace(self.reception.intake, settings=settings)
+        preflight = _preflight(settings, self.declared)
+        intake = replace(self.reception.intake, settings=settings, preflight=preflight)
         trackers = _trackers(settings)
         self.reception = replace(self.reception, intake=intake, trackers=trackers)
         self.outward.use(settings.forge, trackers)
@@ -125,6 +137,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
     judge = Judge(git_of=workspace.git_of, redactor=redactor)
+    reports = Reports(_pipeline_of, redactor.masked)
     running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
@@ -134,7 +147,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         running=running,
         workspace=workspace,
         checkpoints=checkpoints,
-        gates=Gates(workspace),
+        gates=Gates(workspace, provisions.secrets),
         publisher=_publisher(settings, workspace, outward, redactor),
         timers=timers,
         tell=messenger.tell,
@@ -143,18 +156,18 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         redact=redactor.masked,
     )
     dispatcher = Dispatcher(adapters)
-    views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
-    supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
-    supervisor.windows = store.windows()
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
+    supervisor = _supervisor(settings, store, dispatcher, running)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
+    supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
+    supervisor.listen(reports.decided)
     intake = Intake(
         tasks_dir=store.tasks_dir,
         quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
         pipelines=lambda: declared.now.pipelines,
         redactor=redactor,
+        preflight=_preflight(settings, declared),
     )
     return Daemon(
         settings=settings,
@@ -162,6 +175,8 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         supervisor=supervisor,
         dispatcher=dispatcher,
         checkpoints=checkpoints,
+        workspace=workspace,
+        reports=reports,
         running=running,
         runs=runs,
         timers=timers,
@@ -178,6 +193,14 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
     )
+
+
+def _supervisor(settings: Settings, store: FolderStore, dispatcher: Dispatcher, running: Running) -> Supervisor:
+    views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
+    supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
+    supervisor.account.windows = store.windows()
+    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
+    return supervisor
 
 
 def _publisher(settings: Settings, workspace: Workspace, outward: Outward, redactor: Redactor) -> Publisher:
@@ -197,6 +220,13 @@ def _notifier(settings: Settings) -> Notifier | None:
     return Notifier(command, environment()) if command else None
 
 
+def _preflight(settings: Settings, declared: Declared) -> Callable[[Pipeline], Preflight]:
+    """Looks for what the roles of a pipeline need, in the environment that agents get."""
+    agent = settings.agent
+    env = {**inherited(environment(), agent.pass_env), **agent.env}
+    return lambda pipeline: look_before(map(declared.role, pipeline.roles), agent.mcp_config, env)
+
+
 def _trackers(settings: Settings) -> Trackers:
     """The trackers that are set up, with the tokens of the daemon's environment."""
     given, there = environment(), settings.trackers
@@ -214,6 +244,19 @@ def _trackers(settings: Settings) -> Trackers:
             for kind, url, variable in (*jira, *others)
         ]
     )
+
+
+def _forget_ended(provisions: Provisions, task: Task) -> None:
+    if task.status.final:
+        forget(provisions, Path(task.folder))
+
+
+def forget(provisions: Provisions, task_folder: Path) -> None:
+    """Take what was provided for an ended task off the disk; where that fails the log says so, and each start tries."""
+    try:
+        provisions.forget(task_folder)
+    except (VaultError, OSError) as error:
+        log.warning("provided_values_left", folder=str(task_folder), reason=str(error))
 
 
 def _room(settings: Settings) -> Room:
@@ -264,10 +307,12 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions, j
         judge=judge,
         role=declared.role,
         provided=provisions.environment,
+        masked=provisions.values,
         model=settings.agent.model,
         tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
         limits=limits,
+        socket=settings.socket,
     )
 
 
@@ -285,6 +330,7 @@ def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
         executable=executable,
         model=agent.model or None,
         permission_mode=agent.permission_mode,
+        mcp_config=agent.mcp_config,
         setting_sources=agent.setting_sources,
         pass_env=agent.pass_env,
         env=agent.env,

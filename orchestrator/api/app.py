@@ -5,7 +5,20 @@ import asyncio
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.api import asks, checkpoints, overview, publications, records, status, streams, tasks, transcripts
+from orchestrator.api import (
+    asks,
+    checkpoints,
+    everything,
+    limits,
+    operations,
+    overview,
+    publications,
+    records,
+    status,
+    streams,
+    tasks,
+    transcripts,
+)
 from orchestrator.api.backend import Backend
 from orchestrator.api.callers import KnownCallers
 from orchestrator.api.keys import Keys
@@ -26,7 +39,21 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.keys = Keys(backend.settings.data_dir / "idempotency")
     app.state.providing = asyncio.Lock()
     answer_with_problems(app)
+    operations.answer_with_documents(app)
     app.add_middleware(KnownCallers, tasks_dir=backend.store.tasks_dir)
-    for part in (tasks, publications, asks, records, checkpoints, transcripts, streams, status, overview):
+    for part in (
+        tasks,
+        publications,
+        asks,
+        everything,
+        limits,
+        records,
+        checkpoints,
+        transcripts,
+        streams,
+        status,
+        overview,
+        operations,
+    ):
         app.include_router(part.router)
     return app

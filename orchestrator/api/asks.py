@@ -32,7 +32,7 @@ from orchestrator.core.asks import (
 )
 from orchestrator.core.errors import AnswerRefused
 from orchestrator.core.events import AskAnswered
-from orchestrator.core.model import Task
+from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.transitions import require
 
 router = APIRouter(prefix="/api", tags=["people"])
@@ -151,12 +151,18 @@ async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskV
 
 @router.post("/dependencies/{name}/provide")
 async def provide(found: TheDependency, who: Who, request: Request, body: ProvideBody | None = None) -> AskView:
-    """Provide what is missing. A value is kept encrypted before the task hears of it, and shown nowhere."""
+    """Provide what is missing. A value is kept encrypted before the task hears of it, and shown nowhere.
+
+    What was provided for a task that is blocked may be provided anew, for it may be lost; `retry` goes on with it.
+    """
     value = body.value.get_secret_value() if body and body.value is not None else None
     lock: asyncio.Lock = request.app.state.providing
     async with lock:
         found = _now(who.backend, found)
         event = _event(who, found, AskStatus.PROVIDED)
+        if found.task.status is TaskStatus.BLOCKED and found.ask.status is AskStatus.PROVIDED:
+            await _keep(who.backend, found, value)
+            return ask_view(found.task, found.ask, who.backend.redact)
         if found.ask.pending:
             require("provide", found.task)
             await _keep(who.backend, found, value)

@@ -6,6 +6,7 @@ from typing import Protocol
 from fastapi import Request
 
 from orchestrator.checkpoints import Checkpoints
+from orchestrator.core.guards import Evidence
 from orchestrator.core.model import Task
 from orchestrator.definitions import Definitions
 from orchestrator.intake import Submission
@@ -44,6 +45,9 @@ class Backend(Protocol):
 
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine; None without a run. Blocks for a look at /proc."""
+
+    def look(self, task: Task) -> Evidence:
+        """What there is to see of the task's stage. Blocks; raises WorkspaceError."""
 
     def redact(self, text: str) -> str:
         """A text as it may leave: every text of an agent goes through here."""

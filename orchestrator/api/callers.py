@@ -5,6 +5,9 @@ root's is refused. So is one that descends from a holder of this data folder: an
 its run in its environment, and a holder names the run's folder on its command line. Every ancestor is asked for both,
 since a process may clear its own environment but not its parents'. A caller that is gone before it could be looked at
 is nobody, and refused as well.
+
+One door is open to an agent: it may ask for the state of its own task, and tell of its steps and failures, if it shows
+the word that its attempt was given (tokens.py).
 """
 
 import os
@@ -12,13 +15,14 @@ import pwd
 import socket
 import struct
 from asyncio import Transport
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from orchestrator import tokens
 from orchestrator.api.problems import Problem, Refusal, answer
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
@@ -32,23 +36,26 @@ TOO_LARGE = Problem(
     f"a request may hold {LARGEST_REQUEST} bytes; put long material into the repository",
 )
 OPEN_TO_ALL = frozenset({"/healthz", "/readyz"})
+OPEN_TO_AGENTS = (("GET", "state/current"), ("POST", "state/step"), ("POST", "state/fail"))
+"""What an agent may ask of its own task."""
 
 _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """A process that asks something of the daemon."""
+    """A process that asks something of the daemon; `attempt` is an agent's, which may little."""
 
     pid: int
     uid: int
+    attempt: int | None = None
 
     def __str__(self) -> str:
         try:
             name = pwd.getpwuid(self.uid).pw_name
         except KeyError:
             name = "unknown"
-        return f"{name} uid:{self.uid} pid:{self.pid}"
+        return f"{name} uid:{self.uid} pid:{self.pid}" + (f" agent:{self.attempt}" if self.attempt else "")
 
 
 class PeerProtocol(H11Protocol):
@@ -75,14 +82,28 @@ class KnownCallers:
             return
         uid, pid = scope["client"]
         caller = Caller(pid=pid, uid=int(uid))
-        refusal = None if scope["path"] in OPEN_TO_ALL else self._objection_to(caller)
+        agent = None if scope["path"] in OPEN_TO_ALL else self._agent(caller, scope)
+        refusal = None if agent or scope["path"] in OPEN_TO_ALL else self._objection_to(caller)
         if refusal is None and _announced_length(scope) > LARGEST_REQUEST:
             refusal = TOO_LARGE
         if refusal is not None:
             await answer(refusal)(scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
+        scope.setdefault("state", {})["caller"] = agent or caller
         await self._app(scope, _bounded(receive), send)
+
+    def _agent(self, caller: Caller, scope: Scope) -> Caller | None:
+        """The caller as an agent that asks what it may; None if it is none, or asks anything else."""
+        run = run_above(caller.pid, self._tasks_dir) if scope["path"].startswith("/api/tasks/") else None
+        if run is None:
+            return None
+        task, kind, attempt, *_ = (*Path(run).relative_to(self._tasks_dir).parts, "", "", "")
+        wanted = {(method, f"/api/tasks/{task}/{rest}") for method, rest in OPEN_TO_AGENTS}
+        if kind != "agents" or not attempt.isdecimal() or (scope["method"], scope["path"]) not in wanted:
+            return None
+        word = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").removeprefix("Bearer ")
+        known = tokens.is_of(self._tasks_dir / task / kind / attempt, word)
+        return replace(caller, attempt=int(attempt)) if known else None
 
     def _objection_to(self, caller: Caller) -> Problem | None:
         if caller.uid not in {0, os.getuid()}:

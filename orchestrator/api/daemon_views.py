@@ -25,7 +25,10 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """How the daemon is: `health` is ok, pressure or draining; sizes in bytes, times in seconds."""
+    """How the daemon is: `health` is ok, pressure or draining; sizes in bytes, times in seconds.
+
+    `queue` waits for a place, `standing` for somebody or something else.
+    """
 
     health: str
     pid: int
@@ -42,6 +45,7 @@ class StatusView(View):
     decisions: int
     counts: Mapping[TaskStatus, int]
     queue: tuple[TaskLine, ...]
+    standing: tuple[TaskLine, ...]
     running: tuple[RunningView, ...]
 
 

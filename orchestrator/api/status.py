@@ -66,6 +66,7 @@ async def status(backend: TheBackend) -> StatusView:
         decisions=supervisor.decisions,
         counts=Counter([*(task.status for task in tasks), *supervisor.ended.values()]),
         queue=tuple(task_line(task, backend.redact) for task in queue(tasks)),
+        standing=tuple(task_line(task, backend.redact) for task in tasks if task.paused and not task.wants_slot),
         running=tuple(running),
     )
 

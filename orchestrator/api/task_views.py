@@ -4,25 +4,32 @@ from collections.abc import Callable
 
 from orchestrator.api.views import AskView, TaskLine, TaskView, seen
 from orchestrator.core.asks import Ask, AskStatus
+from orchestrator.core.budget import Spending
 from orchestrator.core.model import Task, TaskStatus
+from orchestrator.core.transitions import allowed
 from orchestrator.store import Summary
 
-_DERIVED = frozenset({"asks", "waiting", "autonomy", "caps", "spent"})
+_DERIVED = frozenset({"allowed", "asks", "waiting", "autonomy", "caps", "spent"})
 
 
 def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
     """A task, whole."""
-    spent = task.total_spent
     shown = {name: getattr(task, name) for name in TaskView.model_fields if name not in _DERIVED}
     asks = tuple(ask_view(task, ask, redact) for ask in task.asks)
     shown |= {
+        "allowed": allowed(task),
         "asks": asks,
         "waiting": tuple(view for view, ask in zip(asks, task.asks, strict=True) if ask.pending),
         "autonomy": task.terms.autonomy,
         "caps": task.terms.caps,
-        "spent": {"usd": spent.usd, "tokens": spent.tokens, "turns": spent.turns, "hours": spent.seconds / 3600},
+        "spent": spent_shown(task.total_spent),
     }
     return seen(TaskView, shown, redact)
+
+
+def spent_shown(spent: Spending) -> dict[str, float]:
+    """What was used, as `SpentView` has it."""
+    return {"usd": spent.usd, "tokens": spent.tokens, "turns": spent.turns, "hours": spent.seconds / 3600}
 
 
 def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:

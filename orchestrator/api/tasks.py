@@ -1,21 +1,31 @@
 """Tasks: list, take in, look at one, and what a person may ask of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response, status
 
 from orchestrator import clock
 from orchestrator.api.backend import Backend, backend_of
+from orchestrator.api.bodies import ChangeBody
 from orchestrator.api.callers import caller_of
 from orchestrator.api.keys import Keys
 from orchestrator.api.register import Register, age
 from orchestrator.api.task_views import task_line, task_view
 from orchestrator.api.views import SubmissionBody, TaskFilter, TaskPage, TaskView, WhyView, seen
 from orchestrator.core.errors import InvalidTransition
-from orchestrator.core.events import CancelRequested, Event, PauseRequested, ResumeRequested
+from orchestrator.core.events import (
+    CancelRequested,
+    CapsChanged,
+    DraftSubmitted,
+    Event,
+    PauseRequested,
+    ResumeRequested,
+    RetryRequested,
+)
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
-from orchestrator.core.transitions import require
+from orchestrator.core.transitions import allowed, require
 from orchestrator.intake import Submission
 from orchestrator.store import Summary
 
@@ -99,28 +109,53 @@ async def why(task: TheTask, backend: TheBackend) -> WhyView:
     return seen(WhyView, {**where, **still, "facts": found.facts, "next": found.next}, backend.redact)
 
 
+@router.patch("/{name}")
+async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -> TaskView:
+    """Change what the task may cost; one that was held by the old caps goes on if the new ones let it."""
+    now = backend.supervisor.tasks.get(task.id)
+    if now is None:
+        raise InvalidTransition("change the caps of", task.status, task.stage, allowed(task))
+    caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
+    event = CapsChanged(at=clock.now(), caps=caps, by=by)
+    return task_view(await backend.supervisor.request(task.id, event), backend.redact)
+
+
+@router.post("/{name}/submit")
+async def send_off(task: TheTask, backend: TheBackend, by: By) -> TaskView:
+    """Send a draft off."""
+    event = DraftSubmitted(at=clock.now(), by=by)
+    return await _asked(backend, task, "submit", event, lambda now: now.status is TaskStatus.PENDING)
+
+
+@router.post("/{name}/retry")
+async def retry(task: TheTask, backend: TheBackend, by: By) -> TaskView:
+    """Try the stage of a blocked task anew, every try renewed."""
+    event = RetryRequested(at=clock.now(), by=by)
+    return await _asked(backend, task, "retry", event, lambda _: False)
+
+
 @router.post("/{name}/pause")
 async def pause(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Let the task stand still until it is resumed."""
     event = PauseRequested(at=clock.now(), by=by)
-    return await asked(backend, task, "pause", event, lambda now: now.agent.blocked_by is BlockedBy.USER)
+    return await _asked(backend, task, "pause", event, lambda now: now.agent.blocked_by is BlockedBy.USER)
 
 
 @router.post("/{name}/resume")
 async def resume(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Let a paused task go on."""
     event = ResumeRequested(at=clock.now(), by=by)
-    return await asked(backend, task, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+    return await _asked(backend, task, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
 
 
 @router.post("/{name}/cancel")
 async def cancel(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Give the task up."""
     event = CancelRequested(at=clock.now(), by=by)
-    return await asked(backend, task, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
+    return await _asked(backend, task, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
 
 
-async def asked(
+async def _asked(
     backend: Backend, task: Task, action: str, event: Event, is_so_already: Callable[[Task], bool]
 ) -> TaskView:
     """Ask it of the task. What is so already is granted: to ask twice is no mistake."""

@@ -52,12 +52,20 @@ def _masked(text: str, info: ValidationInfo) -> str:
 Words = Annotated[str, AfterValidator(_masked)]
 
 
+class PreflightView(View):
+    """The servers that a task's agents use, and the variables that these need and that are not set."""
+
+    servers_registered: tuple[str, ...]
+    env_unset: tuple[str, ...]
+
+
 class TicketView(View):
     """Where a task came from."""
 
     key: str
     type: TicketType
     source: str
+    preflight: PreflightView | None
 
 
 class AgentView(View):
@@ -164,6 +172,8 @@ class PublicationView(View):
     report_url: str | None
     merged_at: datetime | None
     merge_commit: str | None
+
+
 class CapsView(View):
     """What may be used at most; null is no cap."""
 
@@ -211,7 +221,7 @@ class AskView(View):
 
 
 class TaskView(View):
-    """One task, whole; `waiting` are those of its asks that nobody has answered yet."""
+    """One task, whole; `waiting` are its asks that nobody has answered yet, `allowed` what may be asked of it."""
 
     id: str
     title: Words
@@ -240,6 +250,7 @@ class TaskView(View):
     failed_at: datetime | None
     cycle: int
     paused: bool
+    allowed: tuple[str, ...]
     asks: tuple[AskView, ...]
     waiting: tuple[AskView, ...]
     autonomy: Autonomy
@@ -280,6 +291,12 @@ class TaskPage(View):
     tasks: tuple[TaskLine, ...]
     next_cursor: str | None = None
     unreadable: tuple[str, ...] = ()
+
+
+class ManyView(View):
+    """The tasks that a request to all of them has changed."""
+
+    tasks: tuple[TaskLine, ...]
 
 
 class TaskFilter(View):

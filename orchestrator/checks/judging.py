@@ -32,9 +32,10 @@ TOLD_BY_REPORT = frozenset({0, 1})
 _PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
 _FAILING = re.compile(
     r"\b(?:error|fatal|panic|failed|failure|exception|traceback|undefined|cannot|not found)\b"
-    r"|^(?:E\s{3}|FAIL|not ok|--- FAIL)",
+    r"|^(?:E\s{3}|FAIL|not ok|--- FAIL|would reformat)",
     re.IGNORECASE,
 )
+_COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _HARMLESS = re.compile(r"\b(?:0|no) (?:errors?|failed|failures?)\b|^\s*(?:#|//)", re.IGNORECASE)
 # fmt: off
 _PASSED_ON = frozenset({
@@ -140,8 +141,8 @@ class Judge:
             verdict, reason = verdict_on(found, self._change(task))
         except (ValueError, GitError):
             return None
-        if not found and ended.exit_code != 0:
-            return None
+        if verdict is Verdict.PASS and ended.exit_code != 0:
+            return (Verdict.WARN, "only minor findings") if found else None
         return _weighed(check, verdict), reason
 
     def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
@@ -184,7 +185,7 @@ def first_failing_line(folder: Path) -> str:
     for path in sorted(names, key=lambda path: (path.stem == "stdout", len(path.name), path.name)):
         with path.open("rb") as file:
             for row in file:
-                line = row[:4096].decode("utf-8", "replace").strip()
+                line = _COLOURS.sub("", row[:4096].decode("utf-8", "replace")).strip()
                 if _FAILING.search(line) and not _HARMLESS.search(line):
                     return shown(line)
                 last = line or last

@@ -18,7 +18,7 @@ from orchestrator import __version__
 from orchestrator.cli.place import Misused, Place
 from orchestrator.cli.screen import complain
 from orchestrator.client import DaemonUnreachable, RequestRefused
-from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.errors import InvalidTransition, OrchestratorError
 from orchestrator.core.table import DefinitionError
 from orchestrator.core.ticket import NoTicket
 
@@ -27,7 +27,11 @@ FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3
 EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
+    "no-such-ask": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,
+    "answered-before": NOT_ALLOWED,
+    "not-seen": NOT_ALLOWED,
+    "bad-answer": BAD_USAGE,
     "at-work-already": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,
     "malformed": BAD_USAGE,
@@ -66,9 +70,25 @@ COMMANDS = {
     ),
     "events": Entry("events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
     "watch": Entry("watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
+    "answer": Entry("answering", "Answer what an agent asks.", "orchestrator answer ABC-123 SQLite", "Your part"),
+    "provide": Entry("answering", "Provide what an agent needs.", "orchestrator provide ABC-123 API_KEY", "Your part"),
+    "approve": Entry("answering", "Approve what is under review.", "orchestrator approve ABC-123", "Your part"),
+    "request-changes": Entry(
+        "answering",
+        "Send back what is under review.",
+        "orchestrator request-changes ABC-123 -m 'Shorter, please'",
+        "Your part",
+    ),
     "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
     "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
     "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
+    "retry": Entry("asking", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
+    "budget": Entry("asking", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
+    "drain": Entry("asking", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"),
+    "limits": Entry("limits", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
+    "state": Entry(
+        "state", "Change a state.json by the six operations.", "orchestrator state get work/ABC-12", "For programs"
+    ),
     "status": Entry("status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"),
 }
 
@@ -118,7 +138,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
     """The function of a command, or the commands below it."""
     found: Callable[..., object] | typer.Typer = getattr(
-        importlib.import_module(f"orchestrator.cli.{entry.module}"), name
+        importlib.import_module(f"orchestrator.cli.{entry.module}"), name.replace("-", "_")
     )
     return found
 
@@ -154,6 +174,8 @@ def _exit_code(error: OrchestratorError) -> int:
         return BAD_USAGE
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE
+    if isinstance(error, InvalidTransition):
+        return NOT_ALLOWED
     if isinstance(error, RequestRefused):
         return EXIT_CODES.get(error.kind, FAILED)
     return FAILED

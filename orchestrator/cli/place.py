@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+from pydantic import ValidationError
 
+from orchestrator.api.views import View
 from orchestrator.client import Client
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.settings import Settings, load_settings
+
+V = TypeVar("V", bound=View)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 TaskName = Annotated[
@@ -19,6 +23,14 @@ TaskName = Annotated[
 
 class Misused(OrchestratorError):
     """A command was given what it cannot mean."""
+
+
+def meant(kind: type[V], given: Mapping[str, object]) -> V:
+    """What options ask for, as it is sent. Raises Misused."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise Misused("; ".join(f"{wrong['loc'][0]}: {wrong['msg']}" for wrong in error.errors())) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

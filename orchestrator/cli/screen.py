@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.core.model import TaskStatus
+from orchestrator.api.views import CapsView, SpentView
+from orchestrator.core.model import BlockedBy, TaskStatus
 
 PIPE_WIDTH = 10_000
 """Columns: no table is wider."""
@@ -26,6 +27,20 @@ COLOURS = {
     TaskStatus.CANCELLED: "dim",
     TaskStatus.ARCHIVED: "dim",
 }
+
+STANDING = {
+    None: "waits for a place",
+    BlockedBy.USER: "paused",
+    BlockedBy.QUESTION: "waits for your answer",
+    BlockedBy.DEPENDENCY: "waits for what you provide",
+    BlockedBy.REVIEW: "waits for your review",
+    BlockedBy.RATE_LIMIT: "waits for the usage limit",
+    BlockedBy.SERVICE: "waits for the service",
+    BlockedBy.BUDGET: "has used up its budget",
+    BlockedBy.PRESSURE: "waits for room",
+}
+"""What a task that stands still waits for, in words."""
+FOR_YOU = {BlockedBy.QUESTION, BlockedBy.DEPENDENCY, BlockedBy.REVIEW}
 
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND"}
 """The columns that give way on a narrow terminal; an id or a status in half is of no use."""
@@ -114,10 +129,22 @@ def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:
     return made
 
 
-def status_text(status: TaskStatus, *, paused: bool = False) -> Text:
-    """A status in its colour; a paused task says so."""
-    said = "paused" if paused and status is TaskStatus.IN_PROGRESS else status.value
-    return Text(said, style="yellow" if said == "paused" else COLOURS.get(status, ""))
+def status_text(status: TaskStatus, *, paused: bool = False, blocked_by: BlockedBy | None = None) -> Text:
+    """A status in its colour; a task that stands still says what for."""
+    if not paused or status.final:
+        return Text(status.value, style=COLOURS.get(status, ""))
+    return Text(STANDING[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
+
+
+def budget_text(caps: CapsView, spent: SpentView) -> str:
+    """What was used of what is capped; empty without caps."""
+    parts = (
+        f"${spent.usd:.2f} of ${caps.usd:.2f}" if caps.usd is not None else "",
+        f"{spent.tokens:,} of {caps.tokens:,} tokens" if caps.tokens is not None else "",
+        f"{spent.turns} of {caps.turns} turns" if caps.turns is not None else "",
+        f"{spent.hours:.1f} of {caps.hours:g} hours" if caps.hours is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def ago(at: datetime) -> str:

@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.api.views import TaskView
+from orchestrator.cli.asked import shown
 from orchestrator.cli.following import moves_no_more
 from orchestrator.cli.place import Json, TaskName, place_of
-from orchestrator.cli.screen import console, facts, line, local, plain, print_json, status_text, table
+from orchestrator.cli.screen import budget_text, console, facts, line, local, plain, print_json, status_text, table
 from orchestrator.core.model import StageStatus, StepStatus, Verdict
 
 SHOWN_FAILURES = 10
@@ -35,6 +36,10 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
     screen = console()
     screen.print(Text(plain(found.title), style="bold"))
     screen.print(facts(_facts(found)))
+    for ask in found.waiting:
+        screen.print()
+        for words in shown(ask, found):
+            screen.print(words)
     for heading, part in _parts(found):
         screen.print()
         screen.print(Text(heading, style="bold"))
@@ -43,7 +48,9 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
 
 
 def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
-    status = status_text(task.status, paused=task.paused) + Text(f"  {task.stage}  {task.progress}%")
+    status = status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by) + Text(
+        f"  {task.stage}  {task.progress}%"
+    )
     agent = task.agent
     who = f"{agent.role}, {agent.status}, attempt {agent.attempt}" + (f", pid {agent.pid}" * bool(agent.pid))
     budgets = ", ".join(
@@ -64,6 +71,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("ended", local(task.completed_at or task.failed_at)),
         ("agent", who * bool(agent.attempt)),
         ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}" * bool(agent.attempt)),
+        ("budget", budget_text(task.caps, task.spent)),
         ("tries used", budgets),
         ("told again", "; ".join(task.feedback)),
         ("worktree", task.worktree),

@@ -4,8 +4,9 @@ import typer
 from rich.text import Text
 
 from orchestrator.api.daemon_views import RunningView, StatusView
+from orchestrator.api.views import TaskLine
 from orchestrator.cli.place import Json, place_of
-from orchestrator.cli.screen import ago, console, duration, facts, print_json, size, table
+from orchestrator.cli.screen import ago, console, duration, facts, print_json, size, status_text, table
 
 SHOWN_WAITING = 20
 
@@ -23,6 +24,9 @@ def status(context: typer.Context, json: Json = False) -> None:
         headings = ("RUNNING", "STAGE", "ROLE", "PROCESS", "CPU", "MEMORY", "TOKENS", "COST", "TITLE")
         screen.print()
         screen.print(table(headings, [_running(one) for one in found.running]))
+    if found.standing:
+        screen.print()
+        screen.print(table(("STANDING", "STATUS", "STAGE", "TITLE"), [_standing(one) for one in found.standing]))
     if found.queue:
         rows = [(one.id, one.priority or "", ago(one.created_at), one.title) for one in found.queue[:SHOWN_WAITING]]
         screen.print()
@@ -43,6 +47,10 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
     ]
+
+
+def _standing(one: TaskLine) -> tuple[Text | str, ...]:
+    return one.id, status_text(one.status, paused=one.paused, blocked_by=one.blocked_by), one.stage, one.title
 
 
 def _running(one: RunningView) -> tuple[Text | str, ...]:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,16 +10,17 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
 from orchestrator.api.views import SubmissionBody, TaskView
+from orchestrator.cli.asked import how
 from orchestrator.cli.following import moves_no_more, patiently
-from orchestrator.cli.place import Json, Misused, place_of
+from orchestrator.cli.place import Json, Misused, meant, place_of
 from orchestrator.cli.screen import console, note, print_json, status_text
 from orchestrator.client import Client
 from orchestrator.core.model import Priority, TaskStatus, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
+from orchestrator.core.terms import Autonomy
 from orchestrator.core.ticket import readable
 
 LOOK_EVERY = 1.0
@@ -51,69 +52,99 @@ def _checks(texts: Sequence[str]) -> dict[str, str]:
     return checks
 
 
+TicketText = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TEXT",
+        help="What is to be done, or a ticket on a tracker: ABC-123, owner/repo#12, its address; - reads from "
+        "standard input.",
+    ),
+]
+Pipeline = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which pipeline the task walks through; default: by its type.")
+]
+Type = Annotated[
+    TicketType | None, typer.Option("--type", help="What kind of work it is; default: what the ticket says.")
+]
+Who = Annotated[Priority | None, typer.Option(help="Who goes first; default: what the ticket says, else normal.")]
+Checks = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=COMMAND", help="What the work is judged by; repeatable.")
+]
+Auto = Annotated[
+    bool | None,
+    typer.Option("--auto/--interactive", help="Whether it answers itself what a person could; default: by the ticket."),
+]
+Draft = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Send off this draft, and nothing else.")]
+
+
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="What is to be done, or a ticket on a tracker: ABC-123, owner/repo#12, its address; - reads from "
-            "standard input.",
-        ),
-    ] = None,
+    text: TicketText = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="Default: the first line of the text.")] = "",
     repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the one here.")] = Path(),
-    pipeline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which pipeline the task walks through; default: by its type.")
-    ] = None,
-    type_: Annotated[
-        TicketType | None, typer.Option("--type", help="What kind of work it is; default: what the ticket says.")
-    ] = None,
+    pipeline: Pipeline = None,
+    type_: Type = None,
     ticket: Annotated[str | None, typer.Option(metavar="KEY", help="The ticket's key, such as ABC-123.")] = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="Where to begin; default: HEAD.")] = None,
-    priority: Annotated[
-        Priority | None, typer.Option(help="Who goes first; default: what the ticket says, else normal.")
-    ] = None,
+    priority: Who = None,
     after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Begin when that one is done.")] = None,
     at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Not before then.")] = None,
-    check: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=COMMAND", help="What the work is judged by; repeatable.")
-    ] = None,
+    check: Checks = None,
+    auto: Auto = None,
+    budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
     again: Annotated[bool, typer.Option("--again", help="Even if a task of the same ticket is at work here.")] = False,
+    draft: Annotated[bool, typer.Option("--draft", help="Keep it until it is sent off with --task.")] = False,
+    task: Draft = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
     json: Json = False,
 ) -> int:
-    """Hand in a ticket. A text that begins with - goes after --.
+    """Hand in a ticket, or send a draft off. A text that begins with - goes after --.
 
     With --wait the exit code says how the task ended: 0 completed, 1 anything else.
     """
-    content, checks = _ticket(text, file), _checks(check or ())
-    try:
-        body = SubmissionBody(
-            text=content,
-            repo=repo.expanduser().absolute(),
-            title=title,
-            pipeline=pipeline,
-            type=type_,
-            ticket=ticket,
-            base=base,
-            priority=priority,
-            after=tuple(after or ()),
-            at=at,
-            checks=checks,
-            again=again,
-        )
-    except ValidationError as error:
-        raise Misused("; ".join(f"{wrong['loc'][0]}: {wrong['msg']}" for wrong in error.errors())) from None
+    if draft and (wait or task is not None):
+        raise Misused("a draft waits for you; send it off with `orchestrator submit --task ID`, there with --wait")
+    if task is not None:
+        if text is not None or file is not None:
+            raise Misused("a draft has its text already; give --task alone")
+        return _handed_in(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
+    given = {
+        "text": _ticket(text, file),
+        "repo": repo.expanduser().absolute(),
+        "title": title,
+        "pipeline": pipeline,
+        "type": type_,
+        "ticket": ticket,
+        "base": base,
+        "priority": priority,
+        "after": tuple(after or ()),
+        "at": at,
+        "checks": _checks(check or ()),
+        "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
+        "usd": budget,
+        "again": again,
+        "draft": draft,
+    }
+    body = meant(SubmissionBody, given)
+    return _handed_in(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
+
+
+def _handed_in(context: typer.Context, hand_in: Callable[[Client], TaskView], *, wait: bool, json: bool) -> int:
+    """Hand it in, say what it is called, and follow it if asked; the exit code."""
     with place_of(context).client() as client:
-        task = client.submit(body, uuid4().hex)
+        task = hand_in(client)
         if not json:
             console().print(task.id)
+        if task.ticket.preflight and task.ticket.preflight.env_unset:
+            unset = ", ".join(task.ticket.preflight.env_unset)
+            note(f"servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
         if wait:
             task = _followed(client, task, quiet=json)
     if json:
         print_json(task)
+    elif task.status is TaskStatus.DRAFT:
+        note(f"look at it: orchestrator show {task.id}    send it off: orchestrator submit --task {task.id}")
     elif not wait:
         note(f"follow it: orchestrator logs {task.id} -f    look at it: orchestrator show {task.id}")
     return int(wait and task.status is not TaskStatus.COMPLETED)
@@ -145,9 +176,12 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
     while True:
         step = f" step {task.agent.current_step} of {len(task.steps)}" if task.agent.current_step else ""
         now = f"  {task.stage}{step}  {task.progress}%"
-        if not quiet and now + task.status != before:
-            screen.print(status_text(task.status, paused=task.paused) + Text(now))
-            before = now + task.status
+        state = now + task.status + (task.agent.blocked_by or "")
+        if not quiet and state != before:
+            screen.print(status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by) + Text(now))
+            before = state
+            for ask in task.waiting:
+                note(how(ask))
         if moves_no_more(task.status):
             if not quiet and task.block_reason:
                 note(f"{task.block_reason}; `orchestrator show {task.id}` has the rest")

@@ -52,7 +52,7 @@ def _top(folder: Path) -> Path:
 def _row(task: TaskLine) -> tuple[Text | str, ...]:
     return (
         task.id,
-        status_text(task.status, paused=task.paused),
+        status_text(task.status, paused=task.paused, blocked_by=task.blocked_by),
         task.stage,
         "" if task.progress is None else f"{task.progress}%",
         ago(task.created_at),

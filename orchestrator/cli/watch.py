@@ -147,7 +147,7 @@ def _row(one: GlanceView) -> tuple[Text | str, ...]:
     agent = one.role or ""
     return (
         one.id,
-        status_text(one.status, paused=one.paused),
+        status_text(one.status, paused=one.paused, blocked_by=one.blocked_by),
         one.stage,
         f"{one.step} of {one.steps}" if one.step else "",
         f"{one.progress}%",

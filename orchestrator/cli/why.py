@@ -15,7 +15,9 @@ def why(context: typer.Context, task: TaskName, json: Json = False) -> None:
         print_json(found)
         return
     screen = console()
-    screen.print(found.task, status_text(found.status, paused=found.paused), "in", found.stage)
+    screen.print(
+        found.task, status_text(found.status, paused=found.paused, blocked_by=found.blocked_by), "in", found.stage
+    )
     for fact in found.facts:
         screen.print(Text(f"  because {plain(fact)}"))
     screen.print(Text(f"  next: {plain(found.next)}", style="bold"))

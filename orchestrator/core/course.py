@@ -179,11 +179,8 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task with the next check owed, or with the evaluation concluded when all have run."""
     check = task.next_check
     if check is not None:
-        evaluation = sum(
-            task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS
-        )
         again = task.seq if task.retry_at or first_try(check.name) in task.results else None
-        run = Run(folder=run_folder_of_check(evaluation, check.name, again))
+        run = Run(folder=run_folder_of_check(evaluations(pipeline, task), check.name, again))
         agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
         return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=None)
     if not any(check.command for check in task.checks):
@@ -195,6 +192,11 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if not lacking:
         return advance(pipeline, task, at)
     return begin_agent(task, role) if role else evaluation_failed(pipeline, task, at, None)
+
+
+def evaluations(pipeline: Pipeline, task: Task) -> int:
+    """How many evaluations were begun, of whichever stage."""
+    return sum(task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS)
 
 
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:

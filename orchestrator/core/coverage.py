@@ -13,8 +13,8 @@ from orchestrator.core.change import Change
 from orchestrator.core.checking import Reading
 
 _GO_BLOCK = re.compile(r"(?P<path>.+):(?P<first>\d+)\.\d+,(?P<last>\d+)\.\d+ \d+ (?P<count>\d+)")
-_LONGEST_BLOCK = 100_000
-"""Lines; a report that claims a longer one is no report of a program."""
+_MOST_LINES = 5_000_000
+"""Of all blocks together; a report that claims more is no report of a program."""
 
 Lines = Mapping[str, Mapping[int, bool]]
 """File → line → whether a test reached it."""
@@ -43,7 +43,7 @@ def read_coverage(reading: Reading, report: str) -> Lines:
                 return _lcov(report)
             case _:
                 return _go_cover(report)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"this is no coverage report of the form {reading}") from error
 
 
@@ -89,9 +89,11 @@ def _go_cover(report: str) -> Lines:
     if not first.startswith("mode: "):
         raise ValueError("this is no coverage profile of go")
     files: defaultdict[str, dict[int, bool]] = defaultdict(dict)
+    left = _MOST_LINES
     for row in rows:
         block = _GO_BLOCK.fullmatch(row)
-        if block is None or int(block["last"]) - int(block["first"]) > _LONGEST_BLOCK:
+        left -= int(block["last"]) - int(block["first"]) if block else 0
+        if block is None or left < 0:
             raise ValueError(f"this is no block of go's coverage profile: {row!r:.80}")
         known = files[block["path"]]
         for line in range(int(block["first"]), int(block["last"]) + 1):

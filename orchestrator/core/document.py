@@ -62,7 +62,7 @@ def to_document(task: Task) -> Object:
         "agent": _agent(task.agent),
         "waiting": [_ask(ask) for ask in task.pending_asks],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
-        "failure_log": [_failure(entry) for entry in task.failures.entries],
+        "failure_log": [shown_failure(entry) for entry in task.failures.entries],
         "failure_summary": _summary(task.failures),
         "config": _config(task),
     }
@@ -88,6 +88,7 @@ def from_document(document: Object) -> Task:
             "type": document["ticket_type"],
             "source": document["requirement_source"],
             "sensitive_check": _record_with(records, "sensitive_check").get("sensitive_check"),
+            "preflight": _preflight_from(_record_with(records, "mcp_preflight").get("mcp_preflight")),
         },
         "checks": _checks_from(document),
         "steps": _object(_record_with(records, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
@@ -128,7 +129,8 @@ def _step(step: Step) -> Object:
 def _facts(task: Task, stage: str) -> Object:
     match stage:
         case "TICKET_INTAKE":
-            return {"sensitive_check": to_json(task.ticket.sensitive_check)}
+            ticket = task.ticket
+            return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
         case "IMPLEMENTATION":
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps: list[Json] = [_step(step) for step in task.steps]
@@ -154,7 +156,8 @@ def _agent(agent: Agent) -> Object:
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
-def _failure(entry: Failure) -> Object:
+def shown_failure(entry: Failure) -> Object:
+    """An entry of the failure log in the seed's form."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
@@ -232,6 +235,21 @@ def _ask(ask: Ask) -> Object:
         "asked_at": stamp(ask.asked_at),
         "deadline": stamp(ask.deadline) if ask.deadline else None,
     }
+
+
+def _preflight_from(shown: Json) -> Json:
+    """What the original system wrote there had no fixed form, so that what is no list of texts is left out."""
+    if not isinstance(shown, dict):
+        return None
+    return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
 
 
 def _checks_from(document: Object) -> list[Json]:

@@ -11,8 +11,9 @@ from enum import StrEnum
 from orchestrator.core.asks import Answer, Asking, AskStatus
 from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
-from orchestrator.core.guards import Evidence
+from orchestrator.core.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.model import BlockedBy, CheckResult, Task
+from orchestrator.core.operation import Operation
 from orchestrator.core.outside import (
     Fact,
     MergeRefused,
@@ -298,6 +299,15 @@ class CapsChanged(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRequested(Fact):
+    """A person, a program or an agent asked for a change of the task's state; `evidence` was looked for meanwhile."""
+
+    operation: Operation
+    evidence: Evidence = NOTHING_SEEN
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PersonTold(Fact):
     """A person was told of something, or telling was given up for the reason given."""
 
@@ -351,6 +361,7 @@ Event = (
     | DraftSubmitted
     | AskAnswered
     | CapsChanged
+    | OperationRequested
     | PersonTold
     | ForeignEditFound
 )

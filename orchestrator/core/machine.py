@@ -25,6 +25,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core import (
+    acting,
     course,
     events,
     guards,
@@ -126,6 +127,8 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return requests.requested(pipeline, task, event)
         case events.ArchiveRequested():
             return requests.requested(pipeline, task, event)
+        case events.OperationRequested():
+            return acting.operated(pipeline, task, event)
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:

@@ -15,6 +15,7 @@ from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.checking import Check, CheckResult, Verdict
 from orchestrator.core.failures import FailureLog
 from orchestrator.core.notice import Notice
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.core.terms import DEFAULT_TERMS, Terms
@@ -217,6 +218,7 @@ class Ticket:
     type: TicketType = TicketType.FEATURE
     source: str = "local"
     sensitive_check: SensitiveCheck | None = None
+    preflight: Preflight | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

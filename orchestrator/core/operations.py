@@ -151,20 +151,21 @@ def require_new(task: Task, failure: Failure) -> None:
         raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
 
 
-def replanned(pipeline: Pipeline, task: Task, evidence: Evidence) -> Task:
-    """The task with the steps of its plan, where it works through one: finished ones stay if they are still the same.
+def replanned(stage: Stage, task: Task, evidence: Evidence) -> Task:
+    """The task with the steps of the plan that a stage works through: finished ones stay if they are still the same.
 
     Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
     """
-    stage = pipeline.stage(task.stage)
     if stage.work is not Work.STEPS or stage.plan is None or stage.plan not in evidence.files:
         return task
-    done = {step.step_id: step for step in task.steps if step.status is StepStatus.COMPLETED}
-    planned = plan.steps_of(evidence.files[stage.plan].headings)
-    kept = tuple(
-        done[step.step_id] if step.step_id in done and done[step.step_id].description == step.description else step
-        for step in planned
-    )
+    facts = evidence.files[stage.plan]
+    unmarked = {
+        (step.step_id, step.description): step
+        for step in task.steps
+        if step.status is StepStatus.COMPLETED and not step.digest
+    }
+    planned = plan.steps_of(facts.headings, facts.digests, task.steps)
+    kept = tuple(unmarked.get((step.step_id, step.description), step) for step in planned)
     return replace(task, steps=kept or task.steps)
 
 

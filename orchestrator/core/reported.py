@@ -5,8 +5,9 @@ Unknown keys are left out, long texts are cut: this comes from strangers and is 
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import cast
 
-from orchestrator.core.codec import Json, time_of
+from orchestrator.core.codec import Json, time_of, to_json
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.model import StepStatus
 from orchestrator.core.operation import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
@@ -94,6 +95,20 @@ def failure_of(document: Object, state: str, at: datetime) -> FailureReport:
         modified_files=_list(tried, "modified_files"),
     )
     return FailureReport(failure=failure)
+
+
+def shown_transition(move: Transition) -> dict[str, Json]:
+    """The same move in JSON."""
+    return cast(dict[str, Json], to_json(move))
+
+
+def shown_step(update: StepUpdate) -> dict[str, Json]:
+    """The same news in JSON."""
+    commits: list[Json] = [*update.commits]
+    shown: dict[str, Json] = {"step_id": update.step_id, "status": update.status.value, "commits": commits}
+    if update.forget_checkpoint or update.checkpoint is not None:
+        shown["checkpoint"] = to_json(update.checkpoint)
+    return shown
 
 
 def _analysis(document: Object) -> Analysis:

@@ -103,7 +103,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     for ask in task.pending_asks:
         if ask.asking.subject.of_daemon:
             task = standing.with_answer(task, ask.number, Answer(status=AskStatus.WITHDRAWN, by=event.by), event.at)
-    task = standing.parked(standing.released(task))
+    task = standing.being_ended(standing.released(task))
     if task.worktree is None:
         return replace(task, owed=Owed.WORKSPACE)
     return course.enter(pipeline, task, task.stage, event.at)

@@ -12,7 +12,7 @@ from orchestrator.core.terms import Terms
 PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
-NOT_PASSED_ON = ("skills", "mcpServers", "hooks", "memory", "background", "isolation", "initialPrompt")
+NOT_PASSED_ON = ("skills", "hooks", "memory", "background", "isolation", "initialPrompt")
 """Keys of Claude Code's agent files that an unattended agent of ours is not given (collected.md §6)."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -51,6 +51,7 @@ class Role:
     max_turns: int | None = None
     effort: str | None = None
     tier: Tier | None = None
+    mcp_servers: tuple[str, ...] = ()
     on_permission: OnAsk = OnAsk.ASK
     on_question: OnAsk = OnAsk.ASK
     on_plan: OnAsk = OnAsk.ASK
@@ -73,6 +74,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
         effort=_one_of(front, "effort", EFFORTS),
         tier=Tier(word) if (word := _one_of(front, "tier", tuple(Tier))) else None,
+        mcp_servers=_tools(front, "mcpServers"),
         on_permission=_on_ask(front, "onPermission"),
         on_question=_on_ask(front, "onQuestion"),
         on_plan=_on_ask(front, "onPlan"),

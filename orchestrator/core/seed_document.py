@@ -102,11 +102,6 @@ def with_changes(document: Object, before: Task, after: Task) -> Object:
     return {**changed, **{name: new[name] for name in ours}}
 
 
-def shown_failure(task: Task) -> Object:
-    """The newest entry of the failure log, as it is written."""
-    return cast(Object, cast(list[Json], to_document(task)["failure_log"])[-1])
-
-
 def _task(document: Object, pipeline: Pipeline, folder: str) -> Task:
     said = str(document["current_state"])
     stage = _stage(document, pipeline, stage_meant(said))

@@ -86,9 +86,12 @@ def with_notice(task: Task, kind: NoticeKind, text: str, at: datetime, key: str)
 
 def parked(task: Task) -> Task:
     """The task with its agent's process being ended, its session kept for later."""
-    if task.run is None or not task.run.of_agent:
-        return task
-    return replace(task, run=replace(task.run, process=Process.PARKING, park_at=None))
+    return being_ended(task) if task.run is not None and task.run.of_agent else task
+
+
+def being_ended(task: Task) -> Task:
+    """The task with whatever runs of it being ended, so that nothing goes on in it."""
+    return task if task.run is None else replace(task, run=replace(task.run, process=Process.PARKING, park_at=None))
 
 
 def answered_by_policy(task: Task, asking: Asking) -> Answer | None:

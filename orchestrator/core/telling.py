@@ -37,6 +37,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "ReleasePrepared": "the changelog was written{ of |version}",
     "Released": "the release is tagged{: |tag}",
     "ReportPosted": "its report was left on the ticket{: |url}{, in vain: |failure}",
+    "OperationRequested": "its state was to be changed{ by |by}",
     "RoundRequested": "comments are to be taken up{, asked for by |by}",
     "ArchiveRequested": "archived{ by |by}",
     "CommandFailed": "something could not be done{: |reason}",

@@ -41,6 +41,17 @@ if TYPE_CHECKING:
         oom_score_adj: int
         cgroup: bool
 
+    class Handover(TypedDict):
+        """What the holder is told beside spec.json, in memory only.
+
+        Variables of the agent's environment, and what is masked in its output and in its complaints: pattern and word.
+        """
+
+        env: dict[str, str]
+        stdout: list[list[str]]
+        stderr: list[list[str]]
+        stdout_is_json: bool
+
     class PidRecord(TypedDict):
         """Who serves a run: pids mean something only together with the boot and the holder's start.
 
@@ -78,7 +89,7 @@ LOCK, PID, CONTROL, STATUS, EXIT, SPEC = "lock", "pid", "control", "status.json"
 STDIN, STDIN_OFFSET = "stdin.jsonl", "stdin.offset"
 STDOUT, STDERR = ("stdout", ".jsonl"), ("stderr", ".log")
 END_OF_INPUT = b'{"eof":true}\n'
-LOCK_FD, CONTROL_FD = 3, 4  # where the daemon puts the two descriptors that a holder inherits
+LOCK_FD, CONTROL_FD, HANDOVER_FD = 3, 4, 5  # where the daemon puts the descriptors that a holder inherits
 
 RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
 BY_REQUEST, BY_TIMEOUT, BY_ORPHAN, BY_SHUTDOWN = "request", "timeout", "orphan", "shutdown"
@@ -131,14 +142,29 @@ def read(path: str) -> str:
         return file.read()
 
 
+def read_all(descriptor: int) -> str:
+    """The whole text of a file that is open, from its beginning."""
+    pieces: list[bytes] = []
+    position = 0
+    while piece := os.pread(descriptor, 1 << 20, position):
+        pieces.append(piece)
+        position += len(piece)
+    return b"".join(pieces).decode()
+
+
+def write_all(descriptor: int, text: str) -> None:
+    """Write a text to its end."""
+    rest = memoryview(text.encode())
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 def replace(path: str, text: str, *, durable: bool = False) -> None:
     """A file that holds this text or what it held before, never half of it; `durable` also survives a power cut."""
     draft = f"{path}.new"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        rest = memoryview(text.encode())
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, text)
         if durable:
             os.fsync(descriptor)
     finally:

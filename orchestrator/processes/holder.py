@@ -8,6 +8,8 @@ Theory of operation
     in the same session obeys SIGTSTP, one with a session of its own does not: its group is orphaned, and POSIX then
     discards the default stop (measured with the real CLI).
   * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
+  * Descriptor 5 is a file without a name, in memory: what was provided for the agent, and how it is masked in all that
+    the agent says. It is read once; nothing of it is ever in a file, an argument or this process's environment.
   * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
     holder, and none once it is gone.
   * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks but a
@@ -35,6 +37,7 @@ from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes a
 
 from orchestrator.processes import cgroup, files, reports, tree
 from orchestrator.processes.launch import IGNORED, launch, wake_on_children
+from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import Input, Output
 
 TYPE_CHECKING = False
@@ -52,9 +55,9 @@ REQUEST_LIMIT = 4096  # bytes read from `control` at once
 class Holder:
     """The life of one run, from the spawn to the exit file; the working directory is the run's folder."""
 
-    def __init__(self, spec: files.Spec) -> None:
+    def __init__(self, spec: files.Spec, given: files.Handover) -> None:
         """Spawns nothing yet."""
-        self.spec = spec
+        self.spec, self.given = spec, given
         self.row = tree.Process(os.getpid(), files.read("/proc/self/stat").encode())
         self.pid = self.row.pid
         self.cgroup = cgroup.planned(self.pid, self.row.ticks) if spec["cgroup"] else cgroup.Cgroup(None)
@@ -93,14 +96,18 @@ class Holder:
     def spawn(self) -> None:
         """Start the agent; whatever forbids it becomes the reason in the exit file."""
         try:
-            self.agent, ends = launch(self.spec, self.cgroup)
+            self.agent, ends = launch({**self.spec, "env": {**self.spec["env"], **self.given["env"]}}, self.cgroup)
         except OSError as error:
             self.spawn_error = f"{error.strerror}: {error.filename or self.spec['argv'][0]}"
         except (ValueError, IndexError) as error:
             self.spawn_error = f"the command or its environment cannot be passed on: {error}"
         else:
             limits = (self.spec["rotate_bytes"], self.spec["floor_bytes"])
-            self.outputs = [Output(files.STDOUT, ends.output, limits), Output(files.STDERR, ends.errors, limits)]
+            said = mask_of(self.given["stdout"], is_json=self.given["stdout_is_json"])
+            self.outputs = [
+                Output(files.STDOUT, ends.output, limits, said),
+                Output(files.STDERR, ends.errors, limits, mask_of(self.given["stderr"], is_json=False)),
+            ]
             self.input = Input(ends.input)
             self.input.pump()
 
@@ -275,7 +282,7 @@ class Holder:
             return True
         if not self.is_swept:
             return False
-        moved = [output.pump() for output in self.outputs]
+        moved = [output.finish() for output in self.outputs]
         return not any(moved) and not any(output.is_held for output in self.outputs)
 
     def answer(self, request: str | None) -> None:
@@ -317,18 +324,30 @@ class Holder:
         }
 
 
+def handed_over() -> files.Handover:
+    """What the daemon gave us on descriptor 5, which is closed then."""
+    given: files.Handover = files.decode(files.read_all(files.HANDOVER_FD))  # type: ignore[assignment]  # the daemon's
+    os.close(files.HANDOVER_FD)
+    return given
+
+
+def mask_of(pairs: list[list[str]], *, is_json: bool) -> Mask | None:
+    """What masks these patterns; None where there are none, so that nothing is looked for."""
+    return Mask(pairs, is_json=is_json) if pairs else None
+
+
 def main(folder: str) -> None:
     """Hold the run of this folder to its end."""
     for signum in IGNORED:
         _signal.signal(signum, _signal.SIG_IGN)
-    os.closerange(files.CONTROL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # whatever else the daemon had open
+    os.closerange(files.HANDOVER_FD + 1, os.sysconf("SC_OPEN_MAX"))  # whatever else the daemon had open
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
     libc = dlopen(None, 0)  # type: ignore[arg-type]  # the stub does not know that None means this very process
     call_function(dlsym(libc, "prctl"), (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
-    holder = Holder(spec)
+    holder = Holder(spec, handed_over())
     try:
         holder.serve()
     except Exception as error:

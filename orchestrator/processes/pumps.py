@@ -1,7 +1,8 @@
 """What flows through a holder: lines from a file into the agent, bytes from the agent into append-only files.
 
-Neither pump ever blocks, and neither holds more than one chunk in memory, however long a line is. Output that cannot be
-written (full disk) stays where it is: the chunk at hand is kept, the pipe is not read any more, and the agent waits.
+Neither pump ever blocks, and neither holds more than one chunk in memory, however long a line is (and as much as the
+longest value that is masked). Output that cannot be written (full disk) stays where it is: the chunk at hand is kept,
+the pipe is not read any more, and the agent waits.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH104
@@ -13,6 +14,10 @@ import time
 
 from orchestrator.processes import files
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from orchestrator.processes.masking import Mask
+
 CHUNK = 65536
 CHUNKS_PER_TURN = 16  # then the holder looks at its other descriptors
 SPACE_CHECK_EVERY = 0.25  # seconds
@@ -23,8 +28,9 @@ APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 class Output:
     """One stream of the agent, appended to `<stem><suffix>` and rotated at line ends to `<stem>.<start><suffix>`."""
 
-    def __init__(self, name: tuple[str, str], source: int, limits: tuple[int, int]) -> None:
+    def __init__(self, name: tuple[str, str], source: int, limits: tuple[int, int], mask: Mask | None = None) -> None:
         """`source` is the reading end of a pipe; `limits` are the bytes to rotate at and the free bytes to leave."""
+        self._mask = mask
         self._stem, self._suffix = name
         self._rotate_at, self._floor = limits
         self._source = source
@@ -53,6 +59,14 @@ class Output:
                 break
         return moved
 
+    def finish(self) -> bool:
+        """Move what is there and what was held back of an unfinished line, for nobody is left to finish it."""
+        moved = self.pump()
+        if self._mask and not self._pending:
+            self._pending = self._mask.flush()
+            moved = self._write() or moved
+        return moved
+
     def retry(self) -> None:
         """Try again to write what a full disk held up."""
         self.is_held = False
@@ -68,12 +82,15 @@ class Output:
         if not self.is_open or not self._has_space():
             return False
         try:
-            self._pending = os.read(self._source, CHUNK)
+            chunk = os.read(self._source, CHUNK)
         except BlockingIOError:
             return False
-        if not self._pending:
+        if chunk:
+            self._pending = self._mask.push(chunk) if self._mask else chunk
+        else:
             self.close()
-        return self.is_open
+            self._pending = self._mask.flush() if self._mask else b""
+        return bool(chunk or self._pending)
 
     def _has_space(self) -> bool:
         now = time.monotonic()

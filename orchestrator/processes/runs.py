@@ -100,7 +100,7 @@ class Runs:
             record = spec.record(folder, self._doorbell.path, self._doorbell.alive)
             files.replace(str(folder / files.SPEC), files.encode(record))
             make_fifo(folder / files.CONTROL)
-            holder = _spawn_holder(folder, lock)
+            holder = _spawn_holder(folder, lock, files.encode(spec.handover()))
         finally:
             os.close(lock)
         self._children.add(holder)
@@ -272,17 +272,20 @@ class Runs:
         raise HolderFailed(folder, os.waitstatus_to_exitcode(wait_status))
 
 
-def _spawn_holder(folder: Path, lock: int) -> int:
-    """The pid of a new holder, which shares the lock; both descriptors are moved out of the way of their targets."""
+def _spawn_holder(folder: Path, lock: int, handover: str) -> int:
+    """The pid of a new holder, which shares the lock; all descriptors are moved out of the way of their targets."""
     control = os.open(folder / files.CONTROL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     log = os.open(folder / "".join(files.STDERR), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    given = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FREE_DESCRIPTORS) for descriptor in (log, lock, control)]
+    memory = os.memfd_create("handover")
+    sources = (log, lock, control, memory)
+    given = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FREE_DESCRIPTORS) for descriptor in sources]
     nothing = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in (0, 1)]
-    targets = (2, files.LOCK_FD, files.CONTROL_FD)
+    targets = (2, files.LOCK_FD, files.CONTROL_FD, files.HANDOVER_FD)
     inherited = [(os.POSIX_SPAWN_DUP2, old, new) for old, new in zip(given, targets, strict=True)]
     try:
+        files.write_all(memory, handover)
         argv = (*PYTHON, BOOT, str(SOURCES), str(folder))
         return os.posix_spawn(argv[0], argv, os.environ, file_actions=[*nothing, *inherited], setsid=True)
     finally:
-        for descriptor in (control, log, *given):
+        for descriptor in (control, log, memory, *given):
             os.close(descriptor)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.masking import NO_MASKS, Masks
 from orchestrator.processes import files
 
 MARKER = "ORCHESTRATOR_RUN"
@@ -87,7 +88,9 @@ class RunSpec:
     run: str
     argv: tuple[str, ...]
     cwd: Path
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
+    secret: frozenset[str] = frozenset()  # variables of `env` that are handed over in memory and written nowhere
+    masks: Masks = field(default=NO_MASKS, repr=False)  # what must not be readable in what the run says
     timeout: float | None = None  # seconds, frozen time not counted
     stdin: Stdin = Stdin.PUMP
     limits: Limits = Limits()
@@ -100,7 +103,7 @@ class RunSpec:
             "run": self.run,
             "argv": list(self.argv),
             "cwd": str(self.cwd),
-            "env": {**self.env, MARKER: str(folder)},
+            "env": {**{name: self.env[name] for name in self.env if name not in self.secret}, MARKER: str(folder)},
             "stdin": self.stdin.value,
             "doorbell": str(doorbell),
             "alive": str(alive),
@@ -116,6 +119,16 @@ class RunSpec:
             },
             "oom_score_adj": limits.oom_score_adj,
             "cgroup": self.cgroup,
+        }
+
+    def handover(self) -> files.Handover:
+        """What the holder has to know and no disk may."""
+        is_json = self.stdin is Stdin.PUMP
+        return {
+            "env": {name: self.env[name] for name in self.secret & self.env.keys()},
+            "stdout": [list(mask) for mask in (self.masks.json if is_json else self.masks.plain)],
+            "stderr": [list(mask) for mask in self.masks.plain],
+            "stdout_is_json": is_json,
         }
 
 

@@ -56,7 +56,6 @@ class Trackers:
             ) from error
         return replace(requirement, type=parse_template(requirement.text).type or requirement.type)
 
-
     async def tell(self, url: str, text: str, status: str | None) -> str:
         """Leave words on the ticket at an address, and set its status; why that could not be, or nothing."""
         try:

@@ -1,6 +1,5 @@
 """A house with a user's repository, a daemon, and the real CLI as its agents; a scripted API plays the model."""
 
-import json
 import os
 import signal
 import socket
@@ -8,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +21,7 @@ from orchestrator.cli.demo import REPOSITORY, TICKET
 from orchestrator.client import Client
 from orchestrator.core.model import Process, TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
-from tests.acceptance.house import Json, said
+from tests.acceptance.house import Json, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
@@ -186,16 +185,9 @@ class ClaudeHouse:
             {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"} if self.subscription else {}
         )
         env = {**self.api.env, **login, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), "CLAUDE_CODE_MAX_RETRIES": "2"}
-        top = {"data_dir": str(self.data), **self._settings}
-        tables: Mapping[str, Mapping[str, object]] = {
-            "agent": {"executable": str(self._claude)},
-            "agent.env": env,
-            "graces": GRACES,
-        }
-        lines = [f"{name} = {json.dumps(value)}" for name, value in top.items()]
-        for table, values in tables.items():
-            lines += [f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
-        (self.root / "orchestrator.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        agent = {"executable": str(self._claude), "env": env}
+        settings = {"data_dir": str(self.data), "graces": GRACES, **self._settings, "agent": agent}
+        (self.root / "orchestrator.toml").write_text(toml(settings), encoding="utf-8")
 
 
 class Ticker:

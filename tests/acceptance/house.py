@@ -118,7 +118,7 @@ class House:
                 "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
             },
         }
-        (self.root / "orchestrator.toml").write_text(_toml({"agent": agent, **self.settings}))
+        (self.root / "orchestrator.toml").write_text(toml({"agent": agent, **self.settings}))
         with (self.root / "daemon.log").open("ab") as log:
             self.daemon = self.begin("serve", out=log, err=log)
         return self.daemon
@@ -372,11 +372,11 @@ def _signal(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _toml(values: Mapping[str, object], above: str = "") -> str:
+def toml(values: Mapping[str, object], above: str = "") -> str:
     """The settings as a file; JSON's scalars and lists are TOML's too."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
     for key, value in values.items():
         if isinstance(value, Mapping):
             name = f"{above}{json.dumps(key)}"
-            lines += [f"[{name}]", _toml(value, f"{name}.")]
+            lines += [f"[{name}]", toml(value, f"{name}.")]
     return "\n".join(lines) + "\n"

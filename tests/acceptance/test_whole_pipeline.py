@@ -4,8 +4,10 @@ import stat
 from pathlib import Path
 
 import orjson
+import pytest
 
 from orchestrator.core.model import TaskStatus
+from orchestrator.core.terms import Autonomy
 from tests.acceptance.house import House, line_count, listing
 from tests.fakes.repositories import Trap, git
 
@@ -68,14 +70,17 @@ def test_a_mistake_that_the_check_finds_is_explained_mended_and_passes(tmp_path:
         assert judged[0] != judged[1] == done.head
 
 
-def test_a_check_that_always_fails_blocks_the_task_after_the_third_evaluation(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("autonomy", "evaluations"), [(Autonomy.INTERACTIVE, 3), (Autonomy.AUTO, 4)])
+def test_a_check_that_always_fails_blocks_the_task_after_the_third_evaluation_or_one_last_pass(
+    tmp_path: Path, autonomy: Autonomy, evaluations: int
+) -> None:
     with House(tmp_path) as house:
-        task = house.submit(checks={"unit_test": f"echo no >> '{tmp_path}/ran'; exit 3"})
+        task = house.submit(checks={"unit_test": f"echo no >> '{tmp_path}/ran'; exit 3"}, autonomy=autonomy)
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
         assert blocked.block_reason is not None
-        assert "failed 3 times" in blocked.block_reason
+        assert f"failed {evaluations} times" in blocked.block_reason
         assert "exit code 3" in blocked.block_reason
-        assert line_count(tmp_path / "ran") == 3
+        assert line_count(tmp_path / "ran") == evaluations
         assert house.state(task)["current_state"] == "BLOCKED"
         assert git(house.repo, "branch", "--list", blocked.branch) == "", "what did not pass is not delivered"
         assert house.nothing_is_left()

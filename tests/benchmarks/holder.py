@@ -10,18 +10,29 @@ from pathlib import Path
 
 import psutil
 
+from orchestrator.core.masking import NO_MASKS, Masks, masks_of
 from orchestrator.processes.census import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec
 
 Row = tuple[str, str, str]
 LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.1)
+PUMPED = 256 << 20  # bytes
+FLOOD = f"""import os
+line = b'{{"type":"user","message":{{"content":[{{"content":"' + b"a line of a log " * 50 + b'"}}]}}}}'
+block = (line + b"\\n") * 64
+for _ in range({PUMPED} // len(block)):
+    view = memoryview(block)
+    while view:
+        view = view[os.write(1, view):]
+input()
+"""
 TALKER = "import time\nwhile True:\n    print('x' * 200, flush=True)\n    time.sleep(0.01)\n"
 
 
 def rows() -> list[Row]:
     """Name, measured value and goal of each measurement, all taken in one run."""
-    return [*asyncio.run(_dispatch()), *asyncio.run(_twenty())]
+    return [*asyncio.run(_dispatch()), *asyncio.run(_twenty()), *asyncio.run(_pumping())]
 
 
 def _bare_spawn() -> float:
@@ -77,4 +88,41 @@ async def _twenty(freezes: int = 100) -> list[Row]:
             f"{took[len(took) // 2] * 1000:.1f} / {took[int(len(took) * 0.99) - 1] * 1000:.1f} ms",
             "≤ 8 ms",
         ),
+    ]
+
+
+async def _pumped(folder: Path, masks: Masks) -> float:
+    """MB in a second of processor time of the holder; the clock would tell what else the machine does."""
+    runs = Runs(data_dir=folder)
+    argv = (sys.executable, "-I", "-S", "-c", FLOOD)
+    await runs.start(folder, RunSpec(run=folder.name, argv=argv, cwd=folder, env={}, limits=LIMITS, masks=masks))
+    holder = tree_of(folder)[0]
+    while _size(folder) < PUMPED * 0.99:  # noqa: ASYNC110  (many files that grow)
+        await asyncio.sleep(0.05)
+    times = holder.cpu_times()
+    await runs.stop(folder)
+    while runs.is_alive(folder):  # noqa: ASYNC110  (an end that no bell tells of)
+        await asyncio.sleep(0.05)
+    await runs.close()
+    return PUMPED / 1e6 / (times.user + times.system)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("stdout*"))
+
+
+async def _pumping(times: int = 3) -> list[Row]:
+    """A flood of output through a holder, without a provided value and with one."""
+    speeds: dict[str, list[float]] = {"nothing provided": [], "one value provided": []}
+    for _ in range(times):
+        for name, masks in zip(speeds, (NO_MASKS, masks_of({"DB_PASSWORD": "s3cr3t-Value/+!x"})), strict=True):
+            with tempfile.TemporaryDirectory() as base:
+                speeds[name].append(await _pumped(Path(base), masks))
+    return [
+        (
+            f"output through a holder, {name}, median",
+            f"{statistics.median(speed):.0f} MB per second of its own",
+            "≥ 100 MB",
+        )
+        for name, speed in speeds.items()
     ]

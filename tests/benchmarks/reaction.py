@@ -202,6 +202,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         judge=Judge(git_of=workspace.git_of, redactor=Redactor(())),
         role=lambda _: ROLE,
         provided=lambda _: {},
+        masked=lambda _: {},
         base_env=dict(os.environ),
         limits=LIMITS,
     )
@@ -212,7 +213,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             running=running,
             workspace=workspace,
             checkpoints=checkpoints,
-            gates=Gates(workspace),
+            gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
                 workspace=workspace,
                 release=Release(workspace),

@@ -20,11 +20,14 @@ from orchestrator.checkpoints import Checkpoints
 from orchestrator.core.admission import Room
 from orchestrator.core.asks import Asking
 from orchestrator.core.events import AgentSaid
+from orchestrator.core.guards import Evidence
 from orchestrator.core.model import Task
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.declared import Folders, read_declared
 from orchestrator.definitions import Definitions, load_definitions
 from orchestrator.intake import Intake, Submission
+from orchestrator.operating import evidence_of
 from orchestrator.processes.spec import Usage
 from orchestrator.provisions import Provisions
 from orchestrator.reception import Reception
@@ -71,7 +74,8 @@ class Desk:
         views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
         self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
         self.provisions = Provisions(Vault(self.settings.data_dir))
-        self.checkpoints = Checkpoints(Workspace(self.settings.data_dir), self.store, clock.now)
+        self.workspace = Workspace(self.settings.data_dir)
+        self.checkpoints = Checkpoints(self.workspace, self.store, clock.now)
         self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
         self.supervisor.listen(self.checkpoints.decided)
 
@@ -83,6 +87,7 @@ class Desk:
             settings=self.settings,
             pipelines=lambda: self.definitions.pipelines,
             redactor=self.redactor,
+            preflight=lambda _: Preflight(),
         )
         trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
         reception = Reception(
@@ -107,6 +112,10 @@ class Desk:
     def usage(self, task: Task) -> Usage | None:  # noqa: ARG002 - the protocol's
         """Nothing runs."""
         return None
+
+    def look(self, task: Task) -> Evidence:
+        """As the daemon does it."""
+        return evidence_of(task, self.definitions.pipelines[task.pipeline], self.workspace)
 
     def redact(self, text: str) -> str:
         """Secrets masked by the rules that ship."""

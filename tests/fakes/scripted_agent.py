@@ -334,12 +334,13 @@ class Agent:
         return text
 
     def _await(self, process: subprocess.Popen[bytes], end: float | None) -> bool:
-        """Wait for the end of a process, at most until a time; whether it came."""
+        """Wait for the end of a process, at most until a time; whether it came.
+
+        The CLI's clock runs while it is stopped, and that of `select` does not: hence the short looks.
+        """
         with os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0) as ended:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            while not self.host.listen(until=ended.fileno(), seconds=left):
-                left = None if end is None else max(0.0, end - time.monotonic())
-                if left == 0:
+            while not self.host.listen(until=ended.fileno(), seconds=None if end is None else 0.02):
+                if end is not None and time.monotonic() >= end:
                     return False
         return True
 

@@ -75,6 +75,10 @@ class Agent:
                         return event
                 assert await self._read(), f"the CLI ended before the next {kind.__name__}: {self.events}"
 
+    def terminate(self) -> None:
+        """Send it SIGTERM."""
+        self._process.terminate()
+
     async def end(self) -> int:
         """Its exit code after the end of input, everything read."""
         assert self._process.stdin

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,39 +13,7 @@ import pytest_asyncio
 from orchestrator.core.model import Owed, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Shell:
-    """Runs `orchestrator` in a home where nothing is set, with a data folder of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.data = home, home / "data"
-
-    async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
-        """Run a command to its end."""
-        process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
-        return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
-
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Begin a command."""
-        pipe = asyncio.subprocess.PIPE
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-        argv = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data), *arguments)
-        return await asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=self.home / "repo"
-        )
+from tests.fakes.shell import Shell, only_error
 
 
 @pytest.fixture
@@ -64,14 +30,6 @@ async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
     async with at_work(desk):
         yield desk
     desk.store.close()
-
-
-def only_error(done: Done, code: int) -> str:
-    """What a refused command says: one line, on standard error, without a traceback."""
-    assert (done.code, done.out) == (code, "")
-    assert done.err.startswith("error: ")
-    assert done.err.count("\n") == 1, done.err
-    return done.err
 
 
 @pytest.mark.parametrize(
@@ -121,9 +79,9 @@ async def test_what_the_state_does_not_allow_ends_with_5_and_names_what_it_does(
 ) -> None:
     await orchestrator("submit", "first", "--ticket", "ABC-1")
     await orchestrator("submit", "second", "--ticket", "ABC-2")
-    error = only_error(await orchestrator("pause", "ABC-2"), 5)
+    error = only_error(await orchestrator("resume", "ABC-2"), 5)
     assert "pending" in error
-    assert "allowed now: cancel" in error
+    assert "allowed now: pause, cancel" in error
     assert len(desk.supervisor.tasks) == 2
 
 

@@ -11,8 +11,10 @@ import orjson
 import pytest
 
 from orchestrator.bundled import Kind, bundled
+from orchestrator.core.document import from_document, to_document
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import Priority, Task, TaskStatus, TicketType
+from orchestrator.core.preflight import Preflight
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.core.terms import Autonomy, OnBlocked
@@ -74,6 +76,7 @@ class Desk:
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,
             redactor=Redactor(parse_rules(RULES.read_text(), str(RULES))),
+            preflight=lambda _: Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",)),
         )
 
     async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
@@ -219,7 +222,13 @@ async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: D
 
 
 async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    reception = Reception(trackers=Trackers([jira.account]), intake=desk.intake, loop=desk.loop, clock=lambda: NOW)
+    reception = Reception(
+        trackers=Trackers([jira.account]),
+        intake=desk.intake,
+        loop=desk.loop,
+        destined=lambda task: task,
+        clock=lambda: NOW,
+    )
     both = [reception.accept(Submission(text="ABC-12", repo=desk.repo), "ada") for _ in range(2)]
     ended = await asyncio.gather(*both, return_exceptions=True)
     assert {type(one) for one in ended} == {Task, AtWorkAlready}
@@ -230,6 +239,13 @@ async def test_the_same_ticket_may_be_at_work_in_two_repositories(desk: Desk, ji
     repository(desk.root / "other")
     await desk.accept("ABC-12", jira.account)
     assert (await desk.accept("ABC-12", jira.account, repo=desk.root / "other")).ticket.key == "ABC-12"
+
+
+async def test_what_was_looked_for_before_is_on_record_and_comes_back(desk: Desk) -> None:
+    document = to_document(await desk.accept("Say hello"))
+    assert document["mcp_preflight"] == {"servers_registered": ["cks"], "env_unset": ["CKS_CONFIG"]}
+    again = from_document(document).ticket.preflight
+    assert again == Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",))
 
 
 async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: JiraServer) -> None:

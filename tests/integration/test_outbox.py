@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.outbox import MAX_ENTRIES, OutboxError, Taken, take, text
+from orchestrator.outbox import MAX_ENTRIES, Limits, OutboxError, Taken, take, text
 
 ALLOWED = ("analysis.md", "plan.md", "design-v*.md")
 
@@ -135,7 +135,7 @@ def test_more_entries_than_anybody_needs_are_not_looked_at(outbox: Path, task: P
 @pytest.mark.parametrize(("size", "taken_in"), [(100, 1), (101, 0)])
 def test_the_limit_is_exact(outbox: Path, task: Path, size: int, taken_in: int) -> None:
     (outbox / "plan.md").write_text("x" * size)
-    assert len(take(outbox, ALLOWED, task, limit=100).files) == taken_in
+    assert len(take(outbox, ALLOWED, task, Limits(100)).files) == taken_in
 
 
 def test_what_is_not_utf8_is_refused_with_the_place(outbox: Path, task: Path) -> None:
@@ -167,3 +167,12 @@ def test_an_artifact_that_is_not_there_or_was_replaced_is_not_read(task: Path) -
     (task / "plan.md").write_text("four")
     with pytest.raises(OutboxError, match="larger than 3 bytes"):
         text(task, "plan.md", limit=3)
+
+
+def test_a_file_with_something_in_it_that_is_objected_to_stays_where_it_is(outbox: Path, task: Path) -> None:
+    (outbox / "plan.md").write_text("the password is hunter2")
+    (outbox / "analysis.md").write_text("the password is in DB_PASSWORD")
+    taken = take(outbox, ALLOWED, task, Limits(objection=lambda body: "it tells" if b"hunter2" in body else ""))
+    assert [file.name for file in taken.files] == ["analysis.md"]
+    assert reasons(taken) == {"plan.md": "it tells"}
+    assert not (task / "plan.md").exists()

@@ -47,6 +47,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
             "settings",
             "store",
             "supervisor",
+            "tokens",
             "trackers",
         }
     ),
@@ -55,7 +56,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "checks": frozenset({"bundled", "declared", "files", "git"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
-        | {"recovery", "settings", "store"}
+        | {"operating", "recovery", "settings", "store"}
     ),
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
@@ -65,10 +66,12 @@ KNOWS: Mapping[str, frozenset[str]] = {
     ),
     "following": frozenset({"processes"}),
     "front_matter": frozenset({"declared"}),
-    "gates": frozenset({"files", "outbox", "workspace"}),
+    "gates": frozenset({"files", "leaks", "outbox", "workspace"}),
     "intake": frozenset({"checks", "clock", "declared", "files", "quarantine", "repository", "settings"}),
     "journal": frozenset({"files"}),
+    "leaks": frozenset({"git"}),
     "notify": frozenset({"checks", "files", "processes"}),
+    "operating": frozenset({"files", "gates", "git", "intake", "journal", "store", "workspace"}),
     "outbox": frozenset({"files"}),
     "outward": frozenset({"files", "forge", "repository", "settings", "trackers"}),
     "publisher": frozenset({"files", "forge", "push", "quarantine", "release", "workspace"}),
@@ -78,12 +81,16 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "reception": frozenset({"intake", "trackers"}),
     "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
     "release": frozenset({"files", "forge", "push", "workspace"}),
+    "reports": frozenset({"files"}),
     "repository": frozenset({"git"}),
-    "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes"}),
+    "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes", "tokens"}),
+    "servers": frozenset({"declared"}),
     "settings": frozenset({"bundled", "declared", "sections"}),
     "stalls": frozenset({"processes"}),
     "state_file": frozenset({"files", "journal"}),
     "store": frozenset({"checkpoint_files", "files", "journal", "state_file"}),
+    "tokens": frozenset({"files"}),
+    "supervisor": frozenset({"account"}),
     "trackers": frozenset({"front_matter"}),
     "vault": frozenset({"files"}),
     "workspace": frozenset({"clone", "git", "repository", "worktree"}),

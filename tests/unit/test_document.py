@@ -34,7 +34,7 @@ SEED: Tree = {
     "current_state": None,
     "current_agent": None,
     "states": {
-        "TICKET_INTAKE": STAGE | {"sensitive_check": None},
+        "TICKET_INTAKE": STAGE | {"sensitive_check": None, "mcp_preflight": None},
         "ANALYSIS": STAGE,
         "PLANNING": STAGE,
         "DESIGN": STAGE | {"revision": None},

@@ -31,6 +31,9 @@ DAEMON_ENV = {
     "CLAUDE_CODE_USE_BEDROCK": "1",
     "ANTHROPIC_API_KEY": "stray",
     "ANTHROPIC_AUTH_TOKEN": "stray",
+    "JIRA_API_TOKEN": "stray",
+    "GITHUB_TOKEN": "stray",
+    "GITLAB_TOKEN": "stray",
     "NOTIFY_SOCKET": "/run/notify",
     "GIT_DIR": "/somewhere/.git",
     "ORCHESTRATOR_SMTP__PASSWORD": "secret",
@@ -132,6 +135,18 @@ def test_a_role_that_may_not_edit_has_a_rule_for_its_outbox_only() -> None:
 
 def test_what_means_something_in_a_rule_is_no_part_of_a_path_in_one() -> None:
     assert allow_rules((), Path("/a (b)/[c]")) == ("Edit(//a ?b?/?c?/**)",)
+
+
+def test_a_role_that_names_servers_is_told_where_they_are_registered() -> None:
+    driver = replace(claude(), mcp_config=Path("/etc/mcp.json"))
+    tools = ("Read", "mcp__cks__search")
+    needing = replace(order(tools=tools), mcp_servers=("cks",))
+    argv = driver.launch(needing).argv
+    assert "--mcp-config=/etc/mcp.json" in argv
+    assert "--tools=Read,Write" in argv, "servers' tools are none of the CLI's own"
+    assert any(flag.startswith("--allowedTools=Read,mcp__cks__search,") for flag in argv)
+    for launched in (claude().launch(needing), driver.launch(order(tools=tools))):
+        assert not [flag for flag in launched.argv if flag.startswith("--mcp-config")]
 
 
 def test_every_tool_is_named_once_without_its_pattern() -> None:

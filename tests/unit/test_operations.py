@@ -228,12 +228,14 @@ def test_entering_a_design_again_is_a_revision() -> None:
 
 def test_a_new_plan_brings_its_steps_and_what_was_finished_stays_if_it_is_the_same() -> None:
     done = {**step(1, "completed", "a1"), "description": "Do it"}
-    task = operations.replanned(FULL, task_of(in_steps(done, step(2, "failed"))), Evidence(files={"plan.md": PLAN}))
+    task = operations.replanned(
+        FULL.stage("IMPLEMENTATION"), task_of(in_steps(done, step(2, "failed"))), Evidence(files={"plan.md": PLAN})
+    )
     assert [(one.description, one.status) for one in task.steps] == [
         ("Do it", StepStatus.COMPLETED),
         ("Test it", StepStatus.PENDING),
     ]
-    assert operations.replanned(FULL, task, NOTHING_SEEN) is task
+    assert operations.replanned(FULL.stage("IMPLEMENTATION"), task, NOTHING_SEEN) is task
 
 
 def test_steps_without_commits_or_with_open_work_keep_the_evaluation_closed() -> None:

@@ -18,6 +18,7 @@ model: sonnet
 permissionMode: dontAsk
 maxTurns: 40
 effort: high
+mcpServers: cks, chain
 color: blue
 ---
 
@@ -44,6 +45,7 @@ def test_a_role_is_read_as_claude_code_reads_its_own_agent_files() -> None:
         permission_mode="dontAsk",
         max_turns=40,
         effort="high",
+        mcp_servers=("cks", "chain"),
         prompt="You do the work.\n\n---\nAnd nothing else.",
     )
 
@@ -70,7 +72,7 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
         ("effort: high", "effort: hihg", "roles/worker.md:11: effort cannot be 'hihg'; did you mean 'high'?"),
         ("maxTurns: 40", "maxTurns: 0", "roles/worker.md:10: maxTurns = 0 must be a whole number, 1 or more"),
         ("maxTurns: 40", "maxTurns: many", "roles/worker.md:10: maxTurns = 'many' must be a whole number"),
-        ("color: blue", "hooks: {}", "roles/worker.md:12: hooks is not passed on to agents"),
+        ("color: blue", "hooks: {}", "roles/worker.md:13: hooks is not passed on to agents"),
         ("model: sonnet", "model: !!python/object/apply:os.system [id]", "roles/worker.md:8: anchors (&), aliases"),
         ("model: sonnet", "model: &a sonnet", "roles/worker.md:8: anchors (&), aliases (*) and tags (!)"),
         ("model: sonnet", "model: *a", "roles/worker.md:8: anchors (&), aliases (*) and tags (!)"),

@@ -1,0 +1,61 @@
+"""What a person may ask of all tasks at once: to stand still, to go on, and to make room for a restart."""
+
+import asyncio
+from collections.abc import Iterable
+
+from fastapi import APIRouter
+
+from orchestrator import clock
+from orchestrator.api.backend import Backend
+from orchestrator.api.task_views import task_line
+from orchestrator.api.tasks import By, TheBackend
+from orchestrator.api.views import ManyView
+from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.events import Event, PauseRequested, ResumeRequested
+from orchestrator.core.model import BlockedBy, Task, TaskStatus
+from orchestrator.core.transitions import allowed
+from orchestrator.supervisor import NoSuchTask
+
+router = APIRouter(prefix="/api", tags=["people"])
+
+
+@router.post("/pause")
+async def pause_all(backend: TheBackend, by: By) -> ManyView:
+    """Let every task stand still, those that wait for a place first, so that nobody takes one that becomes free."""
+    tasks = [task for task in backend.supervisor.tasks.values() if "pause" in allowed(task)]
+    tasks.sort(key=lambda task: task.status is not TaskStatus.PENDING)
+    return await _asked(backend, tasks, PauseRequested(at=clock.now(), by=by))
+
+
+@router.post("/resume")
+async def resume_all(backend: TheBackend, by: By) -> ManyView:
+    """Let every task go on that a person paused, and take tasks again after a drain."""
+    tasks = [task for task in backend.supervisor.tasks.values() if task.agent.blocked_by is BlockedBy.USER]
+    if backend.supervisor.room.draining:
+        backend.supervisor.take_tasks()
+    return await _asked(backend, tasks, ResumeRequested(at=clock.now(), by=by))
+
+
+@router.post("/drain")
+async def drain(backend: TheBackend) -> ManyView:
+    """Take no more tasks and end every agent, its session kept, until the daemon is started anew or all is resumed."""
+    supervisor = backend.supervisor
+    before = dict(supervisor.tasks)
+    supervisor.stop_agents()
+    await supervisor.settled()
+    now = [supervisor.tasks.get(task.id, task) for task in before.values()]
+    changed = [task for task in now if task is not before[task.id]]
+    return ManyView(tasks=tuple(task_line(task, backend.redact) for task in changed))
+
+
+async def _asked(backend: Backend, tasks: Iterable[Task], event: Event) -> ManyView:
+    """The tasks after they were asked; one that changed meanwhile, so that it cannot be asked any more, is left out."""
+    requests = (backend.supervisor.request(task.id, event) for task in tasks)
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    changed: list[Task] = []
+    for answer in answers:
+        if isinstance(answer, Task):
+            changed.append(answer)
+        elif not isinstance(answer, InvalidTransition | NoSuchTask):
+            raise answer
+    return ManyView(tasks=tuple(task_line(task, backend.redact) for task in changed))

@@ -1,0 +1,176 @@
+"""The state operations of seed 000 on a task, in the seed's own names: where it stands, where to go on, changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Body, Depends, FastAPI, Header, Request, Response
+from pydantic import BaseModel, Field, JsonValue
+
+from orchestrator import clock
+from orchestrator.api.backend import Backend
+from orchestrator.api.callers import caller_of
+from orchestrator.api.problems import MEDIA_TYPE, Problem, Refusal
+from orchestrator.api.records import masked
+from orchestrator.api.tasks import By, TheBackend, TheTask, keys_of
+from orchestrator.core import guards, operations
+from orchestrator.core.codec import Json
+from orchestrator.core.document import Object, to_document
+from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.events import OperationRequested
+from orchestrator.core.model import Task
+from orchestrator.core.operation import ForcedTransition, Operation, OperationRefused
+from orchestrator.core.operation import Refusal as Why
+from orchestrator.core.reported import LINE, PARAGRAPH, failure_of, step_of, transition_of
+from orchestrator.core.resume import resume_point
+from orchestrator.intake import accepted_pipeline
+
+NOT_YOURS = Problem(
+    403,
+    "not-for-you",
+    "The caller may not do this",
+    "the attempt that asks is not the task's present one any more; what it knows of the state may be wrong",
+)
+
+router = APIRouter(prefix="/api/tasks/{name}", tags=["state"])
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=255)]
+Document = Annotated[dict[str, JsonValue], Body()]
+
+
+class ForceBody(BaseModel):
+    """Where to bring a task, and why."""
+
+    stage: Annotated[str, Field(min_length=1, max_length=LINE)]
+    reason: Annotated[str, Field(min_length=1, max_length=PARAGRAPH, pattern=r"\S")]
+
+
+def of_the_present_attempt(request: Request, task: TheTask) -> Task:
+    """The task, if who asks is a person or its present agent."""
+    attempt = caller_of(request).attempt
+    if attempt is not None and attempt != task.agent.attempt:
+        raise Refusal(NOT_YOURS)
+    return task
+
+
+TheirTask = Annotated[Task, Depends(of_the_present_attempt)]
+
+
+@router.get("/state/current")
+async def current(task: TheirTask, backend: TheBackend) -> JsonValue:
+    """Where the task stands: its state's record whole, its plan and its failures in short."""
+    return masked(operations.current(accepted_pipeline(task.folder), task, to_document(task)), backend.redact)
+
+
+@router.get("/resume-point")
+async def where_to_go_on(task: TheTask, backend: TheBackend) -> JsonValue:
+    """Where the task goes on."""
+    evidence = await asyncio.to_thread(backend.look, task)
+    return masked(resume_point(accepted_pipeline(task.folder), task, evidence, clock.now()), backend.redact)
+
+
+@router.post("/state/transition")
+async def transition(  # noqa: PLR0913, PLR0917 - what the framework gives
+    document: Document, request: Request, task: TheTask, backend: TheBackend, by: By, idempotency_key: Key = None
+) -> JsonValue:
+    """Go from one state to another, if the guards of that way let it."""
+
+    async def take() -> Object:
+        moved = await _decided(backend, task, transition_of(document), by)
+        return {"ok": True, "new_state": operations.state_of(moved)}
+
+    return await _once(request, idempotency_key, document, take)
+
+
+@router.post("/transition")
+async def force(  # noqa: PLR0913, PLR0917 - as above
+    body: ForceBody, request: Request, task: TheTask, backend: TheBackend, by: By, idempotency_key: Key = None
+) -> JsonValue:
+    """Bring the task to a stage whatever its guards miss; who did it, why, and what was waived is put on record."""
+
+    async def take() -> Object:
+        evidence = await asyncio.to_thread(backend.look, task)
+        waived = guards.missing(accepted_pipeline(task.folder).stage(task.stage).guards, task, evidence)
+        moved = await _decided(
+            backend, task, ForcedTransition(to_state=body.stage, reason=body.reason, waived=waived), by
+        )
+        shown: list[Json] = [*waived]
+        return {"ok": True, "new_state": operations.state_of(moved), "waived": masked(shown, backend.redact)}
+
+    return await _once(request, idempotency_key, body.model_dump(), take)
+
+
+@router.post("/state/step")
+async def step(  # noqa: PLR0913, PLR0917 - as above
+    document: Document, request: Request, task: TheirTask, backend: TheBackend, by: By, idempotency_key: Key = None
+) -> JsonValue:
+    """Take in news of a step; that it is completed is for its commits to say."""
+
+    async def take() -> Object:
+        update = step_of(_clean(document, backend))
+        await _decided(backend, task, update, by)
+        return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
+
+    return await _once(request, idempotency_key, document, take)
+
+
+@router.post("/state/fail")
+async def fail(  # noqa: PLR0913, PLR0917 - as above
+    document: Document, request: Request, task: TheirTask, backend: TheBackend, by: By, idempotency_key: Key = None
+) -> JsonValue:
+    """Put a failure on record."""
+
+    async def take() -> Object:
+        report = failure_of(_clean(document, backend), operations.state_of(task), clock.now())
+        after = await _decided(backend, task, report, by)
+        return {"ok": True, "failure_id": after.failures.entries[-1].id}
+
+    return await _once(request, idempotency_key, document, take)
+
+
+def answer_with_documents(app: FastAPI) -> None:
+    """Make every refused operation a problem document that has the seed's own members too."""
+    app.add_exception_handler(OperationRefused, _refused)
+
+
+async def _decided(backend: Backend, task: Task, operation: Operation, by: str) -> Task:
+    """The task after the operation. Raises OperationRefused, InvalidTransition and NotCommitted."""
+    if task.id not in backend.supervisor.tasks:
+        raise InvalidTransition("change the state of", task.status, task.stage)
+    evidence = await asyncio.to_thread(backend.look, task)
+    event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
+    return await backend.supervisor.request(task.id, event)
+
+
+async def _once(
+    request: Request, key: str | None, document: object, take: Callable[[], Awaitable[Object]]
+) -> JsonValue:
+    """The answer; with a key the one that was given when it was first used."""
+    if key is None:
+        return await take()
+
+    async def text() -> str:
+        return orjson.dumps(await take()).decode()
+
+    asked = request.url.path.encode() + orjson.dumps(document)
+    answer: JsonValue = orjson.loads(await keys_of(request).once(key, asked, text))
+    return answer
+
+
+def _clean(document: dict[str, JsonValue], backend: Backend) -> Object:
+    """What an agent reports, without the secrets that may have come into it: it is kept in files of the daemon's."""
+    return {name: masked(value, backend.redact) for name, value in document.items()}
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if not isinstance(error, OperationRefused):
+        raise error
+    status = 400 if error.document["error"] == Why.MALFORMED.value else 409
+    about: Object = {
+        "type": "urn:orchestrator:problem:operation-refused",
+        "title": "The operation was refused",
+        "status": status,
+        "detail": str(error),
+    }
+    return Response(orjson.dumps({**about, **error.document}), status_code=status, media_type=MEDIA_TYPE)

@@ -1,0 +1,50 @@
+"""The program as its users meet it: a process of its own, its output, its exit code."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fakes.desk import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Shell:
+    """Runs `orchestrator` in a home where nothing is set, with a data folder of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.data = home, home / "data"
+        self.argv = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
+        """Run a command to its end."""
+        process = await self.start(*arguments)
+        out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
+        return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Begin a command."""
+        pipe = asyncio.subprocess.PIPE
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+        return await asyncio.create_subprocess_exec(
+            *self.argv, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=self.home / "repo"
+        )
+
+
+def only_error(done: Done, code: int) -> str:
+    """What a refused command says: one line, on standard error, without a traceback."""
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1, done.err
+    return done.err

@@ -1,0 +1,83 @@
+"""What was provided reaches the agent and stands in no file of its run, whatever the agent does with it."""
+
+import json
+import os
+from pathlib import Path
+
+from orchestrator.core.masking import masks_of
+from orchestrator.processes.spec import RunSpec, Stdin
+from tests.integration.processes.stage import QUICK, Stage, python
+
+SECRET = 's3cr3t "Välue"'
+TALK = """import json, os, sys
+value = os.environ["TOKEN"]
+print(json.dumps({"type": "user", "content": f"TOKEN={value}"}), flush=True)
+print(json.dumps({"type": "user", "content": value}, ensure_ascii=False), flush=True)
+for letter in f"never say {value} aloud\\n":
+    sys.stderr.write(letter)
+    sys.stderr.flush()
+print(f"unfinished {value}", end="", file=sys.stderr, flush=True)
+"""
+
+
+async def start(stage: Stage, code: str, stdin: Stdin = Stdin.PUMP) -> Path:
+    folder = stage.folder()
+    spec = RunSpec(
+        run="LOCAL-1/1",
+        argv=python(code),
+        cwd=stage.cwd,
+        env={"PATH": os.environ["PATH"], "TOKEN": SECRET},
+        secret=frozenset({"TOKEN"}),
+        masks=masks_of({"TOKEN": SECRET}),
+        stdin=stdin,
+        limits=QUICK,
+        cgroup=stage.cgroup,
+    )
+    await stage.runs.start(folder, spec)
+    return folder
+
+
+def files_with(folder: Path, words: str) -> list[str]:
+    forms = (words.encode(), json.dumps(words)[1:-1].encode())
+    every = [file for file in folder.rglob("*") if file.is_file()]
+    return [file.name for file in every if any(form in file.read_bytes() for form in forms)]
+
+
+async def test_an_agent_that_prints_what_it_was_given_gives_nothing_away(stage: Stage) -> None:
+    folder = await start(stage, TALK)
+    assert (await stage.exit_of(folder)).code == 0
+    lines = [json.loads(line) for line in stage.output(folder).splitlines()]
+    assert [line["content"] for line in lines] == ["TOKEN=<TOKEN>", "<TOKEN>"]
+    assert (folder / "stderr.log").read_text() == "never say <TOKEN> aloud\nunfinished <TOKEN>"
+    assert files_with(stage.base, SECRET) == []
+
+
+async def test_what_a_check_prints_is_masked_as_the_plain_text_that_it_is(stage: Stage) -> None:
+    folder = await start(stage, f"print({SECRET!r}, '\"')", Stdin.NULL)
+    await stage.exit_of(folder)
+    assert stage.output(folder) == b'<TOKEN> "\n'
+
+
+async def test_a_holder_shows_nothing_of_what_it_was_given(stage: Stage) -> None:
+    folder = await start(stage, "print('ready', flush=True)\ninput()")
+    await stage.says(folder, b"ready")
+    holder = Path(f"/proc/{stage.holder(folder)}")
+    for name in ("environ", "cmdline"):
+        assert SECRET.encode() not in (holder / name).read_bytes()
+    assert not any("memfd" in str(link.readlink()) for link in (holder / "fd").iterdir())
+    assert "TOKEN" not in json.loads((folder / "spec.json").read_text())["env"]
+
+
+async def test_an_agent_inherits_no_descriptor_of_its_holder(stage: Stage) -> None:
+    folder = await start(
+        stage, "import os\nprint(sorted(os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')))"
+    )
+    await stage.exit_of(folder)
+    assert stage.output(folder) == b"['0', '1', '2'] 4\n", "the fourth is the listing itself"
+
+
+async def test_nothing_is_lost_of_a_long_line_in_which_a_value_stands_again_and_again(stage: Stage) -> None:
+    code = "import os\nvalue = os.environ['TOKEN']\nos.write(2, ''.join(f'{value}{n}' for n in range(50000)).encode())"
+    folder = await start(stage, code)
+    await stage.exit_of(folder)
+    assert (folder / "stderr.log").read_text() == "".join(f"<TOKEN>{number}" for number in range(50000))

@@ -1,0 +1,266 @@
+"""A person's part at the command line: answers, values, reviews, budgets, and everything at once."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from orchestrator import clock
+from orchestrator.core.asks import Asking, AskStatus, Subject
+from orchestrator.core.limits import Window
+from orchestrator.core.model import AgentStatus, BlockedBy, TaskStatus
+from orchestrator.core.stream.said import DependencyType
+from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+from tests.fakes.shell import ROOT, Shell, only_error
+
+HOUR = timedelta(hours=1)
+VALUE = "correct horse battery staple"
+DATABASE = Asking(subject=Subject.QUESTION, text="Which database?\nIt matters.", options=("SQLite", "Postgres"))
+NAME = Asking(subject=Subject.QUESTION, text="Which name \x1b[31m?", default="hello")
+WISH = Asking(subject=Subject.QUESTION, text="Any wish?", required=False)
+PLAN = Asking(subject=Subject.PLAN, text="First this, then that")
+TOOL = Asking(subject=Subject.PERMISSION, text="command: rm -r x", name="Bash", options=("allow", "deny"))
+KEY = Asking(subject=Subject.DEPENDENCY, text="for the shop", name="SHOP_KEY", type=DependencyType.API_KEY.value)
+DOCKER = Asking(subject=Subject.DEPENDENCY, text="to build", name="docker", type=DependencyType.PERMISSION.value)
+
+
+@pytest.fixture
+def orchestrator(tmp_path: Path) -> Shell:
+    """The program, in the user's repository."""
+    repository(tmp_path / "repo")
+    return Shell(tmp_path)
+
+
+@pytest_asyncio.fixture
+async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
+    """A daemon without processes, at work where the program looks for it."""
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        yield desk
+    desk.store.close()
+
+
+async def asked(orchestrator: Shell, desk: Desk, *asking: Asking) -> str:
+    """A task at work whose agent has asked for something."""
+    done = await orchestrator("submit", "text", "--interactive")
+    task = done.out.strip()
+    assert done.code == 0, done.err
+    await desk.let_ask(task, *asking)
+    return task
+
+
+def answers(desk: Desk, task: str) -> list[tuple[AskStatus, str | None]]:
+    return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].asks]
+
+
+@pytest.mark.parametrize("text", ["postgres", "2", "Postgres"])
+async def test_a_question_is_answered_by_an_option_or_its_number(orchestrator: Shell, desk: Desk, text: str) -> None:
+    task = await asked(orchestrator, desk, DATABASE)
+    done = await orchestrator("answer", task, text)
+    assert (done.code, done.out) == (0, f"{task}.1 answered: Postgres\n"), done.err
+    assert answers(desk, task) == [(AskStatus.ANSWERED, "Postgres")]
+    again = only_error(await orchestrator("answer", task, text), 5)
+    assert "allowed now: pause, cancel" in again
+
+
+async def test_an_answer_that_fits_no_option_is_bad_usage_and_says_what_fits(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, DATABASE)
+    assert "did you mean 'Postgres'?" in only_error(await orchestrator("answer", task, "Postgrse"), 2)
+
+
+async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, DATABASE, NAME, WISH)
+    assert "--ask 2" in only_error(await orchestrator("answer", task, "SQLite"), 2)
+    done = await orchestrator("answer", task, "--json", stdin=b"2\n\n\n")
+    assert done.code == 0, done.err
+    for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "if nothing is said: hello"):
+        assert shown in done.err
+    assert [ask["answer"] for ask in json.loads(done.out)["asks"]][:2] == ["Postgres", "hello"]
+    assert [status for status, _ in answers(desk, task)] == [
+        AskStatus.ANSWERED,
+        AskStatus.ANSWERED,
+        AskStatus.SKIPPED,
+    ]
+
+
+async def test_all_of_standard_input_is_the_answer_to_a_single_question(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, WISH)
+    done = await orchestrator("answer", task, stdin=b"two\nlines\n")
+    assert (done.code, answers(desk, task)) == (0, [(AskStatus.ANSWERED, "two\nlines")]), done.err
+
+
+async def test_one_of_several_is_answered_or_skipped_by_its_number(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, DATABASE, WISH)
+    assert (await orchestrator("answer", task, "--skip", "--ask", "2")).code == 0
+    assert "has to be answered" in only_error(await orchestrator("answer", task, "--skip"), 2)
+    assert "nothing is asked under 9" in only_error(await orchestrator("answer", task, "x", "--ask", "9"), 2)
+    assert (await orchestrator("answer", task, "1", "--ask", "1")).code == 0
+    assert [status for status, _ in answers(desk, task)] == [AskStatus.ANSWERED, AskStatus.SKIPPED]
+
+
+async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> tuple[int, str]:
+    """How a command ends at a terminal, and everything it shows there."""
+    ours, theirs = os.openpty()
+    env = {"PATH": os.environ["PATH"], "HOME": str(orchestrator.home), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    argv = (*orchestrator.argv, *arguments)
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True
+    )
+    os.close(theirs)
+    shown, loop = bytearray(), asyncio.get_running_loop()
+
+    def read() -> bytes:
+        try:
+            return os.read(ours, 65536)
+        except OSError:  # the last who had it open is gone
+            return b""
+
+    lines = typed.splitlines(keepends=True)
+    while piece := await asyncio.wait_for(loop.run_in_executor(None, read), PATIENCE):
+        shown += piece
+        if lines and shown.rstrip().endswith((b">", b"(not shown):")):
+            os.write(ours, lines.pop(0))
+    os.close(ours)
+    return await process.wait(), shown.decode()
+
+
+async def test_at_a_terminal_a_refused_answer_is_asked_for_again(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, DATABASE)
+    code, shown = await at_a_terminal(orchestrator, b"Oracle\nsqlite\n", "answer", task)
+    assert (code, answers(desk, task)) == (0, [(AskStatus.ANSWERED, "SQLite")]), shown
+    assert "the options are: SQLite, Postgres" in shown
+
+
+async def test_a_value_is_typed_unseen_or_piped_and_shown_nowhere(orchestrator: Shell, desk: Desk) -> None:
+    other = Asking(subject=Subject.DEPENDENCY, text="too", name="OTHER_KEY", type=DependencyType.API_KEY.value)
+    task = await asked(orchestrator, desk, KEY, other)
+    code, shown = await at_a_terminal(orchestrator, VALUE.encode() + b"\n", "provide", task, "SHOP_KEY")
+    assert (code, VALUE in shown) == (0, False), shown
+    done = await orchestrator("provide", task, "OTHER_KEY", "--json", stdin=VALUE.encode() + b"\n")
+    assert (done.code, json.loads(done.out)["asks"][0]["status"], VALUE in done.out) == (0, "provided", False)
+    kept = desk.provisions.environment(desk.supervisor.tasks[task])
+    assert kept == {"SHOP_KEY": VALUE, "OTHER_KEY": VALUE}
+
+
+async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, KEY, DOCKER)
+    assert "did you mean SHOP_KEY?" in only_error(await orchestrator("provide", task, "SHOPKEY", stdin=b"x"), 2)
+    assert "longer than" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x" * 70_000), 2)
+    assert "UTF-8" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"\xff"), 2)
+    assert (await orchestrator("provide", task, "docker")).code == 0
+    assert (await orchestrator("provide", task, "SHOP_KEY", "--reject", "no shop")).code == 0
+    assert answers(desk, task) == [(AskStatus.REJECTED, "no shop"), (AskStatus.PROVIDED, "")]
+    assert "provide" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x"), 5)
+
+
+async def test_a_review_is_approved_or_sent_back(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, PLAN)
+    done = await orchestrator("request-changes", task, "-m", "-", stdin=b"Shorter, please\n")
+    assert (done.code, answers(desk, task)) == (0, [(AskStatus.CHANGES_REQUESTED, "Shorter, please")]), done.err
+    await desk.let_ask(task, Asking(subject=Subject.PLAN, text="Only this"))
+    assert (await orchestrator("approve", task)).out == f"{task}.2 approved\n"
+    assert "cannot approve a task that is in_progress" in only_error(await orchestrator("approve", task), 5)
+    only_error(await orchestrator("request-changes", task), 2)
+
+
+async def test_every_look_at_a_task_says_in_plain_words_what_it_waits_for(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, TOOL)
+    shown = (await orchestrator("show", task)).out
+    for words in ("waits for your answer", "May it use Bash?", "rm -r x", "1. allow", f"orchestrator answer {task}"):
+        assert words in shown
+    for command in (["tasks"], ["status"], ["why", task]):
+        assert "waits for your answer" in (await orchestrator(*command)).out, command
+    assert "paused" in (await orchestrator("pause", task)).out
+    assert "waits for your answer" in (await orchestrator("resume", task)).out
+
+
+async def test_a_draft_is_kept_until_it_is_sent_off(orchestrator: Shell, desk: Desk) -> None:
+    draft = await orchestrator("submit", "text", "--draft", "--budget", "2.5")
+    task = draft.out.strip()
+    assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].terms.caps.usd) == (TaskStatus.DRAFT, 2.5)
+    assert f"orchestrator submit --task {task}" in draft.err
+    assert (await orchestrator("submit", "--task", task)).out == f"{task}\n"
+    await desk.supervisor.settled()
+    assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
+    assert "allowed now" in only_error(await orchestrator("submit", "--task", task), 5)
+    for wrong in (["x", "--draft", "--wait"], ["x", "--task", task], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
+        only_error(await orchestrator("submit", *wrong), 2)
+
+
+async def test_a_budget_is_raised_in_one_kind_and_the_others_stay(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text", "--budget", "2")).out.strip()
+    done = await orchestrator("budget", task, "--turns", "30", "--hours", "1.5")
+    assert done.out.endswith("$0.00 of $2.00, 0 of 30 turns, 0.0 of 1.5 hours\n"), done
+    caps = desk.supervisor.tasks[task].terms.caps
+    assert (caps.usd, caps.tokens, caps.turns, caps.hours) == (2.0, None, 30, 1.5)
+    assert json.loads((await orchestrator("budget", task, "--json")).out)["caps"]["turns"] == 30
+    await orchestrator("cancel", task)
+    only_error(await orchestrator("budget", task, "--usd", "5"), 5)
+    for wrong in ("inf", "nan", "-1"):
+        only_error(await orchestrator("budget", task, "--usd", wrong), 2)
+
+
+async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, desk: Desk) -> None:
+    first, second = [(await orchestrator("submit", "text", "--ticket", f"ABC-{n}")).out.strip() for n in (1, 2)]
+    only_error(await orchestrator("pause"), 2)
+    only_error(await orchestrator("pause", first, "--all"), 2)
+    paused = await orchestrator("pause", "--all")
+    assert sorted(paused.out.splitlines()) == [f"{first} paused", f"{second} paused"]
+    assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
+    assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
+    await desk.supervisor.settled()
+    assert desk.supervisor.tasks[first].agent.blocked_by is None
+    assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
+
+
+async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orchestrator: Shell) -> None:
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
+        assert "waits for room" in (await orchestrator("drain")).out
+        second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
+        assert desk.supervisor.tasks[first].agent.blocked_by is BlockedBy.PRESSURE
+        assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
+        assert "stopping" in (await orchestrator("why", second)).out
+    desk.store.close()
+    anew = desk_at(orchestrator.data)
+    anew.supervisor.recover(anew.store.load(first, keep_open=True).task)
+    async with at_work(anew):
+        await anew.supervisor.settled()
+        assert anew.supervisor.tasks[first].holds_slot
+        await orchestrator("drain")
+        await orchestrator("resume", "--all")
+        await anew.supervisor.settled()
+        assert anew.supervisor.tasks[first].agent.status is not AgentStatus.PAUSED
+    anew.store.close()
+
+
+async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
+    assert "nothing was told of any yet" in (await orchestrator("limits")).out
+    now = clock.now()
+    desk.supervisor.account.windows = {
+        "five_hour": Window(status="rejected", resets_at=now.replace(year=now.year + 1), utilization=1.0, seen_at=now),
+        "seven_day": Window(
+            status="rejected", resets_at=clock.now().replace(microsecond=0) + HOUR, utilization=0.97, seen_at=now
+        ),
+    }
+    task = (await orchestrator("submit", "text")).out.strip()
+    told = (await orchestrator("limits")).out
+    assert "no turns in seven_day" in told
+    assert "97%" in told
+    assert task in told
+    found = json.loads((await orchestrator("limits", "--json")).out)
+    assert [wall["window"] for wall in found["walls"]] == ["seven_day"]
+    assert [(one["task"], one["blockedBy"]) for one in found["held"]] == [(task, None)]
+
+
+async def test_a_blocked_task_is_tried_again_only_when_it_is_blocked(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert "cannot retry" in only_error(await orchestrator("retry", task), 5)
+    assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS

@@ -1,0 +1,204 @@
+"""What checks come to: real commands and tools in real repositories, judged as the daemon judges them."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.checks.judging import REPORT, Ended, Judge, argv, first_failing_line
+from orchestrator.checks.resolving import resolve
+from orchestrator.core.check_rules import Rules
+from orchestrator.core.checking import Check, CheckKind, CheckResult, Reading, Verdict, with_result
+from orchestrator.core.model import Task
+from orchestrator.git import Git
+from orchestrator.wiring import bundled_redactor
+from tests.fakes.repositories import commit, git, repository
+from tests.fakes.tasks import submitted
+
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+SECRET = "aB3dE6gH9jK2mN5pQ8"
+
+
+class Desk:
+    """A repository with a base commit and a branch, and a task that is evaluated on it."""
+
+    def __init__(self, folder: Path, base: dict[str, str], changed: dict[str, str], rules: Rules | None = None) -> None:
+        self.repo, self.data = folder / "repo", folder / "data"
+        commit_of_base = repository(self.repo, base)
+        git(self.repo, "checkout", "--quiet", "-b", "work")
+        head = commit(self.repo, changed)
+        self.data.mkdir()
+        checks = resolve(Git.foreign(self.repo), commit_of_base, {}, rules or Rules(path=PATH))
+        self.task = submitted(folder=str(self.data), base_commit=commit_of_base, head=head, checks=checks)
+        self.judge = Judge(git_of=lambda _: Git.foreign(self.repo), redactor=bundled_redactor())
+
+    def evaluate(self) -> dict[str, CheckResult]:
+        """Run every check as the machine asks for it."""
+        while (check := self.task.next_check) is not None:
+            result = self.run(check) if check.command else self.judge.of_look(self.task, check)
+            results = with_result(self.task.checks, self.task.results, check.name, result)
+            self.task = replace(self.task, results=results)
+        return dict(self.task.results)
+
+    def run(self, check: Check) -> CheckResult:
+        """Run one command to its end."""
+        folder = self.data / f"logs/{len(self.task.results)}-{check.name}"
+        folder.mkdir(parents=True)
+        env = {"PATH": PATH, "HOME": "/nonexistent", "ORCHESTRATOR_REPORT": str(folder / REPORT)}
+        with (folder / "stdout.jsonl").open("wb") as out:
+            done = subprocess.run(argv(check), cwd=self.repo, env=env, stdout=out, check=False)
+        return self.judge.of_run(self.task, check, Ended(folder=folder, exit_code=done.returncode, seconds=0.1))
+
+
+RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\n"}
+
+
+def test_what_a_linter_holds_against_old_lines_warns_and_against_new_ones_fails(tmp_path: Path) -> None:
+    before = Desk(tmp_path / "a", RUFF, {"new.py": "x = 1\n"}).evaluate()
+    assert before["lint"].verdict is Verdict.WARN
+    assert "1 finding, none in what was changed: " in before["lint"].reason
+    assert "old.py:1: F401" in before["lint"].reason
+    after = Desk(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
+    assert (after["lint"].verdict, after["lint"].exit_code) == (Verdict.FAIL, 1)
+    assert "new.py:1: F401" in after["lint"].reason
+
+
+def test_a_violation_of_the_format_fails(tmp_path: Path) -> None:
+    results = Desk(tmp_path, RUFF, {"new.py": "x   =   1\n"}).evaluate()
+    assert results["format"].verdict is Verdict.FAIL
+    assert results["format"].reason.startswith("exit code 1: ")
+    assert "reformat" in results["format"].reason
+
+
+def test_a_linter_that_could_not_work_is_not_taken_for_one_that_found_nothing(tmp_path: Path) -> None:
+    results = Desk(tmp_path, RUFF, {"ruff.toml": "select = 1\n"}).evaluate()
+    assert (results["lint"].verdict, results["lint"].exit_code) == (Verdict.FAIL, 2)
+
+
+def test_a_scanner_fails_what_is_serious_and_new(tmp_path: Path) -> None:
+    base = {"pyproject.toml": "[tool.bandit]\n"}
+    bad = "import subprocess\nsubprocess.run('ls ' + input(), shell=True)\n"
+    results = Desk(tmp_path / "a", base, {"a.py": bad}).evaluate()
+    assert results["security"].verdict is Verdict.FAIL
+    assert "a.py:2: B602" in results["security"].reason
+    assert (
+        Desk(tmp_path / "b", {**base, "a.py": bad}, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.WARN
+    )
+    assert Desk(tmp_path / "c", base, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
+
+
+CODE = "def sign(x):\n    if x < 0:\n        return -1\n    return 1\n"
+TESTED = {
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n[tool.coverage.run]\nbranch = true\n',
+    "test_a.py": "def test_it():\n    assert True\n",
+}
+CHANGED = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.sign(3) == 1\n"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "verdict"),
+    [
+        (Rules(path=PATH), Verdict.PASS),
+        (Rules(path=PATH, changed_coverage=80), Verdict.PASS),
+        (Rules(path=PATH, changed_coverage=90), Verdict.WARN),
+        (Rules(path=PATH, changed_coverage=90, coverage_required=True), Verdict.FAIL),
+    ],
+)
+def test_it_is_told_how_much_of_the_change_the_tests_reach(tmp_path: Path, rules: Rules, verdict: Verdict) -> None:
+    results = Desk(tmp_path, TESTED, CHANGED, rules).evaluate()
+    assert results["unit_test"].reason == "exit code 0"
+    assert results["coverage"].verdict is verdict
+    assert results["coverage"].reason.startswith("tests reach 5 of 6 changed lines (83 %)")
+
+
+def test_tests_that_leave_no_report_have_their_coverage_skipped_with_the_reason(tmp_path: Path) -> None:
+    text = '[checks.unit_test]\ncommand = "true"\n[checks.coverage]\nreads = "lcov"\n'
+    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.py": CODE}).evaluate()
+    assert results["coverage"].verdict is Verdict.SKIPPED
+    assert results["coverage"].reason == "the tests left no coverage report at $ORCHESTRATOR_REPORT"
+
+
+def test_a_failed_test_says_which_line_failed_first(tmp_path: Path) -> None:
+    wrong = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.sign(-3) == 1\n"}
+    results = Desk(tmp_path, TESTED, wrong).evaluate()
+    assert results["unit_test"].verdict is Verdict.FAIL
+    assert results["unit_test"].reason.startswith("exit code 1: E       assert -1 == 1")
+    assert results["unit_test"].log == "logs/0-unit_test/stdout.jsonl"
+
+
+def test_a_secret_in_the_change_fails_and_one_that_was_there_before_is_not_spoken_of(tmp_path: Path) -> None:
+    leaky = {"a.py": f'API_KEY = "{SECRET}"\n'}
+    results = Desk(tmp_path / "a", {"x.txt": ""}, leaky).evaluate()
+    assert results["security"].verdict is Verdict.FAIL
+    assert results["security"].reason.startswith("1 finding in what was changed: a.py:1: ")
+    assert SECRET not in results["security"].reason
+    assert Desk(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
+
+
+def test_a_secret_in_the_output_does_not_get_into_the_reason(tmp_path: Path) -> None:
+    text = f"[checks.unit_test]\ncommand = \"echo 'error: password={SECRET}9'; exit 1\"\n"
+    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
+    assert results["unit_test"].reason == "exit code 1: error: password=[REDACTED:password_assignment]"
+
+
+def test_a_report_that_is_a_link_or_claims_too_little_makes_no_success_of_a_failure(tmp_path: Path) -> None:
+    ask = "[checks.{}]\ncommand = '''{}; exit 1'''\nreads = \"ruff\"\n"
+    text = ask.format("lint", "echo '[]' > \"$ORCHESTRATOR_REPORT\"")
+    text += ask.format("lint_b", 'ln -s /etc/passwd "$ORCHESTRATOR_REPORT"')
+    text += ask.format("lint_c", 'mkfifo "$ORCHESTRATOR_REPORT"')
+    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
+    assert {one.verdict for one in results.values()} == {Verdict.FAIL}
+
+
+def test_an_integration_test_that_cannot_run_here_is_skipped_and_says_why(tmp_path: Path) -> None:
+    text = "[checks.integration]\ncommand = 'run'\npreflight = 'no-such-tool --health'\ncleanup = 'touch cleaned'\n"
+    desk = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"})
+    results = desk.evaluate()
+    assert results["integration_probe"].verdict is Verdict.SKIPPED
+    assert results["integration"].verdict is Verdict.SKIPPED
+    assert "exit code 127: command not found" in results["integration"].reason
+    assert not (desk.repo / "cleaned").exists()
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 7", 7), ("exec sh -c 'exit 3'", 3), ("((", 2)])
+def test_what_cleans_up_is_run_after_any_end_and_the_exit_code_stays(tmp_path: Path, command: str, code: int) -> None:
+    check = Check(name="integration", command=command, cleanup="echo cleaned; exit 9", kind=CheckKind.INTEGRATION)
+    done = subprocess.run(argv(check), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "cleaned")
+
+
+def test_what_cleans_up_is_run_after_sigterm_too(tmp_path: Path) -> None:
+    command = "trap '' TERM; echo begun; sleep 600 & wait; wait"
+    check = Check(name="integration", command=command, cleanup="echo cleaned", kind=CheckKind.INTEGRATION)
+    process = subprocess.Popen(argv(check), cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.terminate()
+    assert process.stdout.readline() == "cleaned\n"
+    assert process.wait() == 143
+    os.killpg(process.pid, 9)
+    process.stdout.close()
+
+
+def test_the_first_failing_line_is_looked_for_in_rotated_output_first_and_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "stdout.0.jsonl").write_bytes(b"fine\n0 errors\n\x1b[31merror: " + b"x" * 9000 + b"\n")
+    (tmp_path / "stdout.jsonl").write_text("error: the second\n")
+    line = first_failing_line(tmp_path)
+    assert line.startswith("error: xxx")
+    assert len(line) == 200
+    (tmp_path / "stdout.0.jsonl").unlink()
+    (tmp_path / "stdout.jsonl").write_text("nothing\nthe end\n\n")
+    assert first_failing_line(tmp_path) == "the end"
+    assert first_failing_line(tmp_path / "none") == ""
+
+
+def test_a_change_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, {"x.txt": ""}, {"a.txt": "x"})
+    look = next(check for check in desk.task.checks if check.reads is Reading.CHANGE)
+    gone: Task = replace(desk.task, head="f" * 40)
+    result = desk.judge.of_look(gone, look)
+    assert result.verdict is Verdict.FAIL
+    assert result.reason.startswith("the change could not be read: `git ")

@@ -1,0 +1,63 @@
+"""What people provided is found in what a branch would take along, in every commit and every form."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from orchestrator.git import Git
+from orchestrator.leaks import ValueLeaked, refuse_leaks
+from tests.fakes.repositories import commit, git, repository
+
+SECRET = "s3cr3t-value"
+VALUES = {"DB_PASSWORD": SECRET}
+
+
+def look(folder: Path, base: str) -> None:
+    refuse_leaks(Git.own(folder / ".git"), base, git(folder, "rev-parse", "HEAD"), VALUES)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [f"password = {SECRET}\n", base64.b64encode(f"me:{SECRET}".encode()).decode(), f"\0\1\2{SECRET}\0"],
+    ids=["text", "base64", "binary"],
+)
+def test_a_value_in_a_file_holds_the_branch_back(tmp_path: Path, content: str) -> None:
+    base = repository(tmp_path / "repo")
+    commit(tmp_path / "repo", {"config/.env": content})
+    with pytest.raises(
+        ValueLeaked, match=r"provided value of DB_PASSWORD in config/\.env, so nothing was delivered"
+    ) as told:
+        look(tmp_path / "repo", base)
+    assert SECRET not in str(told.value)
+
+
+def test_a_value_that_a_later_commit_took_out_is_still_in_the_branch(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo")
+    commit(tmp_path / "repo", {".env": SECRET})
+    commit(tmp_path / "repo", {".env": "taken out"})
+    with pytest.raises(ValueLeaked):
+        look(tmp_path / "repo", base)
+
+
+def test_a_value_in_a_message_or_a_name_holds_the_branch_back(tmp_path: Path) -> None:
+    for number, (files, message) in enumerate([({}, f"use {SECRET}"), ({f"{SECRET}.txt": ""}, "add a file")]):
+        folder = tmp_path / f"repo{number}"
+        base = repository(folder)
+        commit(folder, files, message)
+        with pytest.raises(ValueLeaked, match="DB_PASSWORD"):
+            look(folder, base)
+
+
+def test_what_the_repository_held_before_is_nobodys_leak(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo", {"sample.env": SECRET, "a.txt": "one\n"})
+    commit(tmp_path / "repo", {"a.txt": "two\n", "schön.bin": "\x00" * 100_000})
+    look(tmp_path / "repo", base)
+
+
+def test_many_large_files_are_looked_through_bit_by_bit(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo")
+    files = {f"{number}.txt": f"{number}" * 9_000_000 for number in range(5)}
+    commit(tmp_path / "repo", {**files, "z.txt": SECRET})
+    with pytest.raises(ValueLeaked, match=r"in z\.txt"):
+        look(tmp_path / "repo", base)

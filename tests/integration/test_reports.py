@@ -1,0 +1,69 @@
+"""Reports of evaluations on disk."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from orchestrator.core.checking import Check, CheckResult, Verdict
+from orchestrator.core.events import AlarmRang
+from orchestrator.core.failures import Analysis, Failure
+from orchestrator.core.model import StageRecord, Task
+from orchestrator.reports import Reports
+from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.world import START
+
+FAILED = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=1, log="logs/1-unit_test/x")
+EVENT = AlarmRang(at=START)
+
+
+def reports() -> Reports:
+    return Reports(lambda _: full_pipeline(), lambda text: text.replace("hunter2", "[REDACTED]"))
+
+
+def evaluated(folder: Path, visits: int = 1) -> Task:
+    stages = {name: StageRecord() for name in full_pipeline().stages} | {"EVALUATION": StageRecord(visits=visits)}
+    checks = (Check(name="unit_test", command="pytest"),)
+    return submitted(folder=str(folder), checks=checks, results={"unit_test": FAILED}, stages=stages, updated_at=START)
+
+
+def test_every_evaluation_has_its_report_and_the_newest_has_the_plain_name(tmp_path: Path) -> None:
+    keeper = reports()
+    keeper.decided(evaluated(tmp_path), EVENT)
+    first = (tmp_path / "test-report.md").read_text()
+    assert (tmp_path / "test-report-1.md").read_text() == first
+    keeper.decided(replace(evaluated(tmp_path, visits=2), title="The second"), EVENT)
+    assert (tmp_path / "test-report-1.md").read_text() == first
+    assert "The second" in (tmp_path / "test-report.md").read_text()
+    assert (tmp_path / "test-report.md").read_text() == (tmp_path / "test-report-2.md").read_text()
+
+
+def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: Path) -> None:
+    keeper, task = reports(), evaluated(tmp_path)
+    keeper.decided(task, EVENT)
+    why = Analysis(root_cause_hypothesis="the password hunter2", confidence="low", suggested_fix="none")
+    entry = Failure(
+        id="", occurred_at=START, state="EVALUATION", agent="evaluator", step="unit_test", attempted="", command=None,
+        expected="", type="test_failure", summary="exit code 1", log_file=FAILED.log, analysis=why,
+    )  # fmt: skip
+    explained = replace(task, failures=task.failures.with_failure(entry))
+    keeper.decided(explained, AlarmRang(at=START + timedelta(hours=1)))
+    told = (tmp_path / "test-report-1.md").read_text()
+    assert "Likely cause (low): the password [REDACTED]" in told
+    assert "Generated: 2026-11-21T22:00:00.000Z" in told
+
+
+def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
+    keeper = reports()
+    keeper.decided(replace(evaluated(tmp_path), results={}), EVENT)
+    keeper.catch_up(replace(evaluated(tmp_path), results={}))
+    assert not list(tmp_path.iterdir())
+    keeper.catch_up(evaluated(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"test-report.md", "test-report-1.md"}
+
+
+def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_path: Path) -> None:
+    keeper, folder = reports(), tmp_path / "task"
+    keeper.decided(evaluated(folder), EVENT)
+    folder.mkdir()
+    keeper.decided(evaluated(folder), EVENT)
+    assert (folder / "test-report.md").is_file()

@@ -1,0 +1,60 @@
+"""What is looked for before a task begins: real files of registered servers."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.preflight import Preflight, variables_in
+from orchestrator.core.role import Role
+from orchestrator.servers import ServersMissing, look_before
+
+SERVERS = """{"mcpServers": {
+    "cks": {"command": "${CKS_BIN}", "args": ["--config", "${CKS_CONFIG}", "${HOME}"], "env": {"LEVEL": "${LEVEL:-1}"}},
+    "chain": {"type": "http", "url": "https://chain.example/${PLACE}", "headers": {"X": "${TOKEN}"}},
+    "idle": {"command": "${NEVER_ASKED}"}
+}}"""
+
+
+def role(name: str, *servers: str) -> Role:
+    return Role(name=name, description="d", prompt="p", mcp_servers=servers)
+
+
+def registered(folder: Path, text: str = SERVERS) -> Path:
+    path = folder / "mcp.json"
+    path.write_text(text)
+    return path
+
+
+def test_servers_that_roles_name_are_found_and_what_they_lack_is_told(tmp_path: Path) -> None:
+    roles = [role("planner", "cks"), role("implementer"), role("evaluator", "chain", "cks")]
+    env = {"HOME": "/root", "TOKEN": "x", "CKS_CONFIG": ""}
+    assert look_before(roles, registered(tmp_path), env) == Preflight(
+        servers_registered=("cks", "chain"), env_unset=("CKS_BIN", "CKS_CONFIG", "PLACE")
+    )
+
+
+def test_roles_that_need_nothing_ask_for_no_file(tmp_path: Path) -> None:
+    assert look_before([role("planner")], tmp_path / "gone.json", {}) == Preflight()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SERVERS, r"the role planner needs the server 'ckx', which .*mcp\.json does not register; did you mean 'cks'"),
+        ('{"servers": {}}', r"mcp\.json registers no servers \(mcpServers: Field required\); mend it"),
+        ('{"mcpServers": {"ckx": {"args": "--all"}}}', r"registers no servers \(mcpServers\.ckx\.args: "),
+        ("{", r"registers no servers \(the whole of it: Invalid JSON"),
+    ],
+)
+def test_a_server_that_is_not_registered_stops_the_task(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ServersMissing, match=said):
+        look_before([role("planner", "ckx")], registered(tmp_path, text), {})
+
+
+def test_without_a_file_the_setting_is_named() -> None:
+    with pytest.raises(ServersMissing, match=r"name the file that registers it as mcp_config in \[agent\]"):
+        look_before([role("planner", "cks")], None, {})
+
+
+def test_variables_are_those_without_a_default() -> None:
+    assert variables_in(["${A} ${B:-1} $C ${A}${D}", "${1}"]) == ("A", "D")
