@@ -7,6 +7,7 @@ Idempotency-Key, since the answer to the request was lost, is told that it stand
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -125,7 +126,8 @@ async def review(found: TheReview, backend: TheBackend) -> AskView:
 @router.post("/questions/{name}/answer")
 async def answer(found: TheQuestion, who: Who, body: AnswerBody) -> AskView:
     """Answer a question; of options one is taken in whatever case it is written."""
-    text = checked(found.ask.asking, body.answer) if found.ask.pending else body.answer.strip()
+    said = _fit(who, body.answer)
+    text = checked(found.ask.asking, said) if found.ask.pending else said
     return await _answered(who, found, _event(who, found, AskStatus.ANSWERED, text, body.digest))
 
 
@@ -145,7 +147,7 @@ async def approve(found: TheReview, who: Who, body: DigestBody | None = None) ->
 @router.post("/reviews/{name}/request-changes")
 async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskView:
     """Say what has to be different before the task goes on."""
-    event = _event(who, found, AskStatus.CHANGES_REQUESTED, body.text.strip(), body.digest)
+    event = _event(who, found, AskStatus.CHANGES_REQUESTED, _fit(who, body.text), body.digest)
     return await _answered(who, found, event)
 
 
@@ -166,13 +168,17 @@ async def provide(found: TheDependency, who: Who, request: Request, body: Provid
         if found.ask.pending:
             require("provide", found.task)
             await _keep(who.backend, found, value)
-        return await _answered(who, found, event)
+        try:
+            return await _answered(who, found, event)
+        finally:
+            if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
+                await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
 
 
 @router.post("/dependencies/{name}/reject")
 async def reject(found: TheDependency, who: Who, body: RejectBody | None = None) -> AskView:
     """Say that it will not be provided; the agent has to do without."""
-    reason = body.reason.strip() if body else ""
+    reason = _fit(who, body.reason) if body else ""
     return await _answered(who, found, _event(who, found, AskStatus.REJECTED, reason))
 
 
@@ -205,12 +211,17 @@ def _wanted(tasks: Iterable[Task], wanted: AskFilter, kind: AskKind) -> Iterable
 
 
 def _event(who: Answering, found: Found, status: AskStatus, text: str = "", digest: str | None = None) -> AskAnswered:
+    return AskAnswered(at=clock.now(), number=found.ask.number, status=status, answer=text, digest=digest, by=who.by)
+
+
+def _fit(who: Answering, text: str) -> str:
+    """A person's words as they may be put on record. Raises BadAnswer."""
     if who.backend.redact(text) != text:
         raise BadAnswer(
             "the answer holds what looks like a secret, and answers are put on record; leave it out, "
             "and give secrets only to `orchestrator provide`, when an agent asks for them by name"
         )
-    return AskAnswered(at=clock.now(), number=found.ask.number, status=status, answer=text, digest=digest, by=who.by)
+    return text.strip()
 
 
 def _now(backend: Backend, found: Found) -> Found:

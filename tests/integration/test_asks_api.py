@@ -244,4 +244,23 @@ async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, 
     verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
     for verb in verbs:
         assert await status_seen_by([], desk, "POST", f"/api/{verb.format(task)}", marked) == 403
+    for verb in ("pause", "resume", "drain", f"tasks/{task}/retry", f"tasks/{task}/submit"):
+        assert await status_seen_by([], desk, "POST", f"/api/{verb}", marked) == 403
+    assert await status_seen_by([], desk, "PATCH", f"/api/tasks/{task}", marked) == 403
+    assert await status_seen_by([], desk, "GET", "/api/limits", marked) == 403
     assert len(desk.supervisor.tasks[task].pending_asks) == 3
+    assert not desk.supervisor.room.draining
+
+
+async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await asked(client, desk, QUESTION)
+    url = f"/api/tasks/{task}"
+    await client.patch(url, json={"caps": {"usd": 5, "turns": 10}})
+    changed = (await client.patch(url, json={"caps": {"usd": None, "hours": 2}})).json()
+    assert changed["caps"] == {"usd": None, "tokens": None, "turns": 10, "hours": 2.0}
+    assert changed["spent"] == {"usd": 0.0, "tokens": 0, "turns": 0, "hours": 0.0}
+    for wrong in ({"usd": 0}, {"tokens": 1.5}, {"euro": 1}, {"hours": "many"}):
+        assert (await client.patch(url, json={"caps": wrong})).status_code == 400
+    assert (await client.patch(url, json={"priority": "high"})).status_code == 400
