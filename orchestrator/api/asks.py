@@ -10,16 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Header, Query, Request
 
 from orchestrator import clock
-from orchestrator.api.ask_views import AnswerBody, AskFilter, AskList, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.ask_views import (
+    AnswerBody,
+    AskFilter,
+    AskList,
+    ChangesBody,
+    DigestBody,
+    ProvideBody,
+    RejectBody,
+    ReviewView,
+)
 from orchestrator.api.backend import Backend
 from orchestrator.api.problems import AnsweredBefore, NoSuchAsk
 from orchestrator.api.register import Register
 from orchestrator.api.task_views import ask_view
 from orchestrator.api.tasks import By, TheBackend, TheRegister, register_of
-from orchestrator.api.views import AskView
+from orchestrator.api.views import AskView, seen
 from orchestrator.core.asks import (
     DECIDE_YOURSELF,
     IS_SECRET,
@@ -31,10 +41,13 @@ from orchestrator.core.asks import (
     must_not_be_set,
     variable_of,
 )
-from orchestrator.core.errors import AnswerRefused
+from orchestrator.core.errors import AnswerRefused, OrchestratorError
 from orchestrator.core.events import AskAnswered
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.transitions import require
+from orchestrator.workspace import DiffStat
+
+log = structlog.get_logger()
 
 router = APIRouter(prefix="/api", tags=["people"])
 
@@ -118,9 +131,18 @@ async def dependency(found: TheDependency, backend: TheBackend) -> AskView:
 
 
 @router.get("/reviews/{name}")
-async def review(found: TheReview, backend: TheBackend) -> AskView:
-    """One review."""
-    return ask_view(found.task, found.ask, backend.redact)
+async def review(found: TheReview, backend: TheBackend) -> ReviewView:
+    """One review, and what is to be looked at."""
+    task, stage = found.task, found.task.stages.get(found.ask.stage)
+    shown = {
+        **ask_view(task, found.ask, backend.redact).model_dump(),
+        "files": tuple(f"{task.folder}/{name}" for name in (stage.artifacts if stage else ())),
+        "worktree": task.worktree,
+        "base_commit": task.base_commit,
+        "head": task.head,
+        "change": await asyncio.to_thread(_change, backend, task),
+    }
+    return seen(ReviewView, shown, backend.redact)
 
 
 @router.post("/questions/{name}/answer")
@@ -180,6 +202,16 @@ async def reject(found: TheDependency, who: Who, body: RejectBody | None = None)
     """Say that it will not be provided; the agent has to do without."""
     reason = _fit(who, body.reason) if body else ""
     return await _answered(who, found, _event(who, found, AskStatus.REJECTED, reason))
+
+
+def _change(backend: Backend, task: Task) -> DiffStat | None:
+    if task.head is None or task.head == task.base_commit:
+        return None
+    try:
+        return backend.workspace.diff_stat(task.id, task.base_commit, task.head)
+    except OrchestratorError as error:
+        log.warning("change_not_measured", task=task.id, error=str(error))
+        return None
 
 
 async def _found(register: Register, name: str, kind: AskKind) -> Found:

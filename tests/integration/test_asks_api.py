@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,7 @@ from orchestrator.core.model import AgentStatus
 from orchestrator.core.stream.said import DependencyType
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
-from tests.fakes.repositories import repository
+from tests.fakes.repositories import commit, repository
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 VALUE = "correct horse battery staple"
@@ -141,6 +142,26 @@ async def test_a_review_is_approved_or_sent_back_for_what_was_seen(client: httpx
     assert (empty.status_code, empty.json()["detail"]) == (422, "say which changes you want")
     changes = await client.post(f"/api/reviews/{task}.2/request-changes", json={"text": "Shorter, please"})
     assert (changes.json()["status"], changes.json()["answer"]) == ("changes_requested", "Shorter, please")
+
+
+async def test_a_review_shows_files_and_the_size_of_the_change(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, STAGE)
+    before = desk.supervisor.tasks[task]
+    repo = desk.settings.data_dir.parent / "repo"
+    made = await asyncio.to_thread(
+        desk.workspace.prepare, task, repo, before.base_commit, before.branch, "20261121_220000"
+    )
+    head = commit(made.worktree, {"new.txt": "one\ntwo\n"})
+    desk.workspace.facts(task, before.base_commit, before.base_commit)
+    record = replace(before.stages[before.stage], artifacts=("plan.md",))
+    desk.supervisor.tasks[task] = replace(
+        before, worktree=str(made.worktree), head=head, stages={**before.stages, before.stage: record}
+    )
+    shown = (await client.get(f"/api/reviews/{task}.1")).json()
+    assert shown["change"] == {"files": 1, "added": 2, "removed": 0}
+    assert (shown["files"], shown["head"]) == ([f"{before.folder}/plan.md"], head)
+    desk.supervisor.tasks[task] = replace(before, worktree=str(made.worktree), head="f" * 40)
+    assert (await client.get(f"/api/reviews/{task}.1")).json()["change"] is None
 
 
 async def test_a_provided_value_stands_nowhere_but_sealed(
