@@ -13,7 +13,9 @@ core/       what is decided; pure, without I/O, clock or processes
 supervisor.py   the loop: inbox → decide → commit → dispatch; the only writer
 store.py        what is decided is on disk before it is done: journal.py, one line each; state_file.py, their sum
 dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
+checks/         which commands judge a commit, found by language, and what their ends mean; reports.py, test-report.md
 processes/      the holder that agents hang on, so that they outlive the daemon
+stalls.py       turns that do not get on; provisions.py, what people provide; leaks.py, where that must not stand
 checkpoints.py  what recovery needs beyond the state, taken and had back; recovery.py, when the journal is lost
 workspace.py    clone, worktree, delivery; worktree.py, what is uncommitted; git.py, so that no repository can run us
 wiring.py       builds all of it and wires it; daemon.py, the life of the process around it

@@ -11,7 +11,7 @@ import httpx
 import orjson
 from pydantic import SecretStr, ValidationError
 
-from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody, ReviewView
 from orchestrator.api.bodies import CapsBody, ChangeBody
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
@@ -171,6 +171,10 @@ class Client:
     def limits(self) -> LimitsView:
         """What limits work now."""
         return self._get(LimitsView, "/api/limits")
+
+    def review(self, ask: AskView) -> ReviewView:
+        """A review, and what is to be looked at."""
+        return self._get(ReviewView, f"/api/reviews/{quote(ask.id, safe='')}")
 
     def answer(self, ask: AskView, text: str) -> AskView:
         """Answer a question as it was seen."""

@@ -98,9 +98,9 @@ class GraceSettings(Section):
 
 
 class IntegrationSettings(Section):
-    """An integration test that this machine offers every task."""
+    """An integration test that this machine offers every task; without a command there is none."""
 
-    command: str = Field(min_length=1)
+    command: str = ""
     preflight: str = ""
     cleanup: str = ""
     timeout: Seconds = 1200.0
@@ -115,14 +115,14 @@ class CheckSettings(Section):
     changed_coverage: float = Field(default=0.0, ge=0, le=100)
     coverage_required: bool = False
     retry_failed: int = Field(default=0, ge=0, le=1)
-    integration: IntegrationSettings | None = None
+    integration: IntegrationSettings = IntegrationSettings()
 
     def rules(self) -> Rules:
         """The same for who resolves checks."""
         return Rules(
             timeout=self.timeout,
             commands=self.commands,
-            integration=Integration(**dict(self.integration)) if self.integration else None,
+            integration=Integration(**dict(self.integration)) if self.integration.command else None,
             changed_coverage=self.changed_coverage,
             coverage_required=self.coverage_required,
             retry_failed=self.retry_failed,

@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field, SecretStr, field_serializer
 
-from orchestrator.api.views import AskView, Utf8, View
+from orchestrator.api.views import AskView, Utf8, View, Words
 from orchestrator.core.asks import LONGEST_ANSWER
 
 
@@ -10,6 +10,27 @@ class AskList(View):
     """What people are asked for, in the order in which it was asked."""
 
     asks: tuple[AskView, ...]
+
+
+class SizeView(View):
+    """How much was changed between two commits; binary files count no lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+class ReviewView(AskView):
+    """A review with what is to be looked at: the stage's files, and what changed since the task began.
+
+    Without `change` nothing was committed yet, or the task's repository cannot be read.
+    """
+
+    files: tuple[Words, ...]
+    worktree: str | None
+    base_commit: str
+    head: str | None
+    change: SizeView | None
 
 
 class AskFilter(View):

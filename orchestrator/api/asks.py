@@ -7,18 +7,29 @@ Idempotency-Key, since the answer to the request was lost, is told that it stand
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Header, Query, Request
 
 from orchestrator import clock
-from orchestrator.api.ask_views import AnswerBody, AskFilter, AskList, ChangesBody, DigestBody, ProvideBody, RejectBody
+from orchestrator.api.ask_views import (
+    AnswerBody,
+    AskFilter,
+    AskList,
+    ChangesBody,
+    DigestBody,
+    ProvideBody,
+    RejectBody,
+    ReviewView,
+)
 from orchestrator.api.backend import Backend
 from orchestrator.api.problems import AnsweredBefore, NoSuchAsk
 from orchestrator.api.register import Register
 from orchestrator.api.task_views import ask_view
 from orchestrator.api.tasks import By, TheBackend, TheRegister, register_of
-from orchestrator.api.views import AskView
+from orchestrator.api.views import AskView, seen
 from orchestrator.core.asks import (
     DECIDE_YOURSELF,
     IS_SECRET,
@@ -30,10 +41,13 @@ from orchestrator.core.asks import (
     must_not_be_set,
     variable_of,
 )
-from orchestrator.core.errors import AnswerRefused
+from orchestrator.core.errors import AnswerRefused, OrchestratorError
 from orchestrator.core.events import AskAnswered
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.transitions import require
+from orchestrator.workspace import DiffStat
+
+log = structlog.get_logger()
 
 router = APIRouter(prefix="/api", tags=["people"])
 
@@ -117,15 +131,25 @@ async def dependency(found: TheDependency, backend: TheBackend) -> AskView:
 
 
 @router.get("/reviews/{name}")
-async def review(found: TheReview, backend: TheBackend) -> AskView:
-    """One review."""
-    return ask_view(found.task, found.ask, backend.redact)
+async def review(found: TheReview, backend: TheBackend) -> ReviewView:
+    """One review, and what is to be looked at."""
+    task, stage = found.task, found.task.stages.get(found.ask.stage)
+    shown = {
+        **ask_view(task, found.ask, backend.redact).model_dump(),
+        "files": tuple(f"{task.folder}/{name}" for name in (stage.artifacts if stage else ())),
+        "worktree": task.worktree,
+        "base_commit": task.base_commit,
+        "head": task.head,
+        "change": await asyncio.to_thread(_change, backend, task),
+    }
+    return seen(ReviewView, shown, backend.redact)
 
 
 @router.post("/questions/{name}/answer")
 async def answer(found: TheQuestion, who: Who, body: AnswerBody) -> AskView:
     """Answer a question; of options one is taken in whatever case it is written."""
-    text = checked(found.ask.asking, body.answer) if found.ask.pending else body.answer.strip()
+    said = _fit(who, body.answer)
+    text = checked(found.ask.asking, said) if found.ask.pending else said
     return await _answered(who, found, _event(who, found, AskStatus.ANSWERED, text, body.digest))
 
 
@@ -145,7 +169,7 @@ async def approve(found: TheReview, who: Who, body: DigestBody | None = None) ->
 @router.post("/reviews/{name}/request-changes")
 async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskView:
     """Say what has to be different before the task goes on."""
-    event = _event(who, found, AskStatus.CHANGES_REQUESTED, body.text.strip(), body.digest)
+    event = _event(who, found, AskStatus.CHANGES_REQUESTED, _fit(who, body.text), body.digest)
     return await _answered(who, found, event)
 
 
@@ -166,14 +190,28 @@ async def provide(found: TheDependency, who: Who, request: Request, body: Provid
         if found.ask.pending:
             require("provide", found.task)
             await _keep(who.backend, found, value)
-        return await _answered(who, found, event)
+        try:
+            return await _answered(who, found, event)
+        finally:
+            if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
+                await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
 
 
 @router.post("/dependencies/{name}/reject")
 async def reject(found: TheDependency, who: Who, body: RejectBody | None = None) -> AskView:
     """Say that it will not be provided; the agent has to do without."""
-    reason = body.reason.strip() if body else ""
+    reason = _fit(who, body.reason) if body else ""
     return await _answered(who, found, _event(who, found, AskStatus.REJECTED, reason))
+
+
+def _change(backend: Backend, task: Task) -> DiffStat | None:
+    if task.head is None or task.head == task.base_commit:
+        return None
+    try:
+        return backend.workspace.diff_stat(task.id, task.base_commit, task.head)
+    except OrchestratorError as error:
+        log.warning("change_not_measured", task=task.id, error=str(error))
+        return None
 
 
 async def _found(register: Register, name: str, kind: AskKind) -> Found:
@@ -205,12 +243,17 @@ def _wanted(tasks: Iterable[Task], wanted: AskFilter, kind: AskKind) -> Iterable
 
 
 def _event(who: Answering, found: Found, status: AskStatus, text: str = "", digest: str | None = None) -> AskAnswered:
+    return AskAnswered(at=clock.now(), number=found.ask.number, status=status, answer=text, digest=digest, by=who.by)
+
+
+def _fit(who: Answering, text: str) -> str:
+    """A person's words as they may be put on record. Raises BadAnswer."""
     if who.backend.redact(text) != text:
         raise BadAnswer(
             "the answer holds what looks like a secret, and answers are put on record; leave it out, "
             "and give secrets only to `orchestrator provide`, when an agent asks for them by name"
         )
-    return AskAnswered(at=clock.now(), number=found.ask.number, status=status, answer=text, digest=digest, by=who.by)
+    return text.strip()
 
 
 def _now(backend: Backend, found: Found) -> Found:

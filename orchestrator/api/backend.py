@@ -15,6 +15,7 @@ from orchestrator.provisions import Provisions
 from orchestrator.settings import Settings
 from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor
+from orchestrator.workspace import Workspace
 
 
 class Backend(Protocol):
@@ -28,6 +29,8 @@ class Backend(Protocol):
     def supervisor(self) -> Supervisor: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
+    @property
+    def workspace(self) -> Workspace: ...
     @property
     def provisions(self) -> Provisions: ...
     @property

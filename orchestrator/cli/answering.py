@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from orchestrator.api.ask_views import AskList
-from orchestrator.api.views import AskView, TaskView
+from orchestrator.api.views import AskView
 from orchestrator.cli.asked import chosen, pending, shown
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
 from orchestrator.cli.screen import complain, console, line, print_json
@@ -38,15 +38,14 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if skip and text is not None:
         raise Misused("give an answer or --skip, not both")
     with place_of(context).client() as client:
-        found = client.task(task)
-        asks = pending(found, AskKind.QUESTION, "answer")
+        asks = pending(client.task(task), AskKind.QUESTION, "answer")
         if skip:
             done = [client.skip(chosen(asks, ask))]
         elif text is not None:
             one = chosen(asks, ask)
             done = [client.answer(one, _meant(one, text))]
         else:
-            done = _answered_in_turn(client, found, asks if ask is None else [chosen(asks, ask)])
+            done = _answered_in_turn(client, asks if ask is None else [chosen(asks, ask)])
     _say(done, json=json)
 
 
@@ -91,12 +90,12 @@ def request_changes(
     _say([done], json=json)
 
 
-def _answered_in_turn(client: Client, task: TaskView, asks: Sequence[AskView]) -> list[AskView]:
+def _answered_in_turn(client: Client, asks: Sequence[AskView]) -> list[AskView]:
     """Show each question and read its answer; on a terminal a refused one is asked for again."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     at_terminal, done = sys.stdin.isatty(), list[AskView]()
     for one in asks:
-        for part in shown(one, task):
+        for part in shown(one):
             screen.print(part)
         while True:
             text = _line() if at_terminal or len(asks) > 1 else _input(LONGEST_ANSWER * 4)

@@ -81,6 +81,12 @@ COMMANDS = {
     ),
     "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
     "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
+    "transition": Entry(
+        "transition",
+        "Bring a task to a stage by force.",
+        "orchestrator transition ABC-123 PLANNING --force --reason 'the plan was lost'",
+        "Tasks",
+    ),
     "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
     "retry": Entry("asking", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
     "budget": Entry("asking", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from rich.text import Text
 
+from orchestrator.api.ask_views import ReviewView
 from orchestrator.api.views import AskView, TaskView
 from orchestrator.cli.place import Misused
 from orchestrator.cli.screen import local, plain
@@ -29,7 +30,7 @@ def chosen(asks: Iterable[AskView], number: int | None) -> AskView:
     raise Misused(f"{'say which one' if found else f'nothing is asked under {number}'}: {listed}")
 
 
-def shown(ask: AskView, task: TaskView) -> Iterator[Text]:
+def shown(ask: AskView) -> Iterator[Text]:
     """What is asked, with everything that helps to answer."""
     yield Text(f"{_what(ask)} ", "bold magenta") + Text(f"({ask.number}, in {plain(ask.stage)})", "dim")
     yield Text("\n".join(f"  {line}" for line in plain(ask.text).splitlines()))
@@ -40,8 +41,8 @@ def shown(ask: AskView, task: TaskView) -> Iterator[Text]:
         yield Text(f"  if nothing is said: {plain(ask.default)}", "dim")
     if ask.deadline is not None:
         yield Text(f"  without an answer it goes on at {local(ask.deadline)}", "dim")
-    if ask.subject is Subject.STAGE:
-        yield from _to_look_at(ask, task)
+    if isinstance(ask, ReviewView):
+        yield from _to_look_at(ask)
     yield Text(f"  {how(ask)}", "bold")
 
 
@@ -78,10 +79,11 @@ def _what(ask: AskView) -> str:
             assert_never(ask.subject)
 
 
-def _to_look_at(ask: AskView, task: TaskView) -> Iterator[Text]:
+def _to_look_at(review: ReviewView) -> Iterator[Text]:
     """The files that the stage left, and how to see what has changed in the repository."""
-    stage = task.stages.get(ask.stage)
-    for artifact in stage.artifacts if stage else ():
-        yield Text(f"  {plain(task.folder)}/{plain(artifact)}")
-    if task.worktree and task.head and task.head != task.base_commit:
-        yield Text(f"  git -C {plain(task.worktree)} diff {task.base_commit[:12]} {task.head[:12]}")
+    for file in review.files:
+        yield Text(f"  {plain(file)}")
+    if review.change is not None and review.worktree and review.head:
+        change = review.change
+        yield Text(f"  {change.files} files changed, {change.added} lines added, {change.removed} removed")
+        yield Text(f"  git -C {plain(review.worktree)} diff {review.base_commit[:12]} {review.head[:12]}")

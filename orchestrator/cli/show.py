@@ -12,6 +12,7 @@ from orchestrator.cli.asked import shown
 from orchestrator.cli.following import moves_no_more
 from orchestrator.cli.place import Json, TaskName, place_of
 from orchestrator.cli.screen import budget_text, console, facts, line, local, plain, print_json, status_text, table
+from orchestrator.core.asks import AskKind
 from orchestrator.core.model import StageStatus, StepStatus, Verdict
 
 SHOWN_FAILURES = 10
@@ -30,15 +31,16 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Show one task, whole: where it is, its stages and steps, its checks, what failed, and where its files are."""
     with place_of(context).client() as client:
         found = client.task(task)
+        asks = [client.review(ask) if ask.kind is AskKind.REVIEW else ask for ask in found.waiting]
     if json:
         print_json(found)
         return
     screen = console()
     screen.print(Text(plain(found.title), style="bold"))
     screen.print(facts(_facts(found)))
-    for ask in found.waiting:
+    for ask in asks:
         screen.print()
-        for words in shown(ask, found):
+        for words in shown(ask):
             screen.print(words)
     for heading, part in _parts(found):
         screen.print()

@@ -110,11 +110,13 @@ def account_limit(scene: Scene) -> Task | None:
 def spent_today(scene: Scene) -> Spending:
     """What all tasks have used today (UTC)."""
     day = f"{scene.now:%Y-%m-%d}"
-    return sum((task.spent_on(day) for task in scene.tasks), scene.ended_today)
+    return sum((task.spent[day] for task in scene.tasks if day in task.spent), scene.ended_today)
 
 
 def day_used_up(scene: Scene, more: int = 0) -> str | None:
     """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
+    if scene.room.day == NO_CAPS:
+        return None
     running = sum(task.holds_slot and task.agent.turn_deadline is not None for task in scene.tasks) + more
     reserved = Spending(usd=scene.room.turn_usd * running)
     over = reached(spent_today(scene) + reserved, scene.room.day)
@@ -125,10 +127,21 @@ def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:
     """The tasks between two turns that must not begin the next, what for, and the reason in words."""
     for task in scene.tasks:
         if task.holds_slot and task.agent.turn_deadline is None and task.owed in BETWEEN_TURNS:
-            reason = withheld(task, scene)
-            if reason is not None:
-                walled = wall_before(task, scene) is not None
-                yield task.id, BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
+            hold = held_before_turn(task, scene)
+            if hold is not None:
+                yield task.id, *hold
+
+
+def held_before_turn(task: Task, scene: Scene, more: int = 0) -> tuple[BlockedBy, str] | None:
+    """What a task is to be held for before it begins a turn, and the reason in words; None if it may begin.
+
+    `more` are about to start besides: -1 if the turn is counted among those under way already.
+    """
+    reason = withheld(task, scene, more)
+    if reason is None:
+        return None
+    walled = wall_before(task, scene) is not None
+    return BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
 
 
 def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:

@@ -323,11 +323,11 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
 
 def _while_standing(task: Task, at: datetime) -> Task:
     """It goes on when what it waited for may be over, and its process is ended when it has stood for long."""
-    if task.status is TaskStatus.REVIEW and task.publication.number and task.retry_at and at >= task.retry_at:
-        return replace(task, retry_at=None)
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
         retry_at = task.retry_at if task.owed is Owed.RETRY else None
         return standing.released(replace(task, retry_at=retry_at))
+    if task.status is TaskStatus.REVIEW and task.publication.number and task.retry_at and at >= task.retry_at:
+        return replace(task, retry_at=None)
     run = task.run
     if run is not None and run.process is Process.FROZEN and run.park_at and at >= run.park_at:
         return standing.parked(task)

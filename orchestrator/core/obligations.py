@@ -60,9 +60,8 @@ def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
 
 
 def _waits_for_time(task: Task) -> bool:
-    if task.status is TaskStatus.REVIEW:
-        return task.publication.number is not None
-    return task.waits_for_service or (task.owed is Owed.RETRY and not task.paused)
+    looks_again = task.status is TaskStatus.REVIEW and task.publication.number is not None
+    return looks_again or task.waits_for_service or (task.owed is Owed.RETRY and not task.paused)
 
 
 def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:

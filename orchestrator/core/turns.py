@@ -172,6 +172,7 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     task = replace(task, agent=replace(agent, at_work_since=None))
     if not task.at_work:
         return task
+    task = _untold(task) if task.owed in (Owed.TURN, Owed.INTERRUPT) else task
     if task.owed is Owed.STOP:
         return replace(task, owed=Owed.RETRY) if task.retry_at else course.proceed(pipeline, task, event.at)
     if task.owed not in (Owed.AGENT, Owed.TURN, Owed.INTERRUPT):
@@ -180,6 +181,16 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         at_once = None if task.waits_for_service else event.at
         return replace(task, owed=Owed.RETRY, retry_at=task.retry_at or at_once)
     return course.attempt_failed(pipeline, task, event.reason, "agent_lost", event.at)
+
+
+def _untold(task: Task) -> Task:
+    """What a process was answered in a turn that it did not end is not sure to stand in its session."""
+    now = (task.agent.attempt, task.agent.turn)
+    asks = tuple(
+        replace(ask, told=False) if ask.told and ask.asking.request_id and (ask.attempt, ask.turn) == now else ask
+        for ask in task.asks
+    )
+    return task if asks == task.asks else replace(task, asks=asks)
 
 
 def rested(task: Task, at: datetime) -> Task:

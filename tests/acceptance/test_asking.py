@@ -96,6 +96,34 @@ def test_questions_in_a_request_of_the_cli_are_answered_in_the_turn_that_asked(t
         assert ended.agent.attempt == 2
 
 
+def test_the_question_of_an_agent_that_dies_stands_and_its_successor_is_told_the_answer(tmp_path: Path) -> None:
+    with House(tmp_path, {"PLANNING": [{"ask": {"tool": "AskUserQuestion", "input": QUESTIONS}}]}) as house:
+        task = house.submit(**ASKING)
+        house.wait_until_it_asks(task)
+        house.end_run(task)
+        waiting = house.wait_until(task, lambda now: now.run is None).waiting
+        assert [one.text for one in waiting] == ["Which alphabet?", "How long?"]
+        for one, text in zip(waiting, ("Latin", "Long"), strict=True):
+            house.say("POST", f"/api/questions/{one.id}/answer", {"answer": text})
+        ended = house.wait_for_end(task)
+        (told, *_) = house.turn_texts(task, 2)
+        assert "Which alphabet? — Latin" in told
+        assert "How long? — Long" in told
+        assert ended.failures.total == 0
+
+
+def test_an_answer_that_was_given_to_an_agent_which_died_of_it_is_told_to_its_successor(tmp_path: Path) -> None:
+    turn = [{"ask": {"tool": "AskUserQuestion", "input": QUESTIONS}}, {"die_mid_line": True}]
+    with House(tmp_path, {"PLANNING": [turn]}) as house:
+        task = house.submit(**ASKING)
+        house.wait_until_it_asks(task)
+        for one in house.client.task(task).waiting:
+            house.say("POST", f"/api/questions/{one.id}/answer", {"answer": one.options[0]})
+        ended = house.wait_for_end(task)
+        assert "Which alphabet? — Latin" in house.turn_texts(task, 2)[0]
+        assert [one.status for one in ended.asks] == [AskStatus.ANSWERED] * 2
+
+
 @pytest.mark.parametrize("decision", ["allow", "deny"])
 def test_a_person_allows_or_denies_a_tool(tmp_path: Path, decision: str) -> None:
     got, wanted = tmp_path / "got", {"command": "apt-get install cowsay"}

@@ -5,19 +5,21 @@ a test can say that nothing was done twice. The wire between daemon and world is
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core import commands as do
 from orchestrator.core import events, machine, outside
+from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.document import from_document, to_document
 from orchestrator.core.failures import Analysis
 from orchestrator.core.forge import PullStatus
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Task, TaskStatus, Verdict
 from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.stream.neutral import ErrorClass
 
 MOST_DECISIONS = 1000
 START = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
@@ -27,22 +29,38 @@ class PowerCut(Exception):
     """The daemon dies here."""
 
 
+Saying = Callable[[int, datetime], events.Event]
+"""What becomes of a line of an agent's output: where it ends, and when it is read."""
+
+
 @dataclass
 class Tree:
-    """A run as the world has it."""
+    """A run as the world has it: what it said, and the request that it waits for an answer to.
 
-    said: list[int] = field(default_factory=list)
+    `given` are the names of what people had provided when it was started.
+    """
+
+    said: list[Saying] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
+    given: tuple[str, ...] = ()
     alive: bool = True
     frozen: bool = False
+    waiting: str | None = None
 
 
 @dataclass
 class World:
-    """Runs, files and commits; `failing` evaluations fail before one passes."""
+    """Runs, files and commits; `failing` evaluations fail before one passes.
+
+    `asks` are what its agents need to know before they can do a stage's work, `walled` is the stage in which one of
+    them meets a usage limit.
+    """
 
     pipeline: Pipeline
     failing: int = 0
+    asks: Mapping[str, Asking] = field(default_factory=dict)
+    walled: str | None = None
+    known: set[str] = field(default_factory=set)
     runs: dict[str, Tree] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
     commits: list[str] = field(default_factory=list)
@@ -61,13 +79,14 @@ class World:
                 ready = events.WorkspaceReady(at=at, worktree="/w", branch=command.branch, head=task.base_commit)
                 return [ready]
             case do.StartAgent():
-                return self._start(f"agents/{command.attempt}", at)
+                given = tuple(ask.asking.name for ask in task.asks if ask.status is AskStatus.PROVIDED)
+                return self._start(f"agents/{command.attempt}", at, given)
             case do.FollowRun():
                 return self._heard(task, command.folder, at)
             case do.SendTurn():
                 return self._turn(task, command, at)
             case do.SendAnswer():
-                return [events.AnswerSent(at=at, attempt=command.attempt, request_id=command.request_id)]
+                return self._answer(task, command, at)
             case do.InterruptTurn():
                 return self._heard(task, f"agents/{command.attempt}", at)
             case do.TellPerson():
@@ -114,10 +133,10 @@ class World:
     def _once(self, effect: str) -> None:
         self.effects[effect] += 0 if effect == "workspace" and self.effects[effect] else 1
 
-    def _start(self, folder: str, at: datetime) -> list[events.Event]:
+    def _start(self, folder: str, at: datetime, given: tuple[str, ...] = ()) -> list[events.Event]:
         if folder not in self.runs:
             self._once(f"start {folder}")
-            self.runs[folder] = Tree()
+            self.runs[folder] = Tree(given=given)
         return [events.RunStarted(at=at, folder=folder, pid=1)]
 
     def _turn(self, task: Task, command: do.SendTurn, at: datetime) -> list[events.Event]:
@@ -126,9 +145,41 @@ class World:
         if command.uuid not in tree.taken and tree.alive:
             assert not tree.frozen
             tree.taken.add(command.uuid)
-            self._work(task)
-            tree.said.append(10 * (len(tree.said) + 1))
+            self._begin(task, tree, command)
         return self._heard(task, folder, at)
+
+    def _begin(self, task: Task, tree: Tree, command: do.SendTurn) -> None:
+        """A turn: a wall, a question, or the work, as soon as what was asked for is known."""
+        asking = self.asks.get(task.stage)
+        if task.stage == self.walled and not self.effects["wall"]:
+            self._once("wall")
+            tree.said.append(_at_the_wall(command.attempt))
+            return
+        if asking is not None and "Answers to what you asked" in command.text:
+            assert asking.subject is not Subject.DEPENDENCY or asking.name in tree.given, "it is told and not there"
+            self.known.add(task.stage)
+        if asking is not None and task.stage not in self.known:
+            self._once(f"ask in {task.stage}")
+            tree.said.append(_asked(command.attempt, asking))
+            tree.waiting = asking.request_id
+            if tree.waiting is not None:
+                return
+        else:
+            self._work(task)
+        tree.said.append(_well(command.attempt))
+
+    def _answer(self, task: Task, command: do.SendAnswer, at: datetime) -> list[events.Event]:
+        folder = f"agents/{command.attempt}"
+        tree = self.runs[folder]
+        if tree.waiting == command.request_id and tree.alive:
+            assert not tree.frozen
+            self._once(f"answer {command.request_id}")
+            tree.waiting = None
+            self.known.add(task.stage)
+            self._work(task)
+            tree.said.append(_well(command.attempt))
+        sent = events.AnswerSent(at=at, attempt=command.attempt, request_id=command.request_id)
+        return [sent, *self._heard(task, folder, at)]
 
     def _work(self, task: Task) -> None:
         name = f"{task.stage} visit {task.stages[task.stage].visits}"
@@ -146,11 +197,9 @@ class World:
 
     def _heard(self, task: Task, folder: str, at: datetime) -> list[events.Event]:
         tree = self.runs[folder]
-        heard: list[events.Event] = [
-            events.TurnFinished(
-                at=at, attempt=task.agent.attempt, outcome=events.TurnOutcome.OK, offset=offset, tool_uses=1
-            )
-            for offset in tree.said
+        heard = [
+            say(offset, at)
+            for offset, say in enumerate(tree.said, 1)
             if folder.startswith("agents/") and offset > task.agent.read_offset
         ]
         return heard if tree.alive else [*heard, self._ended(task, folder, at)]
@@ -191,6 +240,27 @@ class World:
             analysis=Analysis(root_cause_hypothesis="a bug", confidence="mid", suggested_fix="mend it"),
         )
         return events.GateLooked(at=at, stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence)
+
+
+def _well(attempt: int) -> Saying:
+    ok = events.TurnOutcome.OK
+    return lambda offset, at: events.TurnFinished(at=at, attempt=attempt, outcome=ok, offset=offset, tool_uses=1)
+
+
+def _asked(attempt: int, asking: Asking) -> Saying:
+    return lambda offset, at: events.AgentSaid(at=at, attempt=attempt, offset=offset, asking=(asking,))
+
+
+def _at_the_wall(attempt: int) -> Saying:
+    return lambda offset, at: events.TurnFinished(
+        at=at,
+        attempt=attempt,
+        outcome=events.TurnOutcome.FAILED,
+        reason="You've hit your 5-hour limit",
+        error_class=ErrorClass.USAGE_LIMIT,
+        offset=offset,
+        resets_at=at + timedelta(minutes=10),
+    )
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,7 @@ from orchestrator.core.model import AgentStatus
 from orchestrator.core.stream.said import DependencyType
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
-from tests.fakes.repositories import repository
+from tests.fakes.repositories import commit, repository
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 VALUE = "correct horse battery staple"
@@ -143,6 +144,26 @@ async def test_a_review_is_approved_or_sent_back_for_what_was_seen(client: httpx
     assert (changes.json()["status"], changes.json()["answer"]) == ("changes_requested", "Shorter, please")
 
 
+async def test_a_review_shows_files_and_the_size_of_the_change(client: httpx.AsyncClient, desk: Desk) -> None:
+    task = await asked(client, desk, STAGE)
+    before = desk.supervisor.tasks[task]
+    repo = desk.settings.data_dir.parent / "repo"
+    made = await asyncio.to_thread(
+        desk.workspace.prepare, task, repo, before.base_commit, before.branch, "20261121_220000"
+    )
+    head = commit(made.worktree, {"new.txt": "one\ntwo\n"})
+    desk.workspace.facts(task, before.base_commit, before.base_commit)
+    record = replace(before.stages[before.stage], artifacts=("plan.md",))
+    desk.supervisor.tasks[task] = replace(
+        before, worktree=str(made.worktree), head=head, stages={**before.stages, before.stage: record}
+    )
+    shown = (await client.get(f"/api/reviews/{task}.1")).json()
+    assert shown["change"] == {"files": 1, "added": 2, "removed": 0}
+    assert (shown["files"], shown["head"]) == ([f"{before.folder}/plan.md"], head)
+    desk.supervisor.tasks[task] = replace(before, worktree=str(made.worktree), head="f" * 40)
+    assert (await client.get(f"/api/reviews/{task}.1")).json()["change"] is None
+
+
 async def test_a_provided_value_stands_nowhere_but_sealed(
     client: httpx.AsyncClient, desk: Desk, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,4 +265,23 @@ async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, 
     verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
     for verb in verbs:
         assert await status_seen_by([], desk, "POST", f"/api/{verb.format(task)}", marked) == 403
+    for verb in ("pause", "resume", "drain", f"tasks/{task}/retry", f"tasks/{task}/submit"):
+        assert await status_seen_by([], desk, "POST", f"/api/{verb}", marked) == 403
+    assert await status_seen_by([], desk, "PATCH", f"/api/tasks/{task}", marked) == 403
+    assert await status_seen_by([], desk, "GET", "/api/limits", marked) == 403
     assert len(desk.supervisor.tasks[task].pending_asks) == 3
+    assert not desk.supervisor.room.draining
+
+
+async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task = await asked(client, desk, QUESTION)
+    url = f"/api/tasks/{task}"
+    await client.patch(url, json={"caps": {"usd": 5, "turns": 10}})
+    changed = (await client.patch(url, json={"caps": {"usd": None, "hours": 2}})).json()
+    assert changed["caps"] == {"usd": None, "tokens": None, "turns": 10, "hours": 2.0}
+    assert changed["spent"] == {"usd": 0.0, "tokens": 0, "turns": 0, "hours": 0.0}
+    for wrong in ({"usd": 0}, {"tokens": 1.5}, {"euro": 1}, {"hours": "many"}):
+        assert (await client.patch(url, json={"caps": wrong})).status_code == 400
+    assert (await client.patch(url, json={"priority": "high"})).status_code == 400

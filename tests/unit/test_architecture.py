@@ -49,6 +49,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
             "supervisor",
             "tokens",
             "trackers",
+            "workspace",
         }
     ),
     "checkpoint_files": frozenset({"files", "journal"}),

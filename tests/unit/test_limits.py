@@ -1,17 +1,19 @@
 """Usage limits: stand still at once, wait for the reset that was told, go on in the same session."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene
+from orchestrator.core.admission import Room, Scene, places, to_hold, to_let_go
 from orchestrator.core.admission import admitted as let_in
-from orchestrator.core.limits import probe_at, resume_at
+from orchestrator.core.limits import LAST_SECOND, Window, nearly_used_up, probe_at, resume_at, walls, window_of
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 from orchestrator.core.obligations import obligations
 from orchestrator.core.prompt import turn_text
+from orchestrator.core.stream.neutral import Limit, LimitStatus
+from orchestrator.core.terms import Terms
 from orchestrator.core.why import explain
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
@@ -20,6 +22,7 @@ from tests.unit.playbook import (
     Playbook,
     admitted,
     alarm,
+    at,
     at_work,
     daemon_started,
     exited,
@@ -29,6 +32,7 @@ from tests.unit.playbook import (
     later,
     limit_hit,
     pause,
+    resume,
     started,
     thawed,
 )
@@ -60,9 +64,9 @@ def scene(*tasks: Task, seconds: float = 0.0) -> Scene:
 def test_a_reset_that_was_told_is_waited_for_and_a_margin_beyond_it(seconds: float) -> None:
     resets = START + timedelta(seconds=seconds)
     for name in ("LOCAL-1", "LOCAL-2", "LOCAL-3"):
-        at = resume_at(resets, START, 30.0, name)
-        assert at is not None
-        assert timedelta(seconds=30) <= at - resets < timedelta(seconds=60)
+        until = resume_at(resets, START, 30.0, name)
+        assert until is not None
+        assert timedelta(seconds=30) <= until - resets < timedelta(seconds=60)
 
 
 @pytest.mark.parametrize("seconds", [-HOUR, 0, 9 * 24 * HOUR])
@@ -158,3 +162,150 @@ def test_a_persons_pause_outlasts_the_limit() -> None:
     assert task.run is not None
     assert task.run.process is Process.FROZEN
     assert task.status is TaskStatus.IN_PROGRESS
+
+
+# Whose word it goes on by
+
+
+def never_by_itself(terms: Terms) -> Playbook:
+    play = Playbook(replace(at_work(), terms=terms)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
+    return play >> frozen << "wake in 1800 s"
+
+
+@pytest.mark.parametrize("terms", [Terms(auto_resume=False), Terms(latest_resume=600.0)])
+def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_process_was_parked(
+    terms: Terms,
+) -> None:
+    play = never_by_itself(terms)
+    assert play.task.notices[-1].text.endswith("it waits for `resume`")
+    play = play >> later(1800) >> alarm << "stop agents/1" >> exited >> later(9 * HOUR) >> alarm
+    assert (play.task.agent.blocked_by, play.task.owed, play.task.retry_at) == (
+        BlockedBy.RATE_LIMIT, Owed.RETRY, None
+    )  # fmt: skip
+    assert not list(to_let_go(scene(play.task)))
+    assert explain(play.task, scene(play.task)).next == f"orchestrator resume {play.task.id}"
+    assert play >> resume() >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
+
+
+def test_a_reset_that_is_near_enough_is_waited_for() -> None:
+    task = after(at_work(latest_resume=600.0), limit_hit(60))
+    assert task.retry_at is not None
+
+
+def test_a_task_held_before_a_limit_of_others_goes_on_when_it_is_over_even_if_it_had_met_one_itself() -> None:
+    play = Playbook(at_work()) >> limit_hit(60) << "freeze agents/1" << "wake in 112 s" << "tell limit_reached"
+    play = play >> exited >> later(113) >> alarm >> admitted << "wake in -1 s" >> alarm << "resume planner 2"
+    assert play.task.agent.waits == 1
+    play = play >> pause(BlockedBy.RATE_LIMIT) >> started << "follow agents/2" << "freeze agents/2"
+    assert list(to_let_go(scene(play.task))) == [(play.task.id, BlockedBy.RATE_LIMIT)]
+    assert (play >> resume(BlockedBy.RATE_LIMIT)).task.wants_slot
+
+
+# The service behind the model
+
+
+def test_a_service_out_of_reach_is_tried_again_after_doubling_pauses_and_costs_no_try() -> None:
+    play = Playbook(at_work())
+    for waits, pause_ in enumerate((10, 20, 40, 80, 160, 320, 640, 900, 900), 1):
+        play = play >> finished("529", error_class="overloaded") << "freeze agents/1" << f"wake in {pause_} s"
+        assert (play.task.agent.blocked_by, play.task.agent.waits) == (BlockedBy.SERVICE, waits)
+        assert explain(play.task, scene(play.task)).next.startswith("it tries again by itself at ")
+        play = play >> later(pause_) >> alarm >> admitted << f"turn {waits + 1} of 1" << "wake in 3600 s"
+    assert (play.task.failures.total, play.task.budgets["agent_retries"].used) == (0, 0)
+    assert (play >> finished() << "look at ANALYSIS").task.agent.waits == 0
+
+
+def test_a_service_that_fails_while_a_person_pauses_leaves_the_pause_to_the_person() -> None:
+    play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished("529", error_class="overloaded")
+    play = play >> later(9999) >> alarm
+    assert play.task.agent.blocked_by is BlockedBy.USER
+    assert play >> resume() >> admitted << "turn 2 of 1" << "wake in 3600 s"
+
+
+# What is told of the account's windows
+
+
+def window(status: str, resets_in: float | None = HOUR, utilization: float | None = None) -> Window:
+    resets_at = None if resets_in is None else START + timedelta(seconds=resets_in)
+    return Window(status=status, resets_at=resets_at, utilization=utilization, seen_at=START)
+
+
+OPUS, SONNET, NEW = "claude-opus-4-1", "claude-sonnet-4-5", "model-x"
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "binds"),
+    [
+        ("five_hour", OPUS, True),
+        ("seven_day", SONNET, True),
+        ("seven_day_opus", OPUS, True),
+        ("seven_day_opus", SONNET, False),
+        ("seven_day_opus", NEW, True),
+        ("something_new", SONNET, True),
+    ],
+)
+def test_a_window_binds_the_models_of_its_family_and_an_unknown_one_binds_all(
+    name: str, model: str, binds: bool
+) -> None:
+    assert bool(walls({name: window("rejected")}, START, 30.0, model)) is binds
+
+
+def test_a_wall_stands_until_a_margin_after_its_reset_and_one_without_or_too_far_away_is_none() -> None:
+    told = {"five_hour": window("rejected"), "seven_day": window("rejected", 2 * HOUR), "x": window("allowed")}
+    assert [wall.window for wall in walls(told, START, 30.0)] == ["seven_day", "five_hour"]
+    assert [wall.window for wall in walls(told, START + timedelta(seconds=HOUR + 30), 30.0)] == ["seven_day"]
+    assert walls({"x": window("rejected", None), "y": window("rejected", 9 * 24 * HOUR)}, START, 30.0) == ()
+
+
+def walled(*tasks: Task, status: str = "rejected", name: str = "seven_day_opus", places: int = 9) -> Scene:
+    return Scene(
+        tasks=tasks,
+        ended={},
+        room=Room(places=places),
+        now=START,
+        windows={name: window(status)},
+        model_of=lambda task: OPUS if task.title == "opus" else SONNET,
+    )
+
+
+def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None:
+    opus, sonnet = (replace(submitted(f"LOCAL-{name}"), title=name) for name in ("opus", "sonnet"))
+    assert let_in(walled(opus, sonnet)) == ["LOCAL-sonnet"]
+    between = replace(after(at_work(), finished()), title="opus")
+    (held,) = to_hold(walled(between))
+    assert held[:2] == (between.id, BlockedBy.RATE_LIMIT)
+    assert "the account's usage limit (seven_day_opus) lasts until 2026-11-21 23:00:30 UTC" in held[2]
+    standing = after(between, pause(BlockedBy.RATE_LIMIT))
+    assert not list(to_let_go(walled(standing)))
+    assert explain(standing, walled(standing)).next == "it goes on by itself when that is over"
+    assert list(to_let_go(walled(standing, name="seven_day_sonnet"))) == [(between.id, BlockedBy.RATE_LIMIT)]
+
+
+def test_a_turn_under_way_and_what_needs_no_agent_are_not_held_before_a_wall() -> None:
+    assert not list(to_hold(walled(replace(at_work(), title="opus"))))
+    assert not list(to_hold(walled(replace(at("COMPLETION", Owed.DELIVERY), title="opus"))))
+
+
+@pytest.mark.parametrize(("configured", "left"), [(1, 1), (2, 1), (5, 2), (9, 4)])
+def test_a_window_that_is_nearly_used_up_halves_the_places(configured: int, left: int) -> None:
+    assert places(walled(submitted("LOCAL-1"), status="allowed_warning", places=configured)) == left
+
+
+def test_a_warning_is_over_with_its_window() -> None:
+    warned = {"a": window("allowed_warning"), "b": window("allowed_warning", None), "c": window("allowed")}
+    assert nearly_used_up(warned, START) == ("a", "b")
+    assert nearly_used_up(warned, START + timedelta(seconds=HOUR)) == ("b",)
+
+
+def rejected(resets_at: int | None) -> Limit:
+    return Limit(status=LimitStatus.REJECTED, window="five_hour", resets_at=resets_at, utilization=1.0, overage=False)
+
+
+@pytest.mark.parametrize("resets_at", [None, 0, -5, LAST_SECOND])
+def test_a_reset_that_cannot_be_meant_is_not_kept(resets_at: int | None) -> None:
+    assert window_of(rejected(resets_at), START).resets_at is None
+
+
+def test_a_window_is_kept_as_it_was_told() -> None:
+    kept = window_of(rejected(1_800_000_000), START)
+    assert (kept.status, kept.resets_at, kept.utilization) == ("rejected", datetime(2027, 1, 15, 8, tzinfo=UTC), 1.0)

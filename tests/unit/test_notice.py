@@ -4,8 +4,10 @@ import pytest
 
 from orchestrator.core.announcement import announcement, what_to_do
 from orchestrator.core.notice import Notice, NoticeKind
+from orchestrator.core.standing import with_notice
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
+from tests.unit.playbook import at_work
 
 
 def notice(kind: NoticeKind, key: str = f"{TASK_ID}:41:0") -> Notice:
@@ -47,3 +49,8 @@ def test_each_kind_has_a_command_that_leads_on(kind: NoticeKind, verb: str) -> N
 def test_a_key_that_is_no_file_name_is_a_mistake(key: str) -> None:
     with pytest.raises(ValueError, match="cannot be the key of a notice"):
         notice(NoticeKind.FAILED, key)
+
+
+def test_what_is_to_be_told_already_is_not_added_again() -> None:
+    once = with_notice(at_work(), NoticeKind.BLOCKED, "no disk", START, "blocked-7")
+    assert with_notice(once, NoticeKind.BLOCKED, "no disk", START, "blocked-7") is once

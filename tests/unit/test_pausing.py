@@ -261,3 +261,9 @@ def test_what_would_not_freeze_in_time_is_stopped_at_the_next_pause() -> None:
     assert play.task.run is not None
     assert play.task.run.process is Process.UNFREEZABLE
     assert play >> pause() << "interrupt agents/1"
+
+
+def test_a_task_that_was_paused_before_it_began_queues_again() -> None:
+    play = Playbook(pending()) >> pause()
+    assert not play.task.wants_slot
+    assert (play >> resume()).task.wants_slot

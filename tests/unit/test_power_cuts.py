@@ -1,14 +1,17 @@
 """The plug is pulled at every moment before and after every commit and command; the end is always the same."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from random import Random
 
 import pytest
 
 from orchestrator.core import events
+from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.model import Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.terms import Autonomy, Terms
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
 from tests.fakes.world import Night, Plug, PowerCut, Request, World
 
@@ -17,6 +20,10 @@ STILL: Callable[[Task], bool] = lambda task: task.run is not None and task.run.p
 PAUSED_AT_WORK = (
     Request(AT_WORK, lambda at: events.PauseRequested(at=at)),
     Request(STILL, lambda at: events.ResumeRequested(at=at)),
+)
+PARKED_AT_WORK = (
+    Request(AT_WORK, lambda at: events.PauseRequested(at=at, park=True)),
+    Request(lambda task: task.paused and task.run is None, lambda at: events.ResumeRequested(at=at)),
 )
 CANCELLED = (Request(AT_WORK, lambda at: events.CancelRequested(at=at)),)
 Requests = Sequence[Request]
@@ -72,6 +79,82 @@ def test_a_power_cut_at_any_moment_of_a_cancelled_night_leaves_nothing_running(f
         assert world.delivered is None
 
 
+# Nights with people in them
+
+
+def answered(number: int, status: AskStatus, answer: str = "") -> Callable[[datetime], events.Event]:
+    return lambda at: events.AskAnswered(at=at, number=number, status=status, answer=answer, by="ada")
+
+
+def asked(number: int) -> Callable[[Task], bool]:
+    return lambda task: len(task.asks) == number and task.asks[-1].pending
+
+
+def parked(task: Task) -> bool:
+    return asked(1)(task) and task.run is None
+
+
+QUESTION = Asking(subject=Subject.QUESTION, text="Which one?", options=("left", "right"))
+BY_REQUEST = replace(QUESTION, request_id="r1")
+KEY = Asking(subject=Subject.DEPENDENCY, text="a key", name="API_KEY", type="api_key")
+LEFT = answered(1, AskStatus.ANSWERED, "left")
+CHANGES = (
+    Request(asked(1), answered(1, AskStatus.CHANGES_REQUESTED, "split step 2")),
+    Request(asked(2), answered(2, AskStatus.APPROVED)),
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A night in which somebody is asked something, or a limit is met."""
+
+    asks: Mapping[str, Asking] = field(default_factory=dict)
+    people: Requests = ()
+    reviewed: str | None = None
+    walled: str | None = None
+
+    def night(self, plug: Plug) -> tuple[Task, World, Night]:
+        """The night, lived through."""
+        pipeline = full_pipeline()
+        if self.reviewed:
+            stage = replace(pipeline.stage(self.reviewed), review=True)
+            pipeline = replace(pipeline, stages={**pipeline.stages, self.reviewed: stage})
+        world = World(pipeline=pipeline, asks=self.asks, walled=self.walled)
+        terms = Terms(autonomy=Autonomy.INTERACTIVE)
+        lived = Night(world=world, begun=submitted(checks=TWO_CHECKS, terms=terms), plug=plug, requests=self.people)
+        return lived.until_the_end(), world, lived
+
+
+NIGHTS = [
+    pytest.param(Story({"DESIGN": QUESTION}, (Request(asked(1), LEFT),)), id="a question is answered"),
+    pytest.param(Story({"DESIGN": QUESTION}, (Request(parked, LEFT),)), id="a question is answered late"),
+    pytest.param(Story({"DESIGN": BY_REQUEST}, (Request(asked(1), LEFT),)), id="a request is answered"),
+    pytest.param(Story({"DESIGN": BY_REQUEST}, (Request(parked, LEFT),)), id="a request is answered late"),
+    pytest.param(
+        Story({"PLANNING": KEY}, (Request(asked(1), answered(1, AskStatus.PROVIDED)),)), id="a key is provided"
+    ),
+    pytest.param(Story(people=CHANGES, reviewed="PLANNING"), id="a plan is sent back once"),
+    pytest.param(Story(people=CHANGES, reviewed="IMPLEMENTATION"), id="a change is sent back once"),
+    pytest.param(Story(walled="IMPLEMENTATION"), id="a usage limit is met"),
+    pytest.param(Story(people=PARKED_AT_WORK), id="a person has it parked"),
+]
+
+
+@pytest.mark.parametrize("story", NIGHTS)
+def test_a_power_cut_at_any_moment_of_a_night_with_people_changes_nothing_in_the_end(story: Story) -> None:
+    plug = Plug()
+    expected, undisturbed, _ = story.night(plug)
+    assert expected.status is TaskStatus.COMPLETED
+    assert expected.failures.total == 0
+    for moment in range(plug.passed):
+        task, world, lived = story.night(Plug(at=moment))
+        assert lived.restarts == 1, moment
+        assert outcome(task) == outcome(expected), moment
+        assert world.effects == undisturbed.effects, moment
+        assert world.told >= {f"ask-{ask.number}" for ask in task.asks} | {"completed"}, moment
+        assert not [folder for folder, tree in world.runs.items() if tree.alive], moment
+
+
 class FailingPower(Plug):
     """Goes off again and again, after as many moments as a seeded die says."""
 
@@ -96,6 +179,15 @@ def test_power_that_fails_again_and_again_changes_nothing_in_the_end(full: Pipel
     assert world.effects == undisturbed.effects
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("story", NIGHTS)
+def test_power_that_fails_again_and_again_changes_nothing_for_people(story: Story, seed: int) -> None:
+    expected, undisturbed, _ = story.night(Plug())
+    task, world, _ = story.night(FailingPower(seed))
+    assert outcome(task) == outcome(expected)
+    assert world.effects == undisturbed.effects
+
+
 def outcome(task: Task) -> object:
     """What a person would compare of two nights; times and the count of decisions differ."""
     return (
@@ -106,4 +198,5 @@ def outcome(task: Task) -> object:
         [(name, record.visits, record.status) for name, record in task.stages.items()],
         {name: replace(result, seconds=None) for name, result in task.results.items()},
         task.head,
+        [(ask.number, ask.status, ask.answer, ask.told) for ask in task.asks],
     )

@@ -6,11 +6,27 @@ from datetime import timedelta
 
 import pytest
 
+from orchestrator.core import machine
 from orchestrator.core.admission import Room, Scene
-from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task, TaskStatus
+from orchestrator.core.asks import Asking, Subject
+from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Run, Task, TaskStatus
 from orchestrator.core.why import explain
 from tests.fakes.world import START
-from tests.unit.playbook import Playbook, a_task, at, at_work, evaluating, with_budget
+from tests.unit.playbook import (
+    Playbook,
+    a_task,
+    asking,
+    at,
+    at_work,
+    dependency,
+    evaluating,
+    full,
+    interactive,
+    pause,
+    permission,
+    question,
+    with_budget,
+)
 
 FOLDER = a_task().folder
 
@@ -153,3 +169,61 @@ def test_a_draft_waits_to_be_sent_off() -> None:
 
 def test_a_task_that_has_ended_says_so() -> None:
     assert said(at("COMPLETION", Owed.NOTHING)) == (("it is completed",), "nothing: it has ended")
+
+
+def asked(*things: Asking) -> Task:
+    """A task whose agent asked for these, its process still running."""
+    task = interactive()
+    after, _ = machine.decide(full(), task, asking(*things)(task, START))
+    return after
+
+
+TASK = a_task().id
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "fact", "following"),
+    [
+        (question(), "its agent asks: Which one? (left, right)", f"orchestrator answer {TASK}"),
+        (question("Why?", options=()), "its agent asks: Why?", f"orchestrator answer {TASK}"),
+        (
+            permission(),
+            "its agent wants to use Bash: command: rm -r build; without an answer it goes on at 2026-11-21 22:30 UTC",
+            f"orchestrator answer {TASK}",
+        ),
+        (
+            dependency(),
+            "its agent needs the api_key API_KEY: the service wants a key",
+            f"orchestrator provide {TASK} API_KEY",
+        ),
+        (
+            replace(permission(), subject=Subject.PLAN, text="1. do it"),
+            "its agent has a plan: 1. do it",
+            f"orchestrator approve {TASK}, or orchestrator request-changes {TASK} -m …",
+        ),
+        (
+            replace(permission(), subject=Subject.STAGE, text="PLANNING is done: review plan.md"),
+            "PLANNING is done: review plan.md",
+            f"orchestrator approve {TASK}, or orchestrator request-changes {TASK} -m …",
+        ),
+    ],
+)
+def test_a_waiting_task_says_what_is_asked_and_who_answers_how(asked_for: Asking, fact: str, following: str) -> None:
+    assert said(asked(asked_for)) == ((fact, "nothing of it runs"), following)
+
+
+def test_all_that_is_asked_is_said_in_its_order() -> None:
+    facts, following = said(asked(dependency(), question()))
+    assert [fact.split(":")[0] for fact in facts[:2]] == ["its agent needs the api_key API_KEY", "its agent asks"]
+    assert following == f"orchestrator provide {TASK} API_KEY"
+
+
+def test_a_task_that_is_paused_before_it_began_and_one_being_parked_say_so() -> None:
+    play = Playbook(pending()) >> pause()
+    assert said(play.task) == (("a person paused it before it began",), "orchestrator resume mine")
+    run = replace(at_work().run or Run(folder="agents/1"), process=Process.PARKING)
+    assert said(replace(at_work(), run=run))[1] == "the planner is being ended, to go on from its session"
+
+
+def test_a_task_held_before_its_turn_says_for_what_the_machine_is_too_busy() -> None:
+    assert said(pending(), room=Room(busy="the load is 9.00"))[0] == ("the load is 9.00",)
