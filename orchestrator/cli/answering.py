@@ -10,12 +10,13 @@ import typer
 from rich.console import Console
 
 from orchestrator.api.ask_views import AskList
-from orchestrator.api.views import AskView
+from orchestrator.api.views import AskView, TaskView
 from orchestrator.cli.asked import chosen, pending, shown
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
 from orchestrator.cli.screen import complain, console, line, print_json
 from orchestrator.client import Client, RequestRefused
-from orchestrator.core.asks import IS_SECRET, LONGEST_ANSWER, AskKind
+from orchestrator.core.asks import IS_SECRET, LONGEST_ANSWER, AskKind, AskStatus
+from orchestrator.core.model import TaskStatus
 
 LARGEST_VALUE = 64 * 1024
 """Bytes: no more of a value is read."""
@@ -61,7 +62,7 @@ def provide(
     One line break at the end of the input does not count. A permission or a package has no value.
     """
     with place_of(context).client() as client:
-        one = _named(pending(client.task(task), AskKind.DEPENDENCY, "provide"), name)
+        one = _named(_wanted(client.task(task)), name)
         if reject is not None:
             done = client.reject(one, reject)
         else:
@@ -122,6 +123,12 @@ def _meant(ask: AskView, text: str) -> str:
     """The answer; the number of an option means the option, unless one is called so."""
     by_number = {str(at): option for at, option in enumerate(ask.options, 1)}
     return text if text in ask.options else by_number.get(text, text)
+
+
+def _wanted(task: TaskView) -> Sequence[AskView]:
+    """What a task needs; if it is blocked, what it was given before and may have lost. Raises InvalidTransition."""
+    given = [ask for ask in task.asks if ask.kind is AskKind.DEPENDENCY and ask.status is AskStatus.PROVIDED]
+    return given if given and task.status is TaskStatus.BLOCKED else pending(task, AskKind.DEPENDENCY, "provide")
 
 
 def _named(asks: Sequence[AskView], name: str) -> AskView:

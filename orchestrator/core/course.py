@@ -120,8 +120,14 @@ def begin_agent(task: Task, role: str) -> Task:
         waits=old.waits,
         nudges=old.nudges,
     )
-    task = replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT, retry_at=None)
+    task = replace(task, agent=agent, run=Run(folder=run_folder_of_agent(attempt)), owed=Owed.AGENT)
+    task = replace(task, retry_at=_until(task))
     return within_caps(task)
+
+
+def _until(task: Task) -> datetime | None:
+    """Until when it stands still for the model's sake: what it owes next has no time of its own."""
+    return task.retry_at if task.waits_for_service else None
 
 
 def totals_settled(agent: Agent) -> Agent:
@@ -182,7 +188,7 @@ def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         again = task.seq if task.retry_at or first_try(check.name) in task.results else None
         run = Run(folder=run_folder_of_check(evaluations(pipeline, task), check.name, again))
         agent = replace(task.agent, status=task.agent.status if task.paused else AgentStatus.IDLE)
-        return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=None)
+        return replace(task, owed=Owed.CHECKS, run=run, agent=agent, retry_at=_until(task))
     if not any(check.command for check in task.checks):
         none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
         task = replace(task, results={"unit_test": none, **task.results})
@@ -245,11 +251,11 @@ def _reviewed(task: Task) -> bool:
 def step_done(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
     """The task with its present step completed by the commits seen, and the next step or stage owed.
 
-    Only a step that was finished is progress, by which tries are renewed.
+    Only a step that gets done is progress: what is still missing when all are done does not renew the tries.
     """
     steps = plan.finished(task.steps, task.agent.current_step or 0, evidence.commits, at)
-    progress = task.agent.current_step is not None
-    task = replace(renewed(task) if progress else task, steps=steps, feedback=())
+    task = replace(task, steps=steps, feedback=())
+    task = task if task.agent.current_step is None else renewed(task)
     if plan.first_open(steps) is not None:
         return proceed(pipeline, task, at)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)

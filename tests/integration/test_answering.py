@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -157,6 +158,15 @@ async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk
     assert (await orchestrator("provide", task, "SHOP_KEY", "--reject", "no shop")).code == 0
     assert answers(desk, task) == [(AskStatus.REJECTED, "no shop"), (AskStatus.PROVIDED, "")]
     assert "provide" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x"), 5)
+
+
+async def test_what_a_blocked_task_has_lost_is_provided_anew(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, KEY)
+    assert (await orchestrator("provide", task, "SHOP_KEY", stdin=b"old")).code == 0
+    desk.supervisor.tasks[task] = replace(desk.supervisor.tasks[task], status=TaskStatus.BLOCKED)
+    done = await orchestrator("provide", task, "SHOP_KEY", stdin=VALUE.encode())
+    assert done.code == 0, done.err
+    assert desk.provisions.environment(desk.supervisor.tasks[task]) == {"SHOP_KEY": VALUE}
 
 
 async def test_a_review_is_approved_or_sent_back(orchestrator: Shell, desk: Desk) -> None:

@@ -23,6 +23,7 @@ from tests.unit.playbook import (
     answer_sent,
     answered,
     asking,
+    at,
     at_work,
     cancel,
     daemon_started,
@@ -445,3 +446,12 @@ def test_a_session_is_told_once() -> None:
 def test_an_answer_in_another_case_is_another_answer_until_it_was_checked() -> None:
     with pytest.raises(BadAnswer):
         machine.decide(full(), waiting().task, answered(1, ANSWERED, "Left")(waiting().task, waiting().now))
+
+
+def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_meanwhile() -> None:
+    play = Playbook(at("DESIGN", Owed.TURN)) >> trouble(Recovery.PAUSE_AND_RETRY) << "freeze agents/1"
+    play = play << "wake in 60 s" >> finished() >> exited >> looked()
+    assert (play.task.stage, play.task.owed, play.task.agent.blocked_by) == (
+        "IMPLEMENTATION", Owed.AGENT, BlockedBy.SERVICE
+    )  # fmt: skip
+    assert play >> later(60) >> alarm >> admitted << "start implementer 2"

@@ -131,3 +131,12 @@ def test_progress_counts_steps_only_while_they_are_worked_at() -> None:
 def test_another_attempt_of_the_implementer_says_its_own_session() -> None:
     play = after_a_turn() >> session
     assert play.task.seq == after_a_turn().task.seq
+
+
+def test_commits_without_end_do_not_renew_the_tries_when_all_steps_are_done() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s" >> finished()
+    play = play << "look at IMPLEMENTATION" >> looked(CLEAN_DONE) << "turn 3 of 2" << "wake in 3600 s"
+    assert play.task.feedback == ("step 2 has no commit",)
+    play = play >> finished() << "look at IMPLEMENTATION" >> looked(committed("c3")) << "turn 4 of 2"
+    play = play << "wake in 3600 s" >> finished() << "look at IMPLEMENTATION" >> looked(committed("c4"))
+    assert (play << "stop agents/2" << "tell blocked").task.status is TaskStatus.BLOCKED
