@@ -23,7 +23,7 @@ from orchestrator.account import Account
 from orchestrator.core import admission, machine
 from orchestrator.core.admission import Room, Scene
 from orchestrator.core.checkpoint import Reason, reason_for
-from orchestrator.core.commands import Command
+from orchestrator.core.commands import Command, SendTurn
 from orchestrator.core.course import cap_reached
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import (
@@ -35,6 +35,7 @@ from orchestrator.core.events import (
     ResumeRequested,
     TaskAdmitted,
     TaskSubmitted,
+    TurnFinished,
 )
 from orchestrator.core.limits import Windows
 from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
@@ -346,10 +347,17 @@ class Supervisor:
         except OrchestratorError as error:
             self._lose(before, error)
             raise
+        self.tasks[after.id] = after
+        follows = isinstance(event, TurnFinished) and any(isinstance(command, SendTurn) for command in commands)
+        hold = admission.held_before_turn(after, self.scene(), -1) if follows else None
+        if hold is not None:
+            commands = tuple(command for command in commands if not isinstance(command, SendTurn))
         self._dispatch(after, event, commands)
         reason = reason_for(before, after, event)
         if reason is not None:
             self._hands.checkpoint(after, reason)
+        if hold is not None:
+            self.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:

@@ -54,6 +54,9 @@ COMMANDS = {
     "check": Entry(
         "check", "Validate settings, pipelines and roles.", "orchestrator check ~/.config/orchestrator", "Begin here"
     ),
+    "simulate": Entry(
+        "simulate", "See how a week would go before you trust it.", "orchestrator simulate --tasks 60", "Begin here"
+    ),
     "serve": Entry("serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
     "submit": Entry(
         "submit",

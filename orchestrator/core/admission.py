@@ -62,8 +62,14 @@ def admitted(scene: Scene) -> list[str]:
     if room.pressure or room.draining or free <= 0:
         return []
     chosen: list[str] = []
+    refused: dict[tuple[object, ...], str | None] = {}
     for task in queue(scene.tasks):
-        if len(chosen) < free and _may_begin(task, scene) and not withheld(task, scene, len(chosen)):
+        if len(chosen) >= free:
+            break
+        alike = (len(chosen), scene.model_of(task), task.owed in WITHOUT_AGENT, task.status)
+        if alike not in refused:
+            refused[alike] = withheld(task, scene, len(chosen))
+        if refused[alike] is None and _may_begin(task, scene):
             chosen.append(task.id)
     return chosen
 

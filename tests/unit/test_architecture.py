@@ -57,7 +57,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "checks": frozenset({"bundled", "declared", "files", "git"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
-        | {"operating", "recovery", "settings", "store"}
+        | {"log", "operating", "recovery", "settings", "simulation", "store"}
     ),
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
@@ -88,6 +88,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "servers": frozenset({"declared"}),
     "settings": frozenset({"bundled", "declared", "sections"}),
     "stalls": frozenset({"processes"}),
+    "simulation": frozenset({"supervisor"}),
     "state_file": frozenset({"files", "journal"}),
     "store": frozenset({"checkpoint_files", "files", "journal", "state_file"}),
     "tokens": frozenset({"files"}),
