@@ -129,12 +129,12 @@ class Week:
         self._hands = hands = WorldHands(self._world, self._plug, self._house.model_of, self._asked_for)
         views = Views(pipeline_of=lambda task: self._house.pipelines[task.pipeline], model_of=self._house.model_of)
         self._supervisor = Supervisor(self._store, hands, views, self._house.room, self._timeline.clock)
-        self._supervisor.windows = self._store.kept_windows
+        self._supervisor.account.windows = self._store.kept_windows
         hands.serve(self._supervisor)
         for task in self._store.all():
             if over(task):
                 self._supervisor.ended[task.id] = task.status
-                self._supervisor.remember_spending(task.spent)
+                self._supervisor.account.remember(task.spent)
             else:
                 self._supervisor.recover(self._store.loaded(task))
         self._supervisor.listen(self._heard)
