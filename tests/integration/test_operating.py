@@ -1,0 +1,262 @@
+"""State operations on folders: workspaces that no daemon keeps, with real files, locks and git; tasks at rest."""
+
+import asyncio
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import orjson
+import pytest
+
+from orchestrator import clock
+from orchestrator.bundled import Kind, bundled
+from orchestrator.core.codec import Json
+from orchestrator.core.failures import KEPT, Failure
+from orchestrator.core.model import StepStatus, TicketType
+from orchestrator.core.operation import FailureReport, OperationRefused, StepUpdate, Transition
+from orchestrator.core.seed_document import Beginning, UnreadableState
+from orchestrator.declared import Folders
+from orchestrator.definitions import load_definitions
+from orchestrator.git import GitError
+from orchestrator.intake import Submission
+from orchestrator.operating import OLDER, IdleTask, LoneWorkspace, NoWorkspace, is_task
+from orchestrator.store import DataFolderTaken, FolderStore
+from tests.fakes.desk import desk_at
+from tests.fakes.repositories import commit, git, repository
+from tests.fakes.world import START
+
+PIPELINES = load_definitions(Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))).pipelines
+BEGINNING = Beginning(ticket_id="STABLE-1", ticket_type=TicketType.FEATURE, variant="full", source="local")
+
+WRITERS = 2
+REPORTS = 60
+WRITE = """
+import sys
+from pathlib import Path
+from tests.integration.test_operating import lone, report
+workspace = lone(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    workspace.fail(report(f"{sys.argv[2]} broke at a/b.go:{number}"))
+"""
+
+
+def lone(folder: Path) -> LoneWorkspace:
+    return LoneWorkspace(folder, PIPELINES, clock.now, "ada uid:1000")
+
+
+def report(summary: str) -> FailureReport:
+    failure = Failure(
+        id="", occurred_at=START, state="EVALUATION", agent=None, step=None, attempted="", command=None, expected="",
+        type="test_failure", summary=summary,
+    )  # fmt: skip
+    return FailureReport(failure=failure)
+
+
+def move(origin: str, target: str, *artifacts: str) -> Transition:
+    return Transition(from_state=origin, to_state=target, artifacts=artifacts)
+
+
+def document(folder: Path) -> dict[str, Json]:
+    return cast(dict[str, Json], json.loads((folder / "state.json").read_bytes()))
+
+
+def rewritten(folder: Path, **changes: Json) -> None:
+    (folder / "state.json").write_bytes(orjson.dumps({**document(folder), **changes}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace that was just begun, in a repository as the original system keeps it."""
+    repository(tmp_path / "repo")
+    folder = tmp_path / "repo/.coding-agent/tickets/STABLE-1"
+    lone(folder).init(BEGINNING)
+    return folder
+
+
+def in_implementation(folder: Path) -> None:
+    """Bring the workspace to its second step by what programs of the original system would write."""
+    states = cast(dict[str, dict[str, Json]], document(folder)["states"])
+    steps: list[Json] = [
+        {"step_id": 1, "description": "Do it", "status": "completed", "commits": ["a1"]},
+        {"step_id": 2, "description": "Test it", "status": "in_progress", "commits": []},
+    ]
+    record: Json = {**states["IMPLEMENTATION"], "status": "in_progress", "plan_progress": {"steps": steps}}
+    rewritten(folder, current_state="IMPLEMENTATION", states=cast(Json, {**states, "IMPLEMENTATION": record}))
+
+
+def test_a_workspace_is_walked_from_its_ticket_to_its_plan_by_what_lies_in_it(folder: Path) -> None:
+    workspace = lone(folder)
+    with pytest.raises(OperationRefused, match=r"ticket\.json not found"):
+        workspace.transition(move("TICKET_INTAKE", "ANALYSIS"))
+    (folder / "ticket.json").write_text("{}")
+    states = cast(dict[str, dict[str, Json]], document(folder)["states"])
+    states["TICKET_INTAKE"]["sensitive_check"] = {"result": "LOCAL_BYPASS"}
+    rewritten(folder, states=cast(Json, states))
+    assert workspace.transition(move("TICKET_INTAKE", "ANALYSIS")) == {"ok": True, "new_state": "ANALYSIS"}
+    intake = cast(dict[str, dict[str, Json]], document(folder)["states"])["TICKET_INTAKE"]
+    assert cast(dict[str, Json], intake["sensitive_check"])["allowed_by"] == "ada uid:1000"
+    (folder / "analysis.md").write_text("x" * 201)
+    (folder / "related-code.json").write_text('{"ckv": [1]}')
+    workspace.transition(move("ANALYSIS", "PLANNING", "notes.md"))
+    analysis = cast(dict[str, dict[str, Json]], document(folder)["states"])["ANALYSIS"]
+    assert set(cast(list[str], analysis["artifacts"])) == {"notes.md", "analysis.md", "related-code.json"}
+    assert workspace.resume_point()["sub_status"] == "fresh"
+    (folder / "plan.md").write_text("## Step 1: Do it\n\nLike this.\n")
+    (folder / "design-v1.md").write_text("as it is")
+    workspace.transition(move("PLANNING", "DESIGN"))
+    assert workspace.resume_point()["sub_status"] == "review_pending"
+    workspace.transition(move("DESIGN", "IMPLEMENTATION"))
+    assert workspace.get()["plan_progress"] == {"total_steps": 1, "completed_steps": 0, "current_step": "Do it"}
+
+
+def test_what_lies_uncommitted_around_a_workspace_keeps_it_from_evaluation_and_the_workspace_itself_does_not(
+    folder: Path,
+) -> None:
+    repo = folder.parents[2]
+    in_implementation(folder)
+    workspace = lone(folder)
+    (repo / "new.py").write_text("1")
+    (repo / "a.txt").write_text("two")
+    git(repo, "add", "new.py")
+    checkpoint = cast(dict[str, Json], workspace.resume_point()["checkpoint"])
+    assert set(cast(list[str], checkpoint["uncommitted_files"])) == {"new.py", "a.txt"}
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=("b2",)))
+    with pytest.raises(OperationRefused, match=r"uncommitted changes: a\.txt, new\.py"):
+        workspace.transition(move("IMPLEMENTATION", "EVALUATION"))
+    commit(repo, {"new.py": "1", "a.txt": "two"})
+    assert workspace.transition(move("IMPLEMENTATION", "EVALUATION"))["new_state"] == "EVALUATION"
+
+
+def test_outside_of_a_repository_work_can_be_resumed_but_not_judged(tmp_path: Path) -> None:
+    lone(tmp_path / "w").init(BEGINNING)
+    in_implementation(tmp_path / "w")
+    workspace = lone(tmp_path / "w")
+    assert workspace.resume_point()["checkpoint"] is None
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=("b2",)))
+    with pytest.raises(GitError):
+        workspace.transition(move("IMPLEMENTATION", "EVALUATION"))
+
+
+def test_a_document_that_the_original_system_wrote_keeps_its_keys_and_gets_none_of_ours(folder: Path) -> None:
+    rewritten(folder, mcp_preflight={"servers_registered": ["jira"]})
+    before = document(folder)
+    lone(folder).fail(report("nil pointer at a/b.go:1"))
+    after = document(folder)
+    assert after.keys() == before.keys()
+    assert after["mcp_preflight"] == before["mcp_preflight"]
+    assert after["states"] == before["states"]
+
+
+def test_failures_beyond_the_newest_200_move_to_a_file_and_ids_count_on(folder: Path) -> None:
+    outcome: Json = {"type": "test_failure", "summary": "nil pointer", "owner": "me"}
+    old: list[Json] = [{"id": f"fail-{n:03d}", "state": "EVALUATION", "actual_outcome": outcome} for n in range(1, 251)]
+    rewritten(folder, failure_log=old)
+    assert lone(folder).fail(report("nil pointer")) == {"ok": True, "failure_id": "fail-251"}
+    kept = cast(list[dict[str, Json]], document(folder)["failure_log"])
+    older = [json.loads(line) for line in (folder / OLDER).read_text().splitlines()]
+    assert (len(kept), len(older), kept[0]["id"], older[-1]["id"]) == (KEPT, 51, "fail-052", "fail-051")
+    assert older[0] == old[0]
+    summary = cast(dict[str, Json], document(folder)["failure_summary"])
+    assert summary["total_failures"] == 251
+
+
+def test_two_writers_at_once_lose_nothing(folder: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, str(folder), name, str(REPORTS)], env=env)
+        for name in ("this", "that")
+    ]
+    assert [writer.wait(120) for writer in writers] == [0] * WRITERS
+    found = document(folder)
+    ids = [entry["id"] for entry in cast(list[dict[str, Json]], found["failure_log"])]
+    assert ids == [f"fail-{number:03d}" for number in range(1, WRITERS * REPORTS + 1)]
+    assert cast(dict[str, Json], found["failure_summary"])["total_failures"] == WRITERS * REPORTS
+
+
+def test_a_writer_waits_for_whoever_holds_the_workspace(folder: Path) -> None:
+    with (folder / ".state.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        writer = threading.Thread(target=lambda: lone(folder).fail(report("x")))
+        writer.start()
+        writer.join(0.2)
+        assert writer.is_alive()
+        assert document(folder)["failure_log"] == []
+    writer.join()
+    assert len(cast(list[Json], document(folder)["failure_log"])) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{", b'{"current_state": "NOWHERE"}', b'{"failure_log": 7}'])
+def test_a_folder_without_a_state_says_so_and_how_to_begin(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "state.json").write_bytes(content)
+    with pytest.raises((NoWorkspace, UnreadableState), match=r"state\.json"):
+        lone(tmp_path).get()
+
+
+def test_a_state_that_is_a_link_is_not_followed(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/state.json").symlink_to(folder / "state.json")
+    with pytest.raises(NoWorkspace, match="no plain file"):
+        lone(tmp_path / "w").get()
+    with pytest.raises(NoWorkspace, match="no folder"):
+        lone(tmp_path / "nowhere").fail(report("x"))
+
+
+def test_a_workspace_is_begun_once_and_by_a_pipeline_that_there_is(folder: Path) -> None:
+    with pytest.raises(OperationRefused) as caught:
+        lone(folder).init(BEGINNING)
+    assert caught.value.document["error"] == "STATE_EXISTS"
+    odd = Beginning(ticket_id="A-1", ticket_type=TicketType.FEATURE, variant="\x1b[31m", source="local")
+    with pytest.raises(NoWorkspace, match=r"there is no pipeline '\\\\x1b\[31m'"):
+        lone(folder.with_name("other")).init(odd)
+
+
+@pytest.fixture
+def at_rest(tmp_path: Path) -> Path:
+    """The folder of a task that was taken in and whose daemon has stopped."""
+    repository(tmp_path / "repo")
+    desk = desk_at(tmp_path / "data")
+
+    async def begin() -> Path:
+        loop = asyncio.create_task(desk.supervisor.run())
+        task = await desk.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
+        await desk.supervisor.settled()
+        loop.cancel()
+        return Path(task.folder)
+
+    folder = asyncio.run(begin())
+    desk.store.close()
+    return folder
+
+
+def journal(folder: Path) -> list[Mapping[str, Json]]:
+    return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+
+
+def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_rest: Path) -> None:
+    assert is_task(at_rest)
+    task = IdleTask(at_rest, clock.now, "ada uid:1000")
+    assert task.fail(report("it broke"))["failure_id"] == "fail-001"
+    last = journal(at_rest)[-1]
+    assert (last["trigger"], cast(dict[str, Json], last["event"])["by"]) == ("OperationRequested", "ada uid:1000")
+    assert task.get()["current_state"] == "TICKET_INTAKE"
+    assert task.resume_point()["state"] == "TICKET_INTAKE"
+    with pytest.raises(OperationRefused, match="UNKNOWN_STEP"):
+        task.step(StepUpdate(step_id=1, status=StepStatus.FAILED))
+    with pytest.raises(OperationRefused, match="worktree"):
+        task.transition(move("TICKET_INTAKE", "ANALYSIS"))
+    assert task.transition(move("TICKET_INTAKE", "BLOCKED"))["new_state"] == "BLOCKED"
+
+
+def test_a_task_whose_daemon_is_at_work_is_left_to_it(at_rest: Path) -> None:
+    store = FolderStore(at_rest.parent.parent)
+    with pytest.raises(DataFolderTaken):
+        IdleTask(at_rest, clock.now, "ada").fail(report("x"))
+    store.close()

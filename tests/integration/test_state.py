@@ -1,0 +1,203 @@
+"""The state operations as programs and agents meet them: over the socket, and as commands."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from orchestrator import clock, tokens
+from orchestrator.core.events import WorkspaceReady
+from orchestrator.core.model import Task
+from orchestrator.intake import Submission
+from orchestrator.processes.spec import MARKER
+from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTCOME = {"type": "test_failure", "summary": "nil pointer at a/b.go:3"}
+SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
+
+
+@pytest_asyncio.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """A daemon without processes, at work."""
+    for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    repository(tmp_path / "repo")
+    desk = desk_at(tmp_path / "data")
+    async with at_work(desk):
+        yield desk
+    desk.store.close()
+
+
+@pytest_asyncio.fixture
+async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
+    async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def task(desk: Desk) -> Task:
+    """A task whose workspace was made and whose ticket is under way."""
+    repo = desk.settings.data_dir.parent / "repo"
+    task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
+    await desk.supervisor.settled()
+    prepared = await asyncio.to_thread(desk.workspace.prepare, task.id, repo, task.base_commit, task.branch)
+    ready = WorkspaceReady(
+        at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
+    )
+    desk.supervisor.post(task.id, ready)
+    await desk.supervisor.settled()
+    return desk.supervisor.tasks[task.id]
+
+
+async def run(
+    home: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Run `orchestrator` to its end: its exit code and what it said."""
+    pipe = asyncio.subprocess.PIPE
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), **(env or {})}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "orchestrator", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=home
+    )
+    out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def files_with(text: str, folder: Path) -> list[Path]:
+    """The files of a task that hold a text."""
+    return [path for path in folder.glob("*.json*") if text in path.read_text()]
+
+
+async def test_a_refused_operation_is_a_problem_with_the_members_of_the_seed(
+    client: httpx.AsyncClient, task: Task
+) -> None:
+    moved = await client.post(
+        f"/api/tasks/{task.id}/state/transition", json={"from_state": "ANALYSIS", "to_state": "PLANNING"}
+    )
+    assert (moved.status_code, moved.headers["content-type"]) == (409, "application/problem+json")
+    found = moved.json()
+    assert (found["error"], found["expected"], found["actual"]) == ("STATE_MISMATCH", "ANALYSIS", "TICKET_INTAKE")
+    malformed = await client.post(f"/api/tasks/{task.id}/state/step", json={"step_id": "one"})
+    assert (malformed.status_code, malformed.json()["field"]) == (400, "step_id")
+    unknown = await client.post(f"/api/tasks/{task.id}/state/step", json={"step_id": 1, "status": "failed"})
+    assert (unknown.status_code, unknown.json()["error"]) == (409, "UNKNOWN_STEP")
+
+
+async def test_a_failure_goes_on_record_once_for_each_key_and_without_secrets(
+    client: httpx.AsyncClient, task: Task, desk: Desk
+) -> None:
+    entry = {"actual_outcome": {**OUTCOME, "details": f"key {SECRET}"}, "agent": "evaluator"}
+    path, key = f"/api/tasks/{task.id}/state/fail", {"Idempotency-Key": "one"}
+    first = await client.post(path, json=entry, headers=key)
+    again = await client.post(path, json=entry, headers=key)
+    other = await client.post(path, json=entry)
+    assert [found.json()["failure_id"] for found in (first, again, other)] == ["fail-001", "fail-001", "fail-002"]
+    failures = desk.supervisor.tasks[task.id].failures
+    assert (failures.total, failures.entries[0].state) == (2, "TICKET_INTAKE")
+    assert failures.patterns[0].pattern == "nil_pointer:a/b.go"
+    assert not files_with(SECRET, Path(task.folder))
+    shown = (await client.get(f"/api/tasks/{task.id}/state/current")).json()
+    assert (shown["current_state"], shown["failure_summary"]["total_failures"]) == ("TICKET_INTAKE", 2)
+
+
+async def test_a_move_is_let_by_what_the_daemon_finds_and_forced_with_a_reason(
+    client: httpx.AsyncClient, task: Task, desk: Desk
+) -> None:
+    path = f"/api/tasks/{task.id}"
+    moved = await client.post(f"{path}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"})
+    assert moved.json() == {"ok": True, "new_state": "ANALYSIS"}
+    assert (await client.get(f"{path}/resume-point")).json()["sub_status"] == "fresh"
+    assert (await client.post(f"{path}/transition", json={"stage": "DESIGN", "reason": " "})).status_code == 400
+    forced = (await client.post(f"{path}/transition", json={"stage": "DESIGN", "reason": "I know"})).json()
+    assert forced["new_state"] == "DESIGN"
+    assert forced["waived"] == ["analysis.md not found", "related-code.json not found"]
+    lines = (Path(task.folder) / "journal.jsonl").read_text().splitlines()
+    event = json.loads(lines[-1])["event"]
+    assert (event["operation"]["reason"], event["operation"]["waived"]) == ("I know", forced["waived"])
+    assert f"uid:{os.getuid()}" in event["by"]
+    await client.post(f"{path}/cancel")
+    ended = await client.post(f"{path}/transition", json={"stage": "DESIGN", "reason": "again"})
+    assert (ended.status_code, ended.json()["taskStatus"]) == (409, "cancelled")
+
+
+def agents(task: Task, attempt: int) -> dict[str, str]:
+    """The environment of an agent of the task: its marker and its word."""
+    run = Path(task.folder) / f"agents/{attempt}"
+    run.mkdir(parents=True, exist_ok=True)
+    return {MARKER: str(run), "ORCHESTRATOR_TOKEN": tokens.issued(run)}
+
+
+async def test_an_agent_may_tell_of_its_own_task_with_its_word_and_nothing_else(
+    client: httpx.AsyncClient, desk: Desk, task: Task
+) -> None:
+    await client.post(
+        f"/api/tasks/{task.id}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"}
+    )
+    attempt = desk.supervisor.tasks[task.id].agent.attempt
+    assert attempt == 1
+    home, env = desk.settings.data_dir.parent, agents(task, attempt)
+    socket = ("--socket", str(desk.settings.socket))
+    code, out, err = await run(home, *socket, "state", "get", task.folder, env=env)
+    assert (code, json.loads(out)["current_state"]) == (0, "ANALYSIS"), err
+    code, out, err = await run(home, *socket, "state", "fail", task.folder, "--summary", "lost", env=env)
+    assert (code, json.loads(out)["failure_id"]) == (0, "fail-001"), err
+    for refused in (
+        ("state", "transition", task.folder, "ANALYSIS", "PLANNING"),
+        ("state", "resume-point", task.folder),
+    ):
+        assert (await run(home, *socket, *refused, env=env))[0] == 1
+    assert "agents do not command" in (await run(home, *socket, "cancel", task.id, env=env))[2]
+    wrong = {**env, "ORCHESTRATOR_TOKEN": "guessed"}
+    assert (await run(home, *socket, "state", "get", task.folder, env=wrong))[0] == 1
+    of_another = agents(replace(task, folder=f"{task.folder}-2"), 1)
+    assert (await run(home, *socket, "state", "get", task.folder, env=of_another))[0] == 1
+
+
+async def test_a_word_opens_nothing_to_an_attempt_that_is_over(
+    client: httpx.AsyncClient, desk: Desk, task: Task
+) -> None:
+    await client.post(
+        f"/api/tasks/{task.id}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"}
+    )
+    home, env = desk.settings.data_dir.parent, agents(task, 7)
+    code, _, err = await run(home, "--socket", str(desk.settings.socket), "state", "get", task.folder, env=env)
+    assert code == 1
+    assert "not the task's present one" in err
+
+
+async def test_commands_speak_json_to_a_workspace_and_tell_refusals_by_their_exit_code(tmp_path: Path) -> None:
+    where = str(tmp_path / "w")
+    code, out, _ = await run(tmp_path, "state", "init", where, "--ticket", "STABLE-1")
+    assert (code, json.loads(out)["state"]["config"]["autonomy"]["mode"]) == (0, "interactive")
+    code, out, _ = await run(tmp_path, "state", "transition", where, "TICKET_INTAKE", "ANALYSIS")
+    assert (code, json.loads(out)["error"]) == (1, "TRANSITION_BLOCKED")
+    entry = json.dumps({"actual_outcome": OUTCOME, "state": "EVALUATION"}).encode()
+    code, out, _ = await run(tmp_path, "state", "fail", where, stdin=entry)
+    assert (code, json.loads(out)) == (0, {"ok": True, "failure_id": "fail-001"})
+    code, out, _ = await run(tmp_path, "state", "step", where, stdin=b'{"step_id": 3, "status": "completed"}')
+    assert (code, json.loads(out)) == (1, {"error": "UNKNOWN_STEP", "step_id": 3, "known": []})
+    for bad in (("state", "step", where, "1"), ("transition", "ABC-1", "DESIGN"), ("transition", "A", "B", "--force")):
+        assert (await run(tmp_path, *bad))[0] == 2
+    assert (await run(tmp_path, "state", "step", where, stdin=b"{"))[0] == 2
+    code, out, err = await run(tmp_path, "state", "get", str(tmp_path / "nowhere"))
+    assert (code, out) == (1, "")
+    assert "state init" in err
+
+
+async def test_a_person_forces_a_task_by_a_command(desk: Desk, task: Task) -> None:
+    home = desk.settings.data_dir.parent
+    given = ("--socket", str(desk.settings.socket), "transition", task.id)
+    code, out, err = await run(home, *given, "DESIGN", "--force", "--reason", "I know")
+    assert (code, out) == (0, f"{task.id} is in DESIGN\n"), err
+    code, out, _ = await run(home, *given, "NOWHERE", "--force", "--reason", "I know", "--json")
+    assert (code, json.loads(out)["to"]) == (1, "NOWHERE")
