@@ -27,11 +27,12 @@ class Proposal:
 
 
 class Forge:
-    """All pull requests; `done` counts an effect of a task the first time it is brought about."""
+    """All pull requests; `done` counts every effect that is brought about."""
 
     def __init__(self, dice: Random, odds: Odds, done: Callable[[str, str], None]) -> None:
         self._dice, self._odds, self._done = dice, odds, done
         self._proposals: dict[str, Proposal] = {}
+        self._left: set[tuple[str, str]] = set()
 
     def carry_out(self, task_id: str, command: Outward) -> Callable[[datetime], events.Event]:
         """Bring an effect about, unless it is there, and say what there is to tell of it."""
@@ -45,10 +46,10 @@ class Forge:
             case do.PrepareRelease():
                 return lambda at: outside.ReleasePrepared(at=at, version="1.0.0", commit=command.commit)
             case do.TagRelease():
-                self._done(task_id, f"tag {command.version}")
+                self._leave(task_id, f"tag {command.version}")
                 return lambda at: outside.Released(at=at, tag=f"v{command.version}")
             case do.PostReport():
-                self._done(task_id, f"report of {command.stage}")
+                self._leave(task_id, f"report of {command.stage}")
                 return lambda at: outside.ReportPosted(at=at, url="https://tracker.example/1")
 
     def _open(self, task_id: str, command: do.OpenPullRequest) -> Callable[[datetime], events.Event]:
@@ -60,7 +61,7 @@ class Forge:
         else:
             known.head = command.commit
         for reply in command.replies:
-            self._done(task_id, f"reply to {reply.mark}")
+            self._leave(task_id, f"reply to {reply.mark}")
         url = f"https://forge.example/{number}"
         return lambda at: outside.PullRequestOpened(at=at, number=number, url=url, commit=command.commit)
 
@@ -93,6 +94,12 @@ class Forge:
         if proposal.status is not PullStatus.MERGED:
             self._merged(task_id, proposal)
         return lambda at: outside.PullRequestMerged(at=at, commit=command.head)
+
+    def _leave(self, task_id: str, mark: str) -> None:
+        """Leave a tag, a report or a reply that is known by its mark, unless it is found there."""
+        if (task_id, mark) not in self._left:
+            self._left.add((task_id, mark))
+            self._done(task_id, mark)
 
     def _merged(self, task_id: str, proposal: Proposal) -> None:
         proposal.status = PullStatus.MERGED

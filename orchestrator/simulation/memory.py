@@ -7,7 +7,7 @@ from orchestrator.core.document import from_document, to_document
 from orchestrator.core.events import Event
 from orchestrator.core.limits import Windows
 from orchestrator.core.model import Task, TaskStatus
-from orchestrator.supervisor import ForeignEdit
+from orchestrator.ports import ForeignEdit
 
 
 class PowerCut(BaseException):

@@ -102,6 +102,7 @@ class Week:
             while len(self._violations) < MOST_VIOLATIONS and self._timeline.step(self._end):
                 await self._take_in()
             self._look_at_everything()
+            await self._take_in()
         finally:
             self._running.cancel()
             await asyncio.wait({self._running})
@@ -245,8 +246,8 @@ class Week:
         self._reading = Reading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=0.0)
 
     def _look_at_room(self) -> None:
-        before, self._shortage = self._shortage, judge(self._reading, self._house.floors, self._shortage)
-        if self._hands is not None and (before or self._shortage):
+        self._shortage = judge(self._reading, self._house.floors, self._shortage)
+        if self._hands is not None:
             self._supervisor.feel_pressure(self._shortage)
             self._hands.told = True
 
@@ -319,7 +320,8 @@ class Week:
             return
         for task in self._supervisor.tasks.values():
             self._people.look(task)
-        self._judge([*self._supervisor.tasks])
+        self._decided.update(self._supervisor.tasks)
+        self._look_at_room()
 
     def _hold(self, task_id: str, law: str, broken: Iterable[str]) -> None:
         for text in broken:
