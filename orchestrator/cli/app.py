@@ -54,6 +54,7 @@ COMMANDS = {
     "check": Entry(
         "check", "Validate settings, pipelines and roles.", "orchestrator check ~/.config/orchestrator", "Begin here"
     ),
+    "graph": Entry("graph", "Draw a pipeline.", "orchestrator graph full --format mermaid", "Begin here"),
     "simulate": Entry(
         "simulate", "See how a week would go before you trust it.", "orchestrator simulate --tasks 60", "Begin here"
     ),
