@@ -15,14 +15,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 
 from orchestrator.account import Account
 from orchestrator.core import admission, machine
 from orchestrator.core.admission import Room, Scene
-from orchestrator.core.checkpoint import Reason, reason_for
+from orchestrator.core.checkpoint import reason_for
 from orchestrator.core.commands import Command, SendTurn
 from orchestrator.core.course import cap_reached
 from orchestrator.core.errors import OrchestratorError
@@ -37,13 +36,13 @@ from orchestrator.core.events import (
     TaskSubmitted,
     TurnFinished,
 )
-from orchestrator.core.limits import Windows
 from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
 from orchestrator.core.obligations import alarms
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf, to_freeze, to_release
 from orchestrator.core.stream.neutral import Limit
 from orchestrator.core.why import Why, explain
+from orchestrator.ports import ForeignEdit, Hands, Store
 
 log = structlog.get_logger()
 
@@ -56,37 +55,6 @@ class NoSuchTask(OrchestratorError):
 
 class NotCommitted(OrchestratorError):
     """A request could not be put on disk, and so was not accepted."""
-
-
-class ForeignEdit(Protocol):
-    """A state.json that another hand had written: what it was kept as, and what it had changed."""
-
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def kept_as(self) -> str: ...
-    @property
-    def changed(self) -> tuple[str, ...]: ...
-
-
-class Store(Protocol):
-    """Where decisions are kept; `commit` returns when a decision cannot be lost, `settle` when all files tell of it."""
-
-    def commit(self, before: Task | None, after: Task, event: Event) -> None: ...
-    def settle(self) -> Sequence[ForeignEdit]: ...
-    def note_telemetry(self, task: Task) -> None: ...
-    def release(self, task_id: str) -> None: ...
-    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
-    def keep_windows(self, windows: Windows) -> None: ...
-
-
-class Hands(Protocol):
-    """Whatever carries commands out; answers come back as events, later."""
-
-    def carry_out(self, task: Task, command: Command) -> None: ...
-    def run_alive(self, task: Task) -> bool: ...
-    def abandon(self, task: Task) -> None: ...
-    def checkpoint(self, task: Task, reason: Reason) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
