@@ -161,14 +161,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     supervisor.listen(checkpoints.decided)
     supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
     supervisor.listen(reports.decided)
-    intake = Intake(
-        tasks_dir=store.tasks_dir,
-        quarantine_dir=settings.data_dir / QUARANTINE,
-        settings=settings,
-        pipelines=lambda: declared.now.pipelines,
-        redactor=redactor,
-        preflight=_preflight(settings, declared),
-    )
+    intake = _intake(settings, store, declared, redactor)
     return Daemon(
         settings=settings,
         store=store,
@@ -192,6 +185,17 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         stalls=Stalls(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
+    )
+
+
+def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor: Redactor) -> Intake:
+    return Intake(
+        tasks_dir=store.tasks_dir,
+        quarantine_dir=settings.data_dir / QUARANTINE,
+        settings=settings,
+        pipelines=lambda: declared.now.pipelines,
+        redactor=redactor,
+        preflight=_preflight(settings, declared),
     )
 
 
@@ -291,6 +295,17 @@ def bundled_redactor() -> Redactor:
     """The rules that ship with the program."""
     path = bundled(Kind.CONFIG) / "redaction.toml"
     return Redactor(parse_rules(read_declared(path), str(path)))
+
+
+def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor: Redactor) -> Intake:
+    return Intake(
+        tasks_dir=store.tasks_dir,
+        quarantine_dir=settings.data_dir / QUARANTINE,
+        settings=settings,
+        pipelines=lambda: declared.now.pipelines,
+        redactor=redactor,
+        preflight=_preflight(settings, declared),
+    )
 
 
 def _launching(settings: Settings, declared: Declared, provisions: Provisions, judge: Judge) -> Launching:
