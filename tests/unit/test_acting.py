@@ -6,7 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from orchestrator.core import events, machine
+from orchestrator.core import events, machine, standing
+from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.codec import Json
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.failures import Failure
@@ -188,3 +189,18 @@ def test_a_failure_of_an_agent_goes_on_record_with_the_next_id() -> None:
 def test_a_task_that_has_not_begun_is_not_operated_on() -> None:
     with pytest.raises(InvalidTransition):
         Playbook(Playbook.submitted(a_task()).task) >> force("DESIGN")
+
+
+def test_what_was_asked_of_people_about_a_stage_is_withdrawn_when_a_person_forces_the_task_on() -> None:
+    task = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
+    asked_for = standing.with_ask(task, Asking(subject=Subject.STAGE, text="review it", name="ANALYSIS"), START)
+    forced = after(asked_for, force("PLANNING"))
+    assert (forced.status, forced.stage, forced.pending_asks) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
+    assert forced.asks[-1].status is AskStatus.WITHDRAWN
+
+
+def test_steps_are_news_only_in_the_stage_that_works_through_them() -> None:
+    elsewhere = replace(at_work("PLANNING"), steps=implementing().steps)
+    assert refusal(elsewhere, step(1, StepStatus.FAILED))["missing"] == [
+        "PLANNING does not work through the steps of a plan"
+    ]

@@ -12,7 +12,7 @@ from orchestrator.core.document import Object
 from orchestrator.core.guards import NOTHING_SEEN, Evidence, FileFacts
 from orchestrator.core.model import StepStatus, Task, TicketType
 from orchestrator.core.operation import OperationRefused, StepUpdate, Transition
-from orchestrator.core.reported import failure_of, step_of, transition_of
+from orchestrator.core.reported import failure_of, shown_step, shown_transition, step_of, transition_of
 from orchestrator.core.seed_document import Beginning, UnreadableState, initial, task_from, with_changes
 from orchestrator.core.step_checkpoint import StepCheckpoint
 from tests.fakes.tasks import full_pipeline
@@ -403,3 +403,11 @@ def test_a_move_is_read_out_of_json() -> None:
     assert move == Transition(from_state="A", to_state="B", artifacts=("c.md",))
     with pytest.raises(OperationRefused, match="to_state is missing"):
         transition_of({"from_state": "A"})
+
+
+def test_moves_and_news_say_the_same_when_they_are_sent_on() -> None:
+    move = Transition(from_state="A", to_state="B", artifacts=("c.md",), reason="r")
+    assert transition_of(shown_transition(move)) == move
+    plain = StepUpdate(step_id=1, status=StepStatus.FAILED, commits=("a",))
+    for update in (plain, replace(plain, checkpoint=NOTE), replace(plain, forget_checkpoint=True)):
+        assert step_of(shown_step(update)) == update
