@@ -188,17 +188,6 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     )
 
 
-def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor: Redactor) -> Intake:
-    return Intake(
-        tasks_dir=store.tasks_dir,
-        quarantine_dir=settings.data_dir / QUARANTINE,
-        settings=settings,
-        pipelines=lambda: declared.now.pipelines,
-        redactor=redactor,
-        preflight=_preflight(settings, declared),
-    )
-
-
 def _supervisor(settings: Settings, store: FolderStore, dispatcher: Dispatcher, running: Running) -> Supervisor:
     views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
