@@ -155,8 +155,12 @@ class Client:
             yield from _heard(response.iter_raw())
 
     def ask(self, name: str, action: str) -> TaskView:
-        """Ask something of a task: pause, resume, cancel, retry or submit."""
+        """Ask something of a task: pause, resume, cancel, retry, submit, review or archive."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
+
+    def delete(self, name: str) -> None:
+        """Remove an ended task for good."""
+        self._sent("DELETE", _path(name))
 
     def ask_all(self, action: str) -> ManyView:
         """Ask something of all tasks: pause, resume or drain."""

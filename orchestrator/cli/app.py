@@ -94,6 +94,12 @@ COMMANDS = {
     "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
     "retry": Entry("asking", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
     "budget": Entry("asking", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
+    "review": Entry(
+        "outward", "Take up what reviewers said of a pull request.", "orchestrator review ABC-123", "Your part"
+    ),
+    "merge": Entry("outward", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
+    "archive": Entry("outward", "Keep an ended task out of the way.", "orchestrator archive ABC-123", "Tasks"),
+    "delete": Entry("outward", "Remove an ended task for good.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry("asking", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"),
     "limits": Entry("limits", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "state": Entry(

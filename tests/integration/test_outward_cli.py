@@ -1,0 +1,168 @@
+"""What people ask at the command line of a task whose change is out, or that has ended."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from orchestrator import clock
+from orchestrator.core.forge import PullStatus
+from orchestrator.core.model import Owed, StageStatus, TaskStatus
+from orchestrator.core.outside import MergeRefused, PullRequestOpened, PullRequestSeen
+from orchestrator.core.publication import Publication
+from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.repositories import repository
+from tests.fakes.shell import ROOT, Shell, only_error
+
+FORGE = "https://forge.example/team/shop"
+
+
+@pytest.fixture
+def orchestrator(tmp_path: Path) -> Shell:
+    """The program, in the user's repository."""
+    repository(tmp_path / "repo")
+    return Shell(tmp_path)
+
+
+@pytest_asyncio.fixture
+async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
+    """A daemon without processes, at work where the program looks for it."""
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        yield desk
+    desk.store.close()
+
+
+async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str = "shop") -> str:
+    """A task whose pull request is open."""
+    task = (await orchestrator("submit", "text")).out.strip()
+    before = desk.supervisor.tasks[task]
+    done = {name: replace(record, status=StageStatus.COMPLETED) for name, record in before.stages.items()}
+    done["COMPLETION"] = replace(done["COMPLETION"], status=StageStatus.IN_PROGRESS)
+    desk.supervisor.tasks[task] = replace(
+        before,
+        stage="COMPLETION",
+        stages=done,
+        status=TaskStatus.IN_PROGRESS,
+        owed=Owed.PUBLISH,
+        run=None,
+        publication=Publication(forge=FORGE),
+    )
+    url = f"https://forge.example/team/{name}/pull/{number}"
+    desk.supervisor.post(task, PullRequestOpened(at=clock.now(), number=number, url=url, commit="c" * 40))
+    await desk.supervisor.settled()
+    assert desk.supervisor.tasks[task].status is TaskStatus.REVIEW
+    return task
+
+
+def kept(desk: Desk) -> list[str]:
+    """The tasks that have a folder."""
+    return [path.name for path in desk.store.tasks_dir.iterdir()]
+
+
+async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> int:
+    """The exit code of a command whose user has typed ahead."""
+    ours, theirs = os.openpty()
+    os.write(ours, typed)
+    env = {"PATH": os.environ["PATH"], "HOME": str(orchestrator.home), "PYTHONPATH": str(ROOT)}
+    argv = (*orchestrator.argv, *arguments)
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=theirs, stdout=asyncio.subprocess.DEVNULL, stderr=theirs, env=env, start_new_session=True
+    )
+    os.close(theirs)
+    code = await asyncio.wait_for(process.wait(), PATIENCE)
+    os.close(ours)
+    return code
+
+
+async def test_a_merge_is_asked_for_and_told_with_what_stood_against_it(orchestrator: Shell, desk: Desk) -> None:
+    task = await proposed(orchestrator, desk)
+    done = await orchestrator("merge", task)
+    assert (done.code, done.out) == (0, f"{task} is to be merged: https://forge.example/team/shop/pull/7\n"), done.err
+    assert "it was just pushed" in done.err
+    assert desk.supervisor.tasks[task].owed is Owed.MERGE
+
+
+async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_was_refused(
+    orchestrator: Shell, desk: Desk
+) -> None:
+    task = await proposed(orchestrator, desk)
+    desk.supervisor.tasks[task] = replace(
+        desk.supervisor.tasks[task],
+        asks=(),
+        publication=replace(desk.supervisor.tasks[task].publication, hindrances=("no approvals", "ci failed")),
+    )
+    said = only_error(await orchestrator("merge", task), 5)
+    assert "could not be merged: no approvals; ci failed" in said
+    assert "allowed now: review" in said
+
+
+async def test_a_refused_merge_can_be_asked_for_again(orchestrator: Shell, desk: Desk) -> None:
+    task = await proposed(orchestrator, desk)
+    assert (await orchestrator("merge", task)).code == 0
+    desk.supervisor.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
+    await desk.supervisor.settled()
+    done = await orchestrator("merge", task, "--json")
+    assert json.loads(done.out)["owed"] == "merge"
+    assert done.err == ""
+
+
+async def test_a_task_without_a_pull_request_is_not_merged(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert "cannot merge" in only_error(await orchestrator("merge", task), 5)
+    assert "cannot review" in only_error(await orchestrator("review", task), 5)
+    assert desk.supervisor.tasks[task].publication == Publication()
+
+
+@pytest.mark.parametrize(
+    "name", ["7", "#7", "https://forge.example/team/shop/pull/7", "https://forge.example/team/shop/pull/7/files"]
+)
+async def test_a_round_of_review_is_asked_for_by_number_or_address(orchestrator: Shell, desk: Desk, name: str) -> None:
+    task = await proposed(orchestrator, desk)
+    done = await orchestrator("review", name)
+    assert done.out == f"{task} is looked at: https://forge.example/team/shop/pull/7\n", done.err
+    assert desk.supervisor.tasks[task].publication.asked_for_round
+
+
+async def test_a_round_of_review_is_asked_for_by_the_task(orchestrator: Shell, desk: Desk) -> None:
+    task = await proposed(orchestrator, desk)
+    assert json.loads((await orchestrator("review", task, "--json")).out)["id"] == task
+    assert desk.supervisor.tasks[task].publication.asked_for_round
+
+
+async def test_a_number_that_several_pull_requests_have_names_none(orchestrator: Shell, desk: Desk) -> None:
+    first, second = await proposed(orchestrator, desk), await proposed(orchestrator, desk, name="bakery")
+    said = only_error(await orchestrator("review", "7"), 2)
+    assert first in said
+    assert second in said
+    assert "no task under review has the pull request 8" in only_error(await orchestrator("review", "8"), 2)
+
+
+async def test_an_ended_task_is_archived_and_deleted_with_its_files(orchestrator: Shell, desk: Desk) -> None:
+    task = await proposed(orchestrator, desk)
+    assert "allowed now" in only_error(await orchestrator("archive", task), 5)
+    assert "allowed now" in only_error(await orchestrator("delete", task, "--yes"), 5)
+    seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
+    desk.supervisor.post(task, seen)
+    await desk.supervisor.settled()
+    assert (await orchestrator("archive", task)).out == f"{task} archived\n"
+    assert task not in (await orchestrator("tasks")).out
+    assert "--yes" in only_error(await orchestrator("delete", task), 2)
+    assert task in kept(desk)
+    assert json.loads((await orchestrator("delete", task, "--yes", "--json")).out) == {"deleted": task}
+    assert task not in kept(desk)
+    only_error(await orchestrator("show", task), 4)
+
+
+async def test_at_a_terminal_a_task_is_deleted_only_after_a_yes(orchestrator: Shell, desk: Desk) -> None:
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert (await orchestrator("cancel", task)).code == 0
+    assert await at_a_terminal(orchestrator, b"n\n", "delete", task) == 1
+    assert task in kept(desk)
+    assert await at_a_terminal(orchestrator, b"y\n", "delete", task) == 0
+    assert task not in kept(desk)
