@@ -32,6 +32,7 @@ from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.files import content_of, parsed, write_atomically
 from orchestrator.forge.errors import ForgeError, MergeRefused
 from orchestrator.forge.opening import Host, Opened, open_forge
+from orchestrator.forge.texts import harmless
 from orchestrator.push import push, push_address
 from orchestrator.quarantine import quarantine
 from orchestrator.release import Release
@@ -92,7 +93,10 @@ class Publisher:
                 await self._tell(task, f"Pull request: {opened.url}", "In Review")
                 return opened
             case do.LookAtPullRequest():
-                return await asyncio.to_thread(self._look, task, command)
+                seen = await asyncio.to_thread(self._look, task, command)
+                if seen.status is PullStatus.MERGED:
+                    await self._tell(task, f"Merged as {seen.merge_commit}", "Done")
+                return seen
             case do.MergePullRequest():
                 merged = await asyncio.to_thread(self._merge, task, command)
                 if isinstance(merged, outside.PullRequestMerged):
@@ -111,7 +115,7 @@ class Publisher:
 
     async def _tell(self, task: Task, text: str, status: str | None) -> str:
         """What a tracker does not take is a warning: the work is done all the same."""
-        failure = await self.tell_tracker(task, self._fit(text, Outlet.TEXT), status)
+        failure = await self.tell_tracker(task, harmless(self._fit(text, Outlet.TEXT)), status)
         if failure:
             log.warning("ticket_not_told", task=task.id, reason=failure)
         return failure
@@ -177,12 +181,14 @@ class Publisher:
             marks=new.marks if new else (),
             comments=tuple((one.id, mark_of(one)) for one in comments if new and mark_of(one) in new.marks),
             merge_commit=state.pull.merge_commit,
+            asked=command.asked,
         )
 
     def _merge(self, task: Task, command: do.MergePullRequest) -> outside.PullRequestMerged | outside.MergeRefused:
         with self._forge(task) as opened:
             state = opened.forge.state(command.number)
             if state.pull.status is PullStatus.MERGED:
+                self._clean_up(task, command, opened)
                 return outside.PullRequestMerged(at=self.clock(), commit=state.pull.merge_commit or command.head)
             hindrances = self._hindrances(task, state)
             if hindrances:
@@ -194,11 +200,14 @@ class Publisher:
                 merged = opened.forge.merge(command.number, words.title, words.body, command.head)
             except MergeRefused as error:
                 return outside.MergeRefused(at=self.clock(), hindrances=(str(error),))
-            try:
-                opened.forge.delete_branch(command.number)
-            except ForgeError as error:
-                log.warning("branch_not_deleted", task=task.id, reason=str(error))
+            self._clean_up(task, command, opened)
         return outside.PullRequestMerged(at=self.clock(), commit=merged.commit)
+
+    def _clean_up(self, task: Task, command: do.MergePullRequest, opened: Opened) -> None:
+        try:
+            opened.forge.delete_branch(command.number)
+        except ForgeError as error:
+            log.warning("branch_not_deleted", task=task.id, reason=str(error))
 
     def _hindrances(self, task: Task, state: PullState) -> tuple[str, ...]:
         policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
@@ -220,7 +229,8 @@ class Publisher:
             return outside.ReportPosted(at=self.clock(), failure="no stage left a report")
         text = _text(Path(task.folder) / names[-1])
         failure = await self._tell(task, text, "Done")
-        return outside.ReportPosted(at=self.clock(), failure=failure)
+        url = None if failure else self._sources(task).ticket_url
+        return outside.ReportPosted(at=self.clock(), url=url, failure=failure)
 
     def _forge(self, task: Task) -> "_Closing":
         return _Closing(open_forge(task.publication.forge or "", self.hosts()))

@@ -127,11 +127,15 @@ class OpenPullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAtPullRequest:
-    """See what became of a pull request; comments and failed checks whose marks are `seen` are not told again."""
+    """See what became of a pull request; comments and failed checks whose marks are `seen` are not told again.
+
+    `asked` says that a person wants comments taken up, and so wants a look that begins after that.
+    """
 
     number: int
     round: int
     seen: tuple[str, ...]
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,10 +83,13 @@ def _looking(task: Task) -> tuple[do.Command, ...]:
     publication = task.publication
     if task.status is not TaskStatus.REVIEW or publication.number is None:
         return ()
-    is_time = task.terms.look_every > 0 and task.retry_at is None
-    if not is_time and not publication.asked_for_round:
+    asked = publication.asked_for_round
+    if task.retry_at is not None or not (asked or task.terms.look_every > 0):
         return ()
-    return (do.LookAtPullRequest(number=publication.number, round=publication.round + 1, seen=publication.seen),)
+    look = do.LookAtPullRequest(
+        number=publication.number, round=publication.round + 1, seen=publication.seen, asked=asked
+    )
+    return (look,)
 
 
 def _publish(pipeline: Pipeline, task: Task) -> do.Command:

@@ -27,7 +27,8 @@ class PullRequestSeen(Fact):
     """The daemon looked at a pull request.
 
     `feedback` names the two files that tell of new comments and failed checks, `marks` is what those are known by,
-    `comments` pairs the ids of those that can be answered with their marks.
+    `comments` pairs the ids of those that can be answered with their marks. `asked` says that this is the look that a
+    person asked for, and that it came about.
     """
 
     number: int
@@ -38,6 +39,7 @@ class PullRequestSeen(Fact):
     marks: tuple[str, ...] = ()
     comments: tuple[tuple[str, ...], ...] = ()
     merge_commit: str | None = None
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ from orchestrator.core.publication import Publish, Reply
 
 REPLIES_KEPT = 200
 MARKS_KEPT = 2000
+LOOK_AGAIN = 60.0
+"""Seconds until a look that a person asked for and that failed is made again, where nobody looks by the clock."""
 
 Published = (
     events.BranchDelivered
@@ -74,7 +76,7 @@ def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
 
 def look_requested(task: Task) -> Task:
     """The task with a look at its pull request owed, whose comments are to be taken up."""
-    return replace(task, publication=replace(task.publication, asked_for_round=True))
+    return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
 
 
 def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
@@ -103,9 +105,7 @@ def _opened(task: Task, event: outside.PullRequestOpened) -> Task:
 
 def _waiting_for_merge(task: Task, at: datetime) -> Task:
     """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
-    task = replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING)
-    every = task.terms.look_every
-    task = replace(task, retry_at=at + timedelta(seconds=every) if every else None)
+    task = replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING, retry_at=_next_look(task, at))
     if task.terms.auto_merge:
         return standing.let_go(task)
     text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
@@ -122,32 +122,46 @@ def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Tas
             return _merged_outside(pipeline, task, event)
         case PullStatus.CLOSED:
             task = _withdrawn(task, event.at)
-            return halts.blocked(task, f"{task.stage}: the pull request was closed without a merge", event.at)
+            gone = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
+            return halts.blocked(task, f"{task.stage}: {gone}", event.at)
         case PullStatus.OPEN:
             pass
         case _:
             assert_never(event.status)
-    every = task.terms.look_every
-    task = replace(
-        task,
-        publication=replace(publication, hindrances=event.hindrances, reviewers=event.reviewers, asked_for_round=False),
-        retry_at=event.at + timedelta(seconds=every) if every else None,
+    asked = publication.asked_for_round
+    looked = replace(
+        publication,
+        hindrances=event.hindrances,
+        reviewers=event.reviewers,
+        asked_for_round=asked and not event.asked,
     )
-    if event.feedback is not None and (publication.asked_for_round or task.terms.follow_reviews):
+    task = replace(task, publication=looked)
+    task = replace(task, retry_at=_next_look(task, event.at))
+    if event.feedback is not None and (asked or task.terms.follow_reviews):
         return _taken_up(pipeline, task, event)
     if task.terms.auto_merge and not event.hindrances:
         return standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE, retry_at=None))
     return task
 
 
+def _next_look(task: Task, at: datetime) -> datetime | None:
+    """When the pull request is looked at next; None where that waits for a person's word."""
+    every = task.terms.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
+    return at + timedelta(seconds=every) if every else None
+
+
 def _taken_up(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
-    """Each comment once: its mark is kept for good, its id until it was answered."""
-    publication = task.publication
+    """Each comment once: its mark is kept for good, its id until it was answered.
+
+    Where no round is left they are not taken up, so that they are told again when a person lets the task go on.
+    """
+    before = publication = task.publication
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
     seen = (*publication.seen, *event.marks)
     task = replace(task, publication=replace(publication, replies=replies[-REPLIES_KEPT:], seen=seen[-MARKS_KEPT:]))
     wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
-    return sent_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
+    taken = sent_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
+    return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 
 
 def _merged_outside(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
@@ -200,5 +214,6 @@ def _released(pipeline: Pipeline, task: Task, event: outside.Released) -> Task:
 def _posted(pipeline: Pipeline, task: Task, event: outside.ReportPosted) -> Task:
     if task.owed is not Owed.PUBLISH:
         return task
-    publication = replace(task.publication, report_url=event.url)
+    failure = (event.failure,) if event.failure else ()
+    publication = replace(task.publication, report_url=event.url, hindrances=failure)
     return course.advance(pipeline, replace(task, publication=publication), event.at)
