@@ -4,6 +4,7 @@ It is pushed from the daemon's clone, so no hook and no configuration of the use
 read there. Over https the forge's token is handed to git in its environment, over ssh the user's own keys are used.
 """
 
+import re
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,21 @@ from pathlib import Path
 from orchestrator.clone import Clone
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
+from orchestrator.forge.errors import ForgeUnreachable
 from orchestrator.forge.login import Login
 from orchestrator.forge.remote import without_login
 from orchestrator.git import Git, GitError
 from orchestrator.repository import open_repository
 
 PUSH_TIMEOUT = 1800.0
+PUSH_AGAIN = 60.0
+"""Seconds until a remote that could not be reached is tried again."""
+_UNREACHED = re.compile(
+    r"could not resolve host|network is unreachable|connection (?:refused|reset|closed|timed out)|failed to connect|"
+    r"unexpected disconnect|early eof|requested url returned error: (?:429|5[0-9]{2})",
+    re.IGNORECASE,
+)
+_OF_THE_REMOTE = re.compile(r"^remote:.*$", re.MULTILINE)
 
 
 class PushRefused(OrchestratorError):
@@ -30,7 +40,7 @@ def push_address(repository: Path) -> str | None:
 
 
 def push(clone: Clone, address: str, commit: str, ref: str, login: Login | None) -> None:
-    """Have `ref` stand at `commit` on the remote; there already, it stays. Raises PushRefused.
+    """Have `ref` stand at `commit` on the remote; there already, it stays. Raises PushRefused and ForgeUnreachable.
 
     A ref that is not behind the commit is refused by git itself, for nothing is ever forced.
     """
@@ -38,20 +48,31 @@ def push(clone: Clone, address: str, commit: str, ref: str, login: Login | None)
     try:
         git.run("push", "--quiet", "--no-verify", address, f"{commit}:{ref}", timeout=PUSH_TIMEOUT)
     except GitError as error:
-        said = shown(error.stderr.replace(address, without_login(address)), 500)
+        said = _said(error, address)
         raise PushRefused(
             f"{without_login(address)} did not take {ref}: {said}; see that `git push` works there by hand, then retry"
         ) from error
 
 
 def stands_at(git: Git, address: str, ref: str, login: Login | None) -> str | None:
-    """The commit at which a ref stands on the remote; None if it is not there. Raises PushRefused."""
+    """The commit at which a ref stands on the remote; None if it is not there. Raises as `push` does."""
     asking = replace(git, network=True, overrides=_access(address, login))
     try:
         answer = asking.run("ls-remote", address, ref, timeout=PUSH_TIMEOUT)
     except GitError as error:
-        raise PushRefused(f"{without_login(address)} cannot be read: {shown(error.stderr, 500)}") from error
+        said = _said(error, address)
+        raise PushRefused(
+            f"{without_login(address)} cannot be read: {said}; see that `git ls-remote` works there by hand, then retry"
+        ) from error
     return next((line.split("\t")[0] for line in answer.splitlines() if line.endswith(f"\t{ref}")), None)
+
+
+def _said(error: GitError, address: str) -> str:
+    """What git said of a failure that a person has to mend. Raises ForgeUnreachable for one that passes by itself."""
+    said = shown(error.stderr.replace(address, without_login(address)), 500)
+    if error.code is None or _UNREACHED.search(_OF_THE_REMOTE.sub("", error.stderr)):
+        raise ForgeUnreachable(f"{without_login(address)} cannot be reached: {said}", PUSH_AGAIN) from error
+    return said
 
 
 def _access(address: str, login: Login | None) -> dict[str, str]:
