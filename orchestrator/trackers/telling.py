@@ -64,7 +64,7 @@ async def _once(client: httpx.AsyncClient, path: str, body: Mapping[str, object]
     """Post it, unless the newest comments hold it already."""
     newest = await client.get(path, params={"per_page": 100, "maxResults": 100, "orderBy": "-created", "sort": "desc"})
     newest.raise_for_status()
-    if text in _texts(newest.json()):
+    if _plain(text) in _texts(newest.json()):
         return
     (await client.post(path, json=dict(body))).raise_for_status()
 
@@ -73,13 +73,18 @@ def _texts(answer: object) -> set[str]:
     found = (
         answer if isinstance(answer, list) else object_of(answer if isinstance(answer, dict) else {}).get("comments")
     )
-    return {_text_of(object_of(one)) for one in list_of(found)}
+    return {_plain(_text_of(object_of(one))) for one in list_of(found)}
+
+
+def _plain(text: str) -> str:
+    """A text as it can be known again: trackers change spaces and ends of lines."""
+    return " ".join(text.split())
 
 
 def _text_of(comment: JsonObject) -> str:
     body = comment.get("body")
     if not isinstance(body, dict):
-        return text_of(body, LONGEST_COMMENT + 1)
+        return text_of(body, 2 * LONGEST_COMMENT)
     paragraphs = [list_of(object_of(part).get("content")) for part in list_of(body.get("content"))]
     return "\n\n".join(
         "".join(text_of(object_of(word).get("text"), LONGEST_COMMENT) for word in words) for words in paragraphs
