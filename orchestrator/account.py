@@ -5,16 +5,40 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from orchestrator.core.budget import NOTHING_SPENT, Spending
+from orchestrator.core.events import Event, RetryRequested, TurnFinished
 from orchestrator.core.limits import Windows, window_of
-from orchestrator.core.stream.neutral import Limit
+from orchestrator.core.stream.neutral import ErrorClass, Limit
+
+REFUSALS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
+"""Failures of a turn that every other task of the account would meet as well."""
 
 
 @dataclass(slots=True)
 class Account:
-    """Changed by the supervisor's loop alone."""
+    """Changed by the supervisor's loop alone.
+
+    `refused` says why the service would not have the account, until a person has a task tried again; `logged_out` why
+    agents could not reach it at all, until the next look finds them logged in. `unlooked` is set before the first look:
+    nothing new begins until then.
+    """
 
     windows: Windows = field(default_factory=dict)
+    refused: str | None = None
+    logged_out: str | None = None
+    unlooked: str | None = None
     _by_day: dict[str, Spending] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no turn would go well; a person has to mend it."""
+        return self.logged_out or self.refused
+
+    def decided(self, event: Event) -> None:
+        """Take in what a decision says of the account."""
+        if isinstance(event, TurnFinished) and event.error_class in REFUSALS:
+            self.refused = f"the service refused the account: {event.reason}"
+        elif isinstance(event, RetryRequested):
+            self.refused = None
 
     def hear(self, limit: Limit, now: datetime) -> bool:
         """Take in news of a usage window; whether that says something else than before."""

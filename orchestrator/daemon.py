@@ -29,6 +29,7 @@ from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
+from orchestrator.login import UNLOOKED, watch_login
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
 from orchestrator.watch import Watch
@@ -77,13 +78,19 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     watch = Watch(lambda paths: _seen(daemon, sources, paths))
+    daemon.supervisor.account.unlooked = UNLOOKED
     _take_up(daemon)
     _set_alarms(daemon)
     _look_after(daemon, sources, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     manager = environment().get("NOTIFY_SOCKET")
     service.tell(manager, service.READY)
-    ours = {"supervisor": daemon.supervisor.run(), "watch": watch.run(), "stalls": daemon.stalls.run()}
+    ours = {
+        "supervisor": daemon.supervisor.run(),
+        "watch": watch.run(),
+        "stalls": daemon.stalls.run(),
+        "login": watch_login(lambda: daemon.settings, environment(), daemon.supervisor.login_is),
+    }
     own = [_named(name, work) for name, work in ours.items()]
     parts = [*own, _named("api", server.serve())]
     try:

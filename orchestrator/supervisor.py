@@ -166,10 +166,11 @@ class Supervisor:
         return Scene(
             tasks=tuple(self.tasks.values()),
             ended=self.ended,
-            room=self.room,
+            room=replace(self.room, busy=self.room.busy or self.account.unlooked),
             now=now,
             windows=self.account.windows,
             ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
+            trouble=self.account.trouble,
             model_of=self._views.model_of,
         )
 
@@ -192,6 +193,13 @@ class Supervisor:
     def hear_limit(self, limit: Limit) -> None:
         """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
         self._inbox.put_nowait(lambda: self._hear_limit(limit))
+
+    def login_is(self, missing: str | None) -> None:
+        """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
+        if missing != self.account.logged_out:
+            log.warning("login_changed", missing=missing)
+        self.account.logged_out, self.account.unlooked = missing, None
+        self._inbox.put_nowait(lambda: None)
 
     def _hear_limit(self, limit: Limit) -> None:
         if self.account.hear(limit, self._clock()):
@@ -330,6 +338,7 @@ class Supervisor:
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
+        self.account.decided(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value

@@ -42,8 +42,8 @@ class Room:
 class Scene:
     """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time.
 
-    `windows` is what is known of the account's usage, `ended_today` what tasks that have ended cost today, `model_of`
-    tells the model that a task would use next.
+    `windows` is what is known of the account's usage, `trouble` why it cannot be used at all, `ended_today` what tasks
+    that have ended cost today; `model_of` tells the model that a task would use next.
     """
 
     tasks: tuple[Task, ...]
@@ -52,6 +52,7 @@ class Scene:
     now: datetime
     windows: Windows = field(default_factory=dict)
     ended_today: Spending = NOTHING_SPENT
+    trouble: str | None = None
     model_of: Callable[[Task], str] = lambda _: ""
 
 
@@ -86,6 +87,8 @@ def withheld(task: Task, scene: Scene, more: int = 0) -> str | None:
         return scene.room.busy
     if task.owed in WITHOUT_AGENT:
         return None
+    if scene.trouble:
+        return scene.trouble
     wall = wall_before(task, scene)
     if wall is not None:
         return f"the account's usage limit ({wall.window}) lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC"
@@ -146,6 +149,8 @@ def held_before_turn(task: Task, scene: Scene, more: int = 0) -> tuple[BlockedBy
     reason = withheld(task, scene, more)
     if reason is None:
         return None
+    if scene.trouble:
+        return BlockedBy.SERVICE, reason
     walled = wall_before(task, scene) is not None
     return BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
 
@@ -158,6 +163,9 @@ def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:
         if task.agent.blocked_by is BlockedBy.RATE_LIMIT and not task.agent.waits:
             if task.retry_at is None and wall_before(task, scene) is None:
                 yield task.id, BlockedBy.RATE_LIMIT
+        elif task.agent.blocked_by is BlockedBy.SERVICE and not task.agent.waits:
+            if task.retry_at is None and scene.trouble is None:
+                yield task.id, BlockedBy.SERVICE
         elif task.agent.blocked_by is BlockedBy.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
             yield task.id, BlockedBy.BUDGET
 

@@ -49,7 +49,7 @@ def begun(steps: Sequence[Step], step_id: int, at: datetime) -> tuple[Step, ...]
 def finished(steps: Sequence[Step], step_id: int, commits: Sequence[str], at: datetime) -> tuple[Step, ...]:
     """The steps with one of them completed by those of these commits that no other step has; what it noted is over."""
     others = {commit for step in steps if step.step_id != step_id for commit in step.commits}
-    new = [commit for commit in commits if commit not in others] or commits
+    new = [commit for commit in commits if commit not in others]
     return tuple(
         replace(
             step,

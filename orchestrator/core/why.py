@@ -64,6 +64,8 @@ def _paused(task: Task, scene: Scene) -> Why:
             return Why(facts=(reason, still), next="it goes on by itself when there is room again")
         case BlockedBy.RATE_LIMIT:
             return _limited(task, scene, still)
+        case BlockedBy.SERVICE if scene.trouble and task.retry_at is None:
+            return Why(facts=(scene.trouble, still), next="mend that: it goes on by itself, or when a task is retried")
         case BlockedBy.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
             return Why(facts=(reason, still), next=f"it tries again by itself at {_clock(task)}")

@@ -71,6 +71,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "intake": frozenset({"checks", "clock", "declared", "files", "quarantine", "repository", "settings"}),
     "journal": frozenset({"files"}),
     "leaks": frozenset({"git"}),
+    "login": frozenset({"drivers", "installation", "settings"}),
     "notify": frozenset({"checks", "files", "processes"}),
     "operating": frozenset({"files", "gates", "git", "intake", "journal", "store", "workspace"}),
     "outbox": frozenset({"files"}),
