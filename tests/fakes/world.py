@@ -6,7 +6,7 @@ a test can say that nothing was done twice. The wire between daemon and world is
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
@@ -53,13 +53,16 @@ class World:
     """Runs, files and commits; `failing` evaluations fail before one passes.
 
     `asks` are what its agents need to know before they can do a stage's work, `walled` is the stage in which one of
-    them meets a usage limit.
+    them meets a usage limit. On its forge reviewers comment on so many rounds of a pull request, and then either
+    approve it or, if `merges`, merge it by their own hand.
     """
 
     pipeline: Pipeline
     failing: int = 0
     asks: Mapping[str, Asking] = field(default_factory=dict)
     walled: str | None = None
+    rounds: int = 0
+    merges: bool = False
     known: set[str] = field(default_factory=set)
     runs: dict[str, Tree] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
@@ -67,7 +70,7 @@ class World:
     works: set[str] = field(default_factory=set)
     delivered: str | None = None
     told: set[str] = field(default_factory=set)
-    proposed: set[str] = field(default_factory=set)
+    outside: list[str] = field(default_factory=list)
 
     def carry_out(  # noqa: C901, PLR0912 - one branch per command
         self, task: Task, command: do.Command, at: datetime
@@ -110,25 +113,60 @@ class World:
                 self.delivered = command.commit
                 return [events.BranchDelivered(at=at, branch=command.branch, commit=command.commit)]
             case do.OpenPullRequest():
-                self.proposed.add(command.commit)
-                return [
-                    outside.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
-                ]
+                return [self._propose(command, at)]
             case do.LookAtPullRequest():
-                return [outside.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN)]
+                return [self._reviewed(command, at)]
             case do.MergePullRequest():
-                self._once(f"merge {command.head}")
-                return [outside.PullRequestMerged(at=at, commit="m" * 40)]
+                return [self._merge(command, at)]
             case do.PrepareRelease():
+                self._leaves(f"changelog on {command.commit}")
                 return [outside.ReleasePrepared(at=at, version="1.0.0", commit="r" * 40)]
             case do.TagRelease():
+                self._leaves(f"tag {command.version} at {command.commit}")
                 return [outside.Released(at=at, tag=f"v{command.version}")]
             case do.PostReport():
-                return [outside.ReportPosted(at=at)]
+                self._leaves("report")
+                return [outside.ReportPosted(at=at, url="https://tickets.example/1")]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:
                 assert_never(command)
+
+    def _leaves(self, effect: str) -> None:
+        """What is done outside is looked for before it is done."""
+        if effect not in self.outside:
+            self._once(effect)
+            self.outside.append(effect)
+
+    def _propose(self, command: do.OpenPullRequest, at: datetime) -> events.Event:
+        self._leaves(f"push {command.commit}")
+        for reply in command.replies:
+            self._leaves(f"reply to {reply.comment_id}")
+        return outside.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
+
+    def _reviewed(self, command: do.LookAtPullRequest, at: datetime) -> events.Event:
+        """Comments are made once the change is there, and are there at every look."""
+        seen = outside.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN, reviewers=("ada",))
+        comment = f"comment {command.round}"
+        if command.round <= self.rounds:
+            assert comment not in command.seen
+            return replace(
+                seen,
+                hindrances=("a thread is not resolved",),
+                feedback=f"review-feedback-{command.round}",
+                marks=(comment,),
+                comments=((f"id {command.round}", comment),),
+                asked=command.asked,
+            )
+        if self.merges or "merge" in self.outside:
+            return replace(seen, status=PullStatus.MERGED, merge_commit="m" * 40)
+        return replace(seen, asked=command.asked)
+
+    def _merge(self, command: do.MergePullRequest, at: datetime) -> events.Event:
+        pushed = [one for one in self.outside if one.startswith("push ")]
+        assert pushed[-1] == f"push {command.head}", "what is merged is not what was pushed last"
+        self._leaves("merge")
+        return outside.PullRequestMerged(at=at, commit="m" * 40)
 
     def _once(self, effect: str) -> None:
         self.effects[effect] += 0 if effect == "workspace" and self.effects[effect] else 1
@@ -227,6 +265,8 @@ class World:
             "related-code.json": FileFacts(chars=10, json_filled=("impacts",)),
             "plan.md": FileFacts(chars=300, headings=("## Step 1: Do it", "## Step 2: Test it")),
             "design-v1.md": FileFacts(chars=300),
+            "review-report.md": FileFacts(chars=300, headings=("## Findings",)),
+            "release-summary.md": FileFacts(chars=300, headings=("## Included Changes",)),
         }
         done = f"{task.stage} visit {command.visit}" in self.works
         fresh = tuple(name for name in files if name in stage.artifacts or (name.startswith("design") and done))
@@ -300,7 +340,7 @@ class Night:
         """Run, restart after every power cut, and give the task as it ends."""
         pipeline = self.world.pipeline
         task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=self.begun))
-        saved = to_document(task)
+        saved = task
         queue: deque[events.Event] = deque()
         waiting, idle = list(self.requests), 0
         while not ended(task) or queue:
@@ -313,7 +353,7 @@ class Night:
                 assert idle < 10, f"stuck: {task.stage} owes {task.owed}, {task.run}"
                 assert task.seq < MOST_DECISIONS, f"endless: {task.stage} owes {task.owed}, {task.run}"
                 self.plug.moment()
-                saved = to_document(task)
+                saved = task
                 if asked:
                     del waiting[0]
                 self.plug.moment()
@@ -323,7 +363,7 @@ class Night:
                     queue.extend(told)
             except PowerCut:
                 self.restarts += 1
-                task = from_document(saved)
+                task = from_document(to_document(saved))
                 alive = task.run is not None and task.run.folder in self.world.runs
                 queue = deque([events.DaemonStarted(at=self._now(task), run_alive=alive)])
         return task
