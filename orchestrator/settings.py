@@ -254,6 +254,8 @@ class Settings(BaseSettings):
             approvals=self.forge.approvals,
             look_every=self.forge.look_every,
             follow_reviews=self.forge.follow_reviews,
+            impl_model=self.agent.tiers.standard or None,
+            planning_model=self.agent.tiers.deep or None,
             caps=caps if usd is None else replace(caps, usd=usd),
         )
 

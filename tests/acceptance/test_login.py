@@ -32,7 +32,8 @@ class LoggedOut(ClaudeHouse):
     def _write_settings(self) -> None:
         super()._write_settings()
         file = self.root / "orchestrator.toml"
-        file.write_text(re.sub(r"^ANTHROPIC_API_KEY = .*$", 'ANTHROPIC_API_KEY = ""', file.read_text(), flags=re.M))
+        without = re.sub(r"^ANTHROPIC_API_KEY = .*$", 'ANTHROPIC_API_KEY = ""', file.read_text(), flags=re.MULTILINE)
+        file.write_text(without)
 
 
 @pytest.mark.claude
