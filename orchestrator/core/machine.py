@@ -326,7 +326,7 @@ def _while_standing(task: Task, at: datetime) -> Task:
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
         retry_at = task.retry_at if task.owed is Owed.RETRY else None
         return standing.released(replace(task, retry_at=retry_at))
-    if task.status is TaskStatus.REVIEW and task.publication.number and task.retry_at and at >= task.retry_at:
+    if task.waits_for_merge and task.retry_at and at >= task.retry_at:
         return replace(task, retry_at=None)
     run = task.run
     if run is not None and run.process is Process.FROZEN and run.park_at and at >= run.park_at:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from orchestrator.core.asks import Ask, pending
+from orchestrator.core.asks import Ask, Subject, pending
 from orchestrator.core.budget import NOTHING_SPENT, Spending, total
 from orchestrator.core.checking import Check, CheckResult, Verdict
 from orchestrator.core.failures import FailureLog
@@ -326,6 +326,12 @@ class Task:
     def paused(self) -> bool:
         """Whether the task's processes are to stand still, whoever or whatever is waited for."""
         return self.agent.status in STANDING
+
+    @property
+    def waits_for_merge(self) -> bool:
+        """Whether its pull request is under review outside; a stage of a later round may be under review here."""
+        here = any(ask.asking.subject in (Subject.STAGE, Subject.RELEASE) for ask in self.pending_asks)
+        return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property
     def waits_for_service(self) -> bool:

@@ -60,8 +60,7 @@ def run_folder_of_check(evaluation: int, name: str, again: int | None) -> str:
 
 
 def _waits_for_time(task: Task) -> bool:
-    looks_again = task.status is TaskStatus.REVIEW and task.publication.number is not None
-    return looks_again or task.waits_for_service or (task.owed is Owed.RETRY and not task.paused)
+    return task.waits_for_merge or task.waits_for_service or (task.owed is Owed.RETRY and not task.paused)
 
 
 def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
@@ -81,7 +80,7 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
 def _looking(task: Task) -> tuple[do.Command, ...]:
     """A pull request is looked at while its task waits for it: when it is time, or a person asks for it."""
     publication = task.publication
-    if task.status is not TaskStatus.REVIEW or publication.number is None:
+    if publication.number is None or not task.waits_for_merge:
         return ()
     asked = publication.asked_for_round
     if task.retry_at is not None or not (asked or task.terms.look_every > 0):

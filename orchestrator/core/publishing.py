@@ -60,7 +60,8 @@ def published(pipeline: Pipeline, task: Task, event: Published) -> Task:
 
 def approved(task: Task, subject: Subject) -> Task:
     """The task after a person said that it may be merged, or released."""
-    return replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE if subject is Subject.MERGE else Owed.RELEASE)
+    owed = Owed.MERGE if subject is Subject.MERGE else Owed.RELEASE
+    return standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS, owed=owed, retry_at=None))
 
 
 def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
@@ -115,7 +116,7 @@ def _waiting_for_merge(task: Task, at: datetime) -> Task:
 
 def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
     publication = task.publication
-    if task.status is not TaskStatus.REVIEW or publication.number != event.number:
+    if not task.waits_for_merge or publication.number != event.number:
         return task
     match event.status:
         case PullStatus.MERGED:

@@ -40,8 +40,7 @@ def released(task: Task) -> Task:
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
     ask = next(iter(task.pending_asks), None)
-    outside = task.status is TaskStatus.REVIEW and task.terms.auto_merge and task.publication.number is not None
-    kind = ask.kind if ask else AskKind.REVIEW if outside else None
+    kind = ask.kind if ask else AskKind.REVIEW if task.waits_for_merge else None
     status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
 

@@ -74,7 +74,7 @@ def allowed(task: Task) -> tuple[str, ...]:
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
     asked = {ask.kind for ask in task.pending_asks}
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
-    impossible |= set() if task.publication.number else {"review"}
+    impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
     return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 
