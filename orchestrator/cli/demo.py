@@ -1,300 +1,295 @@
 """`orchestrator demo`: the whole story in a throw-away repository, with real processes, in well under a minute.
 
-A ticket goes through the full pipeline. On the way a usage limit is waited out, the agent is frozen and thawed in the
-middle of a command, and the daemon is killed -9 and started again while the agent works on.
+A ticket goes through the full pipeline. On the way the agent asks a question, is frozen and thawed in the middle of a
+command, works on while the daemon is killed -9, waits out a usage limit, and has to mend its work after a failed
+evaluation; then the work is reviewed. The demo does a person's part over the same API, and says how it is typed.
 """
 
-import contextlib
-import json
+import shlex
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, assert_never
 
-import orjson
 import typer
-from rich.console import Console
+from pydantic import BaseModel
 
-from orchestrator.api.views import SubmissionBody, TaskView
-from orchestrator.bundled import Kind, bundled
-from orchestrator.client import Client, DaemonUnreachable
-from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import BlockedBy, Owed, Process, TaskStatus
-
-TICKET = """Add slugify(text)
-
-textkit needs a function `slugify(text)` that turns a title into a part of a URL: lower case, letters and digits kept,
-everything else one dash, none at the ends. It belongs into `textkit/__init__.py`, wants tests, and a few words in
-README.md.
-"""
-
-REPOSITORY = {
-    "textkit/__init__.py": '"""Small helpers for text."""\n\n\n'
-    'def shout(text: str) -> str:\n    return text.upper() + "!"\n',
-    "tests/__init__.py": "",
-    "tests/test_textkit.py": "import unittest\n\nfrom textkit import shout\n\n\nclass TestShout(unittest.TestCase):\n"
-    '    def test_shout(self) -> None:\n        self.assertEqual(shout("hey"), "HEY!")\n',
-    "README.md": "# textkit\n\nSmall helpers for text.\n\n`shout(text)` shouts.\n",
-    ".gitignore": "__pycache__/\n",
-    ".orchestrator.toml": '[checks.unit_test]\ncommand = "python3 -m unittest -v"\ntimeout = 120\n',
-}
+from orchestrator.api.views import AskView, SubmissionBody, TaskView
+from orchestrator.cli.demo_house import LOOK_EVERY, PIPELINE, TICKET, DemoFailed, House
+from orchestrator.cli.demo_news import at_work, is_limited, news
+from orchestrator.cli.demo_still import GONE, STILL, state_of, stillness
+from orchestrator.cli.demo_teller import Teller
+from orchestrator.core.asks import AskKind, Subject
+from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.standing import DENY
+from orchestrator.core.terms import Autonomy
 
 WORK_SECONDS = {False: 90.0, True: 1800.0}
 """How long the whole may take, without and with the real CLI."""
-LOOK_EVERY = 0.05
+FROZEN_SECONDS = 1.5
+"""How long the paused agent is watched."""
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
-class DemoFailed(OrchestratorError):
-    """The demo did not come to its end."""
+class Moment(StrEnum):
+    """What is told of; all of it happens with the scripted agent."""
+
+    QUESTION = "question"
+    PAUSE = "pause"
+    KILL = "kill"
+    LIMIT = "limit"
+    FAILURE = "failure"
+    REVIEW = "review"
+
+
+class Outcome(BaseModel):
+    """What the demo answers programs."""
+
+    task: str
+    status: TaskStatus
+    branch: str
+    commit: str | None
+    checks: dict[str, str]
+    moments: list[Moment]
+    seconds: float
+    repository: str
+    folder: str
 
 
 def demo(
-    claude: Annotated[bool, typer.Option("--claude", help="use the real claude CLI and your account")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document at the end")] = False,
+    claude: Annotated[bool, typer.Option("--claude", help="Use the real claude CLI and your account.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document at the end.")] = False,
 ) -> None:
-    """See a ticket become a tested branch, with a freeze and a killed daemon on the way.
+    """See a ticket become a reviewed branch, with all that a night brings on the way.
 
-    Example: orchestrator demo
+    Everything happens in a new folder below the folder for temporary files, which stays for you to look at.
     """
-    console = Console(stderr=as_json, highlight=False)
-    root = Path(tempfile.mkdtemp(prefix="orchestrator-demo-"))
-    story = Story(root=root, claude=claude, tell=lambda text: console.print(text, markup=False, soft_wrap=True))
-    try:
-        task = story.run()
-    finally:
-        story.end()
+    house = House(Path(tempfile.mkdtemp(prefix="orchestrator-demo-")), claude=claude)
+    teller = Teller(aside=as_json)
+    story = Story(house, teller)
+    with _ended_like_ctrl_c():
+        try:
+            task = story.run()
+        finally:
+            _end(house, teller)
     if as_json:
-        sys.stdout.write(json.dumps(story.result(task), indent=2) + "\n")
+        typer.echo(story.outcome(task).model_dump_json(indent=2))
     else:
-        story.tell_end(task)
-    raise typer.Exit(0 if task.status is TaskStatus.COMPLETED else 1)
+        tell_end(teller, house, task)
 
 
-@dataclass
 class Story:
-    """One demo: its folder, its daemon, and what has been told so far."""
+    """What happens, in its order; `moments` says what of it has happened."""
 
-    root: Path
-    claude: bool
-    tell: Callable[[str], None]
-    began: float = field(default_factory=time.monotonic)
-    daemon: "subprocess.Popen[bytes] | None" = None
-
-    @property
-    def repository(self) -> Path:
-        """The user's repository of the story."""
-        return self.root / "textkit"
-
-    @property
-    def ticks(self) -> Path:
-        """Where a command of the agent adds a line every 100 ms."""
-        return self.root / "ticks"
+    def __init__(self, house: House, teller: Teller) -> None:
+        """Makes nothing yet."""
+        self._house, self._client, self._teller = house, house.client, teller
+        self._session: str | None = None
+        self.moments: list[Moment] = []
 
     def run(self) -> TaskView:
-        """Everything from an empty folder to the finished branch; raises DemoFailed."""
-        self._make_repository()
-        self._write_settings()
-        self._start_daemon()
-        with Client(self.root / "data" / "orchestrator.sock") as client:
-            body = SubmissionBody(text=TICKET, repo=self.repository)
-            task = client.submit(body, key=str(self.root))
-            self._say(f"ticket {task.id} is in: {task.title}")
-            task = self._until(client, task, lambda now: _at_work(now) and (self.claude or self.ticks.exists()))
-            task = self._freeze_and_thaw(client, task)
-            task = self._until(client, task, lambda now: now.agent.current_step == 2 and _at_work(now))
+        """Everything from an empty folder to the finished branch. Raises DemoFailed."""
+        house, tell = self._house, self._teller
+        house.make()
+        tell.say(f"a git repository with a small Python package is made: {house.repository}")
+        self._start()
+        task = self._submit()
+        task = self._until(task, lambda now: at_work(now, 1) and (house.claude or house.tick_count() > 0))
+        if task.status is TaskStatus.IN_PROGRESS:
+            self._freeze_and_thaw(task)
+        task = self._until(task, lambda now: at_work(now, 2))
+        if task.status is TaskStatus.IN_PROGRESS:
             self._kill_and_start(task)
-            return self._until(client, task, lambda now: now.run is None and now.status.final)
-
-    def end(self) -> None:
-        """Stop the daemon if it still runs."""
-        if self.daemon is not None and self.daemon.poll() is None:
-            self.daemon.terminate()
-            self.daemon.wait()
-
-    def result(self, task: TaskView) -> dict[str, object]:
-        """The outcome for programs."""
-        return {
-            "task": task.id,
-            "status": task.status.value,
-            "branch": task.branch,
-            "commit": task.head,
-            "checks": {name: result.verdict.value for name, result in task.results.items()},
-            "seconds": round(time.monotonic() - self.began, 1),
-            "repository": str(self.repository),
-            "folder": task.folder,
-        }
-
-    def tell_end(self, task: TaskView) -> None:
-        """The outcome for people."""
-        self.tell("")
-        if task.status is not TaskStatus.COMPLETED:
-            self.tell(f"It ended {task.status}: {task.block_reason}\nThe daemon's log: {self.root / 'daemon.log'}")
-            return
-        self.tell(f"The branch {task.branch} in {self.repository}:")
-        self.tell(self._git("log", "--oneline", "--stat", "--format=  %h %s", f"main..{task.branch}"))
-        self.tell(f"Summary:    {task.folder}/summary.md\nDecisions:  {task.folder}/journal.jsonl")
-        self.tell(f"All of it is in {self.root}; delete that folder when you have seen enough.")
-        self.tell("Next: `orchestrator doctor`, then `orchestrator serve` and `orchestrator submit`.")
-
-    def _make_repository(self) -> None:
-        for name, content in REPOSITORY.items():
-            path = self.repository / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-        self._git("init", "--quiet", "--initial-branch=main")
-        self._git("add", "--all")
-        self._git("commit", "--quiet", "--message", "Begin")
-        self._say(f"a git repository with a small Python package: {self.repository}")
-
-    def _write_settings(self) -> None:
-        lines = [
-            f"data_dir = {json.dumps(str(self.root / 'data'))}",
-            "[limits]",
-            "margin = 0.5",
-            "[log]",
-            'format = "json"',
-        ]
-        if not self.claude:
-            agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
-            scenario = {
-                "PLANNING": [{"limit": {"resets_in": 2}}],
-                "IMPLEMENTATION": [
-                    {"tick": {"file": str(self.ticks), "seconds": 4}},
-                    {"run": "sleep 3"},
-                ],
-            }
-            env = {
-                "ORCHESTRATOR_SCENARIO": json.dumps(scenario),
-                "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
-            }
-            lines += ["[agent]", 'driver = "command"', f"command = {json.dumps(agent)}", "[agent.env]"]
-            lines += [f"{name} = {json.dumps(value)}" for name, value in env.items()]
-        (self.root / "orchestrator.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    def _start_daemon(self) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "orchestrator",
-            "--config",
-            str(self.root / "orchestrator.toml"),
-            "serve",
-        ]
-        socket = self.root / "data" / "orchestrator.sock"
-        with (self.root / "daemon.log").open("ab") as log:
-            self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        with Client(socket) as client:
-            while not _answers(client):
-                if self.daemon.poll() is not None or time.monotonic() - self.began > WORK_SECONDS[self.claude]:
-                    raise DemoFailed(f"the daemon did not start: {self._last_log_line()}")
-                time.sleep(LOOK_EVERY)
-        self._say(f"the daemon runs (pid {self.daemon.pid})")
-
-    def _until(self, client: Client, task: TaskView, reached: Callable[[TaskView], bool]) -> TaskView:
-        """Follow the task until something is reached or it ended, and tell of every stage, step and check."""
-        while True:
-            now = client.task(task.id)
-            for line in _news(task, now):
-                self._say(line)
-            task = now
-            if task.status.final or task.status is TaskStatus.BLOCKED or reached(task):
-                return task
-            if time.monotonic() - self.began > WORK_SECONDS[self.claude]:
-                raise DemoFailed(f"it took too long in {task.stage}; the daemon's log is {self.root / 'daemon.log'}")
-            time.sleep(LOOK_EVERY)
-
-    def _freeze_and_thaw(self, client: Client, task: TaskView) -> TaskView:
-        if task.status is not TaskStatus.IN_PROGRESS:
-            return task
-        client.ask(task.id, "pause")
-        task = self._until(client, task, lambda now: now.run is None or now.run.process is Process.FROZEN)
-        pids = _frozen_pids(Path(task.folder))
-        self._say(f"paused: {len(pids)} processes stand still: " + ", ".join(f"{pid} {_state(pid)}" for pid in pids))
-        before = self._tick_count()
-        time.sleep(1.5)
-        if not self.claude:
-            self._say(f"the command that the agent runs ticked {self._tick_count() - before} times in 1.5 s")
-        client.ask(task.id, "resume")
-        self._say("resumed: it goes on in the middle of its command")
+        task = self._until(task, lambda _: False)
+        self._check_end(task)
         return task
 
+    def outcome(self, task: TaskView) -> Outcome:
+        """The outcome for programs."""
+        return Outcome(
+            task=task.id,
+            status=task.status,
+            branch=task.branch,
+            commit=task.head,
+            checks={name: result.verdict.value for name, result in task.results.items()},
+            moments=self.moments,
+            seconds=round(self._teller.elapsed(), 1),
+            repository=str(self._house.repository),
+            folder=task.folder,
+        )
+
+    def _start(self) -> None:
+        self._teller.say(f"the daemon runs (pid {self._house.start()})")
+        self._teller.command(f"orchestrator --config {self._house.config} serve")
+
+    def _submit(self) -> TaskView:
+        body = SubmissionBody(
+            text=TICKET, repo=self._house.repository, pipeline=PIPELINE, autonomy=Autonomy.INTERACTIVE
+        )
+        task = self._client.submit(body, key=str(self._house.root))
+        self._teller.say(f"ticket {task.id} is handed in: {task.title}")
+        where = f"--file {self._house.ticket} --repo {self._house.repository}"
+        self._teller.command(f"orchestrator submit {where} --pipeline {PIPELINE} --interactive")
+        return task
+
+    def _until(self, task: TaskView, reached: Callable[[TaskView], bool]) -> TaskView:
+        """Follow the task until something is reached or it ended; tell of what happens, and do a person's part."""
+        while True:
+            now = self._client.task(task.id)
+            for line in news(task, now):
+                self._teller.say(line)
+            self._notice(task, now)
+            task = now
+            over = task.status.final and task.run is None
+            if over or task.status is TaskStatus.BLOCKED or reached(task):
+                return task
+            for ask in task.waiting:
+                self._answer(ask)
+            if self._teller.elapsed() > WORK_SECONDS[self._house.claude]:
+                raise DemoFailed(f"it took too long in {task.stage}; the daemon's log is {self._house.log}")
+            time.sleep(LOOK_EVERY)
+
+    def _notice(self, before: TaskView, now: TaskView) -> None:
+        """Take note of a failure, and of a limit: when it is over, the session must be the same. Raises DemoFailed."""
+        if now.failures.total > before.failures.total:
+            self._happened(Moment.FAILURE)
+        if is_limited(now) and not is_limited(before):
+            self._session = now.agent.session_id
+            self._tell_why(now)
+        if is_limited(before) and not is_limited(now):
+            if now.agent.session_id != self._session:
+                raise DemoFailed(f"session {self._session} did not go on after the limit; see {now.folder}")
+            self._happened(Moment.LIMIT)
+
+    def _answer(self, ask: AskView) -> None:
+        """Do what a person would; nobody is here to allow an agent more than it may."""
+        match ask.kind:
+            case AskKind.QUESTION:
+                self._answer_question(ask)
+            case AskKind.REVIEW:
+                self._approve(ask)
+            case AskKind.DEPENDENCY:
+                self._teller.say(f"the agent needs {ask.name}: {ask.text}")
+                self._client.reject(ask, "there is nothing to provide in a demo")
+                self._teller.command(f"orchestrator provide {ask.task} {shlex.quote(ask.name)} --reject 'a demo'")
+            case _:
+                assert_never(ask.kind)
+
+    def _answer_question(self, ask: AskView) -> None:
+        self._teller.say(f"the agent asks: {ask.text}", *(f"- {option}" for option in ask.options))
+        refused = ask.subject is Subject.PERMISSION
+        text = DENY if refused else ask.default or next(iter(ask.options), "Decide yourself.")
+        self._client.answer(ask, text)
+        self._teller.command(f"orchestrator answer {ask.task} {shlex.quote(text)}")
+        self._happened(Moment.QUESTION)
+
+    def _approve(self, ask: AskView) -> None:
+        self._teller.say(f"a person is to look at it: {ask.text}")
+        self._tell_why(self._client.task(ask.task))
+        if ask.subject is Subject.STAGE:
+            review = self._client.review(ask)
+            if review.change and review.worktree and review.head:
+                span = f"{review.base_commit[:9]} {review.head[:9]}"
+                self._teller.command(f"git -C {shlex.quote(review.worktree)} diff {span}")
+                self._teller.detail(f"{review.change.files} files changed, {review.change.added} lines added")
+        self._client.approve(ask)
+        self._teller.command(f"orchestrator approve {ask.task}")
+        self._happened(Moment.REVIEW)
+
+    def _tell_why(self, task: TaskView) -> None:
+        found = self._client.why(task.id)
+        self._teller.command(f"orchestrator why {task.id}")
+        self._teller.detail(*(f"because {fact}" for fact in found.facts), f"next: {found.next}")
+
+    def _freeze_and_thaw(self, task: TaskView) -> None:
+        """Pause, and see that nothing moves; resume, and see that it moves again. Raises DemoFailed."""
+        house, tell = self._house, self._teller
+        self._client.ask(task.id, "pause")
+        tell.command(f"orchestrator pause {task.id}")
+        task = self._until(task, lambda now: now.run is None or now.run.process is Process.FROZEN)
+        states = stillness(Path(task.folder), task.run.folder) if task.run else {}
+        tell.say(f"paused: {len(states)} processes stand still: {', '.join(f'{p} {s}' for p, s in states.items())}")
+        before = house.tick_count()
+        time.sleep(FROZEN_SECONDS)
+        ticked = house.tick_count() - before
+        if not house.claude:
+            tell.say(f"the agent's command, which ticks every 0.1 s, ticked {ticked} times in {FROZEN_SECONDS} s")
+        if ticked or not STILL.issuperset(states.values()):
+            raise DemoFailed(f"a paused process went on; the decisions are in {task.folder}/journal.jsonl")
+        self._client.ask(task.id, "resume")
+        tell.command(f"orchestrator resume {task.id}")
+        self._until(task, lambda now: not now.paused and (house.claude or house.tick_count() > before))
+        tell.say("resumed: it goes on in the middle of its command")
+        self._happened(Moment.PAUSE)
+
     def _kill_and_start(self, task: TaskView) -> None:
-        if self.daemon is None or task.status is not TaskStatus.IN_PROGRESS:
-            return
-        self.daemon.send_signal(signal.SIGKILL)
-        self.daemon.wait()
+        """Kill the daemon under a working agent, and start it again. Raises DemoFailed."""
         agent = task.agent
-        lives = agent.pid is not None and _state(agent.pid) != "gone"
-        self._say(f"killed -9 the daemon; the {agent.role} (pid {agent.pid}) {'works on' if lives else 'is gone'}")
-        self._start_daemon()
+        self._house.kill()
+        lives = agent.pid is not None and state_of(agent.pid) != GONE
+        what = f"the {agent.role} (pid {agent.pid}) {'works on' if lives else 'is gone'}"
+        self._teller.say(f"killed -9 the daemon; {what}")
+        self._start()
+        if not lives and not self._house.claude:
+            raise DemoFailed(f"the agent did not outlive the daemon; look at {task.folder}/agents")
+        self._happened(Moment.KILL)
 
-    def _last_log_line(self) -> str:
-        lines = (self.root / "daemon.log").read_text(encoding="utf-8", errors="replace").splitlines()
-        return lines[-1] if lines else f"it said nothing in {self.root / 'daemon.log'}"
+    def _check_end(self, task: TaskView) -> None:
+        if task.status is not TaskStatus.COMPLETED:
+            raise DemoFailed(f"it ended {task.status}: {task.block_reason}; the daemon's log is {self._house.log}")
+        lacking = [moment.value for moment in Moment if moment not in self.moments]
+        if lacking and not self._house.claude:
+            raise DemoFailed(f"what should have happened and did not: {', '.join(lacking)}; look at {task.folder}")
 
-    def _tick_count(self) -> int:
-        with contextlib.suppress(FileNotFoundError):
-            return len(self.ticks.read_text(encoding="utf-8").splitlines())
-        return 0
-
-    def _git(self, *arguments: str) -> str:
-        who = ["-c", "user.name=You", "-c", "user.email=you@example.org", "-c", "commit.gpgsign=false"]
-        command = ["git", "-C", str(self.repository), *who, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    def _say(self, text: str) -> None:
-        self.tell(f"{time.monotonic() - self.began:5.1f} s  {text}")
-
-
-def _at_work(task: TaskView) -> bool:
-    """Whether the implementer is in the middle of a turn."""
-    running = task.run is not None and task.run.process is Process.RUNNING
-    return task.stage == "IMPLEMENTATION" and task.owed is Owed.TURN and running
+    def _happened(self, moment: Moment) -> None:
+        if moment not in self.moments:
+            self.moments.append(moment)
 
 
-def _news(before: TaskView, now: TaskView) -> list[str]:
-    stages = [f"→ {name}" for name, record in now.stages.items() if record.visits > before.stages[name].visits]
-    done = {step.step_id for step in before.steps if step.commits}
-    steps = [
-        f"step {step.step_id} is committed: {step.description} ({step.commits[-1][:9]})"
-        for step in now.steps
-        if step.commits and step.step_id not in done
-    ]
-    checks = [
-        f"{name}: {result.verdict} ({result.reason}, {result.seconds} s, run by the daemon)"
-        for name, result in now.results.items()
-        if name not in before.results
-    ]
-    end = [f"it is {now.status}"] if now.status is not before.status and now.status.final else []
-    was, limited = (task.agent.blocked_by is BlockedBy.RATE_LIMIT for task in (before, now))
-    over = ["the limit is over; the same session goes on"] if was and not limited else []
-    reached = [f"a usage limit is reached; it stands still until {now.retry_at:%H:%M:%S} UTC"] if limited > was else []
-    return over + steps + checks + stages + reached + end
+def tell_end(teller: Teller, house: House, task: TaskView) -> None:
+    """What was built and where to look."""
+    span, folder = f"main..{task.branch}", Path(task.folder)
+    teller.blank()
+    teller.heading(f"Built in {teller.elapsed():.0f} s: the branch {task.branch} of {house.repository}")
+    commits = house.git("log", "--reverse", "--format=%h %s", span).splitlines()
+    teller.lines(*commits, house.git("diff", "--shortstat", f"main...{task.branch}").strip())
+    teller.heading("Look at it")
+    teller.lines(
+        f"{folder / 'summary.md'}",
+        f"{folder / 'test-report.md'} (and test-report-1.md, of the evaluation that failed)",
+        f"{folder / 'journal.jsonl'} (every decision)",
+        f"git -C {house.repository} log -p {span}",
+        f"orchestrator --config {house.config} serve, and beside it:",
+        f"orchestrator --config {house.config} show {task.id}   (or why, logs, checkpoints list)",
+    )
+    teller.heading("Clean up")
+    teller.lines(f"rm -r {house.root}")
+    teller.heading("Next")
+    teller.lines("orchestrator doctor, then orchestrator serve and orchestrator submit")
 
 
-def _answers(client: Client) -> bool:
+def _end(house: House, teller: Teller) -> None:
+    """Leave nothing running, whatever went before; a second Ctrl-C does not interrupt that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        client.status()
-    except DaemonUnreachable:
-        return False
-    return True
+        house.end()
+        teller.say(f"nothing of it runs any more; all of it is in {house.root}")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _frozen_pids(folder: Path) -> list[int]:
-    """The pids that the newest freeze on record stopped."""
-    lines = (folder / "journal.jsonl").read_bytes().splitlines()
-    frozen = [line for line in map(orjson.loads, lines) if line["trigger"] == "RunFrozen"]
-    return list(frozen[-1]["event"]["stopped"]) if frozen else []
-
-
-def _state(pid: int) -> str:
-    """The state of a process as ps shows it: T is stopped."""
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Take SIGTERM and the end of the terminal as Ctrl-C, unless they are ignored."""
+    taken = [number for number in ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
     try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)

@@ -17,7 +17,7 @@ import orjson
 import psutil
 
 from orchestrator.api.views import AskView, SubmissionBody, TaskView
-from orchestrator.cli.demo import REPOSITORY, TICKET
+from orchestrator.cli.demo_house import REPOSITORY, TICKET
 from orchestrator.client import Client
 from orchestrator.core.model import Process, TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
