@@ -1,4 +1,4 @@
-"""A task as it is handed in, and the bundled pipeline that it goes through."""
+"""A task as it is handed in, and the bundled pipelines that it may go through."""
 
 from dataclasses import replace
 from functools import cache
@@ -14,10 +14,15 @@ TWO_CHECKS = (Check(name="unit_test", command="pytest"), Check(name="lint", comm
 
 
 @cache
+def bundled_pipeline(name: str) -> Pipeline:
+    """One of the pipelines that come with the program."""
+    path = bundled(Kind.PIPELINES) / f"{name}.toml"
+    return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+
+
 def full_pipeline() -> Pipeline:
     """The pipeline that every ticket goes through unless told otherwise."""
-    path = bundled(Kind.PIPELINES) / "full.toml"
-    return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+    return bundled_pipeline("full")
 
 
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:

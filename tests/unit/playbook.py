@@ -6,7 +6,7 @@ Every command has to be named, in its order; what is not named was not expected.
 conversations are printed side by side. Time stands still but for `>> later(seconds)`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
@@ -17,6 +17,7 @@ from orchestrator.core import events, machine, outside
 from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
 from orchestrator.core.budget import Caps
 from orchestrator.core.failures import Analysis
+from orchestrator.core.forge import PullStatus
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
 from orchestrator.core.pipeline import Pipeline
@@ -48,6 +49,18 @@ LEFT_BEHIND = {
     "EVALUATION": Evidence(fresh=("failure-analysis.json",), analysis=EXPLAINED),
 }
 """What a good agent leaves in each stage; a step's evidence is `committed`."""
+
+
+LEFT_ELSEWHERE = {
+    ("release", "ANALYSIS"): Evidence(
+        files={"release-summary.md": FileFacts(chars=900, headings=("## Included Changes",))},
+        fresh=("release-summary.md",),
+    ),
+    ("review_only", "PLANNING"): Evidence(
+        files={"review-report.md": FileFacts(chars=900, headings=("## Findings",))}, fresh=("review-report.md",)
+    ),
+}
+"""What a good agent leaves in stages of other pipelines that are called as one of the full one."""
 
 
 def full() -> Pipeline:
@@ -324,8 +337,13 @@ def looked(evidence: Evidence | None = None) -> Happening:
         stage=task.stage,
         visit=task.stages[task.stage].visits,
         turn=task.agent.turn,
-        evidence=evidence or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn}"),
+        evidence=evidence or _left_behind(task),
     )
+
+
+def _left_behind(task: Task) -> Evidence:
+    elsewhere = LEFT_ELSEWHERE.get((task.pipeline, task.stage))
+    return elsewhere or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn}")
 
 
 def committed(*commits: str, dirty: Sequence[str] = ()) -> Evidence:
@@ -354,6 +372,65 @@ def proposed(task: Task, at: datetime) -> events.Event:
     """The pull request is open and up to date."""
     head = task.head or task.base_commit
     return outside.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
+
+
+def seen(
+    status: PullStatus = PullStatus.OPEN,
+    *,
+    comments: tuple[str, ...] = (),
+    hindrances: tuple[str, ...] = (),
+    asked: bool = False,
+    number: int = 7,
+) -> Happening:
+    """The daemon looked at the pull request and found it so; comments are named by their marks."""
+    return lambda task, at: outside.PullRequestSeen(
+        at=at,
+        number=number,
+        status=status,
+        hindrances=hindrances or (("a thread is not resolved",) if comments else ()),
+        reviewers=("grace",),
+        feedback=f"review-feedback-{task.publication.round + 1}" if comments else None,
+        marks=comments,
+        comments=tuple((f"id of {mark}", mark) for mark in comments),
+        merge_commit="m" * 40 if status is PullStatus.MERGED else None,
+        asked=asked,
+    )
+
+
+def merged(task: Task, at: datetime) -> events.Event:
+    """The pull request stands merged."""
+    return outside.PullRequestMerged(at=at, commit="m" * 40)
+
+
+def refused(*hindrances: str) -> Happening:
+    """The pull request may not be merged yet."""
+    return lambda _, at: outside.MergeRefused(at=at, hindrances=hindrances)
+
+
+def prepared(task: Task, at: datetime) -> events.Event:
+    """The changelog of the version is committed."""
+    return outside.ReleasePrepared(at=at, version="1.2.3", commit="a1" * 20)
+
+
+def released(task: Task, at: datetime) -> events.Event:
+    """The tag is set and pushed."""
+    return outside.Released(at=at, tag=f"v{task.publication.version}")
+
+
+def posted(failure: str = "") -> Happening:
+    """The report is left on the ticket, unless that failed."""
+    url = None if failure else "https://tickets.example/1"
+    return lambda _, at: outside.ReportPosted(at=at, url=url, failure=failure)
+
+
+def round_asked(task: Task, at: datetime) -> events.Event:
+    """A person wants the comments on the pull request taken up."""
+    return events.RoundRequested(at=at, by="ada")
+
+
+def archive(task: Task, at: datetime) -> events.Event:
+    """A person puts the ended task away."""
+    return events.ArchiveRequested(at=at, by="ada")
 
 
 def failed(command: do.Command, reason: str = "no") -> Happening:
@@ -401,6 +478,10 @@ def cancel(task: Task, at: datetime) -> events.Event:
     return events.CancelRequested(at=at)
 
 
+PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted()}
+"""What becomes of the last stage's work, by pipeline."""
+
+
 def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
     """What comes next in a world without trouble."""
     match task.owed:
@@ -427,11 +508,11 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
         case Owed.DELIVERY:
             return delivered(task, at)
         case Owed.PUBLISH:
-            return proposed(task, at)
+            return PUBLISHED.get(task.pipeline, proposed)(task, at)
         case Owed.MERGE:
-            return outside.PullRequestMerged(at=at, commit="m" * 40)
+            return merged(task, at)
         case Owed.RELEASE:
-            return outside.Released(at=at, tag=f"v{task.publication.version}")
+            return released(task, at)
         case Owed.NOTHING:
             return exited(task, at)
         case _:
