@@ -168,7 +168,10 @@ class StreamDriver:
             raise RequestLost(wanted)
         given = object_of(object_of(message.get("request")).get("input"))
         response = {"subtype": "success", "request_id": wanted, "response": _decision(given, asks)}
-        return _line({"type": "control_response", "response": response})
+        try:
+            return _line({"type": "control_response", "response": response})
+        except orjson.JSONEncodeError as error:  # it was found more deeply nested than it was asked
+            raise RequestLost(wanted) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from orchestrator.core.stream.said import DependencyRequest, Question
 
 LONGEST_TEXT = 10_000
 LONGEST_OPTION = 500
+DEEPEST_INPUT = 100
+"""Lists and objects within one another; an answer repeats the input, and orjson writes 254 of them at most."""
 MOST_QUESTIONS, MOST_OPTIONS = 10, 50
 
 
@@ -21,7 +23,7 @@ def asking_of_request(asked: Asked, start: int) -> tuple[Asking, ...]:
 
     `start` is where its line stands in the agent's output, for the answer has to repeat its input.
     """
-    if asked.subtype != "can_use_tool" or not asked.tool:
+    if asked.subtype != "can_use_tool" or not asked.tool or _is_deeper(asked.input, DEEPEST_INPUT):
         return ()
     given = object_of(asked.input)
     content = json.dumps(asked.input, sort_keys=True)
@@ -69,9 +71,20 @@ def asking_of_block(said: Question | DependencyRequest) -> Asking:
             )
 
 
+def _is_deeper(value: JsonValue, limit: int) -> bool:
+    """Whether more lists and objects than the limit lie within one another."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return False
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else list_of(one))]
+    return True
+
+
 def _question(one: JsonObject, request_id: str, start: int) -> Asking:
     """Where several answers may be chosen, any text is taken."""
-    labels = [text_of(object_of(option).get("label"), LONGEST_OPTION) for option in list_of(one.get("options"))]
+    labels = [line_of(object_of(option).get("label"), LONGEST_OPTION) for option in list_of(one.get("options"))]
     options = tuple(dict.fromkeys(filter(None, labels[:MOST_OPTIONS])))
     text = text_of(one.get("question"), LONGEST_TEXT) or "it asks without words"
     several = one.get("multiSelect") is True

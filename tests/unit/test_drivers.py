@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.asks import DECIDE_YOURSELF, Ask, Asking, AskStatus, Subject
+from orchestrator.core.asking import DEEPEST_INPUT, asking_of_request
+from orchestrator.core.asks import DECIDE_YOURSELF, Ask, Asking, AskStatus, Subject, checked
+from orchestrator.core.stream.neutral import Asked
 from orchestrator.drivers import (
     ClaudeDriver,
     CommandDriver,
@@ -298,7 +300,46 @@ def test_what_is_not_allowed_is_denied_with_the_reason(
     assert decision(subject, status, answer) == {"behavior": "deny", "message": message}
 
 
-@pytest.mark.parametrize("line", [b"", b"no json", b"[]", request({}, "r-2")])
+def nested(depth: int) -> bytes:
+    """A request whose input holds so many lists within one another."""
+    given = b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+    asks = b'"request":{"subtype":"can_use_tool","tool_name":"Bash","input":'
+    return b'{"type":"control_request","request_id":"r-1",' + asks + given + b"}}"
+
+
+@pytest.mark.parametrize("line", [b"", b"no json", b"[]", request({}, "r-2"), nested(300), nested(1000)])
 def test_a_request_that_another_hand_has_changed_is_not_answered(line: bytes) -> None:
     with pytest.raises(RequestLost, match="r-1 does not stand in its output any more"):
         claude().answer(line, [asked(Subject.PERMISSION, AskStatus.ANSWERED, "allow")])
+
+
+@pytest.mark.parametrize(("depth", "may_ask"), [(DEEPEST_INPUT, True), (DEEPEST_INPUT + 1, False), (1020, False)])
+def test_what_could_not_be_repeated_in_an_answer_is_asked_of_nobody(depth: int, may_ask: bool) -> None:
+    """JSON is read in 1,024 levels and written in 254; a request between the two would end whoever answers it."""
+    (request,) = claude().parser.parse(nested(depth))
+    assert isinstance(request, Asked)
+    assert bool(asking_of_request(request, 0)) is may_ask
+    if may_ask:
+        claude().answer(nested(depth), [asked(Subject.PERMISSION, AskStatus.ANSWERED, "allow")])
+
+
+def test_an_option_can_be_chosen_whatever_stands_around_it() -> None:
+    """An answer is told without white space at its ends, and would never be one of the options."""
+    question = {"question": "Which?", "options": [{"label": " Latin\n"}, {"label": "All\tof it"}, {"label": " "}]}
+    (request,) = claude().parser.parse(
+        orjson.dumps(
+            {
+                "type": "control_request",
+                "request_id": "r-1",
+                "request": {
+                    "subtype": "can_use_tool",
+                    "tool_name": "AskUserQuestion",
+                    "input": {"questions": [question]},
+                },
+            }
+        )
+    )
+    assert isinstance(request, Asked)
+    (asking,) = asking_of_request(request, 0)
+    assert asking.options == ("Latin", "All of it")
+    assert checked(asking, " latin ") == "Latin"
