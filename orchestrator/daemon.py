@@ -23,13 +23,14 @@ from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Process
+from orchestrator.core.model import Process, TaskStatus
 from orchestrator.core.pressure import judge
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
 from orchestrator.login import UNLOOKED, watch_login
+from orchestrator.reports import SUMMARY_FILE
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
 from orchestrator.watch import Watch
@@ -119,6 +120,7 @@ def _take_up(daemon: Daemon) -> None:
             daemon.supervisor.ended[found.id] = found.status
             daemon.supervisor.account.remember(found.spent)
             forget(daemon.provisions, daemon.store.tasks_dir / found.id)
+            _sum_up(daemon, found)
             continue
         try:
             if not isinstance(found, Summary):
@@ -128,6 +130,15 @@ def _take_up(daemon: Daemon) -> None:
             daemon.reports.catch_up(loaded.task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
+
+
+def _sum_up(daemon: Daemon, ended: Summary) -> None:
+    """Write the summary that a crash right after the end of a task has kept from the disk."""
+    if ended.status is TaskStatus.COMPLETED and not (daemon.store.tasks_dir / ended.id / SUMMARY_FILE).is_file():
+        try:
+            daemon.reports.catch_up(daemon.store.load(ended.id).task)
+        except (StoreError, DefinitionError, OSError) as error:
+            log.warning("task_not_summed_up", error=str(error))
 
 
 def _set_alarms(daemon: Daemon) -> None:

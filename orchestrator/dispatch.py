@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 import structlog
 
 from orchestrator.checkpoints import Checkpoints
-from orchestrator.checks.declaring import changed_on_branch
 from orchestrator.clock import not_before
 from orchestrator.core import commands as do
 from orchestrator.core import events
@@ -26,8 +25,6 @@ from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Task
 from orchestrator.core.notice import Notice
 from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.summary import summary
-from orchestrator.files import write_atomically
 from orchestrator.gates import Gates
 from orchestrator.publisher import Publisher
 from orchestrator.running import HeardLimit, Note, Post, Running
@@ -36,7 +33,6 @@ from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
 
-SUMMARY_FILE = "summary.md"
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 """Shortages of the machine that pass without anybody's help to the task."""
 PUT_OFF_SECONDS = 5.0
@@ -236,10 +232,6 @@ class Dispatcher:
     def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        size = workspace.diff_stat(task.id, task.base_commit, command.commit)
-        changed = f"{size.files} files, {size.added} lines added, {size.removed} removed"
-        differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, command.commit)
-        write_atomically(Path(task.folder) / SUMMARY_FILE, summary(task, changed, differ).encode())
         delivered = workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
         workspace.discard(task.id)
         return delivered.branch

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -39,7 +40,7 @@ from orchestrator.provisions import Provisions
 from orchestrator.publisher import Publisher
 from orchestrator.reception import Reception
 from orchestrator.release import Release
-from orchestrator.reports import Reports
+from orchestrator.reports import Reports, change_of
 from orchestrator.running import Launching, Running
 from orchestrator.servers import look_before
 from orchestrator.settings import Settings, credentials_folder, environment
@@ -137,7 +138,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
     provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
     judge = Judge(git_of=workspace.git_of, redactor=redactor)
-    reports = Reports(_pipeline_of, redactor.masked)
+    reports = Reports(_pipeline_of, partial(change_of, workspace), redactor.masked)
     running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)

@@ -13,6 +13,7 @@ from orchestrator.core import guards, plan
 from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.budget import Spending, reached, seconds_left
 from orchestrator.core.checking import first_try
+from orchestrator.core.closing import closing
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
 from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
@@ -219,7 +220,7 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         return enter(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
     done = replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=Owed.NOTHING, agent=agent)
-    return with_notice(done, NoticeKind.COMPLETED, f"completed: {task.title}", at, "completed")
+    return with_notice(done, NoticeKind.COMPLETED, closing(done, at), at, "completed")
 
 
 def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:

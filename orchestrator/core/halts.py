@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from orchestrator.core.closing import closing
 from orchestrator.core.failures import Failure
 from orchestrator.core.model import AgentStatus, Budget, Owed, Task, TaskStatus
 from orchestrator.core.notice import NoticeKind
@@ -13,7 +14,7 @@ def blocked(task: Task, reason: str, at: datetime) -> Task:
     """The task at a halt that only a person can end."""
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     task = replace(task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent)
-    return with_notice(task, NoticeKind.BLOCKED, reason, at, f"blocked-{task.seq}")
+    return with_notice(task, NoticeKind.BLOCKED, closing(task, at), at, f"blocked-{task.seq}")
 
 
 def failed(task: Task, reason: str, at: datetime) -> Task:
@@ -27,7 +28,7 @@ def failed(task: Task, reason: str, at: datetime) -> Task:
     task = replace(
         task, status=TaskStatus.FAILED, failed_at=at, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent
     )
-    return with_notice(task, NoticeKind.FAILED, reason, at, "failed")
+    return with_notice(task, NoticeKind.FAILED, closing(task, at), at, "failed")
 
 
 def with_failure(task: Task, at: datetime, failure: Failure) -> Task:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.core.checking import nothing_ran
 from orchestrator.core.model import Task
 from orchestrator.core.stream.fields import line_of, list_of, object_of
 from orchestrator.core.stream.neutral import JsonValue
@@ -129,13 +130,13 @@ def _changes(task: Task) -> str:
 
 
 def _results(task: Task) -> str:
-    if not task.results:
-        return "**No check ran: nobody has seen this change work.**"
+    unseen = "**No check ran: nobody has seen this change work.**" if nothing_ran(task.checks, task.results) else ""
     rows = [
         f"| {_cell(name)} | {one.verdict} | {'' if one.seconds is None else f'{one.seconds:.1f} s'} |"
         for name, one in task.results.items()
     ]
-    return "\n".join(("| Stage | Status | Duration |", "|---|---|---|", *rows))
+    table = "\n".join(("| Stage | Status | Duration |", "|---|---|---|", *rows)) if rows else ""
+    return "\n\n".join(filter(None, (unseen, table)))
 
 
 def _impact(symbol: str, analysis: JsonValue) -> str:

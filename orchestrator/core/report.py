@@ -5,7 +5,7 @@ from datetime import datetime
 
 from orchestrator.core.checking import Check, CheckResult, Verdict, nothing_ran
 from orchestrator.core.codec import stamp
-from orchestrator.core.escape import shown
+from orchestrator.core.escape import as_code, inert
 from orchestrator.core.failures import Failure
 from orchestrator.core.model import Task
 
@@ -37,8 +37,8 @@ def failures_of_evaluation(task: Task) -> tuple[Failure, ...]:
 
 
 def _header(task: Task, at: datetime) -> Iterable[str]:
-    yield f"# Test report: {_plain(task.title)}"
-    yield f"Generated: {stamp(at)}\\\nBranch: {_code(task.branch)}\\\nHEAD: {_code(task.head or task.base_commit)}"
+    yield f"# Test report: {inert(task.title)}"
+    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.branch)}\\\nHEAD: {as_code(task.head or task.base_commit)}"
     rows = [f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.results.items()]
     seconds = sum(result.seconds or 0.0 for result in task.results.values())
     rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
@@ -54,17 +54,17 @@ def _sections(task: Task) -> Iterable[str]:
 
 
 def _section(name: str, result: CheckResult, check: Check | None) -> str:
-    rows = [f"- Status: {result.verdict}", f"- Reason: {_plain(result.reason)}"]
+    rows = [f"- Status: {result.verdict}", f"- Reason: {inert(result.reason)}"]
     if check is not None and check.command:
-        rows.append(f"- Command: {_code(check.command)}")
+        rows.append(f"- Command: {as_code(check.command)}")
     if check is not None:
         kind = "required" if check.required else "not required, so a failure warns"
-        rows.append(f"- From: {_plain(check.source)} ({kind})")
+        rows.append(f"- From: {inert(check.source)} ({kind})")
     if result.exit_code is not None:
         rows.append(f"- Exit code: {result.exit_code}")
     if result.log is not None:
-        rows.append(f"- Log: {_code(result.log)}")
-    return "\n".join((f"## {_plain(name)}", "", *rows))
+        rows.append(f"- Log: {as_code(result.log)}")
+    return "\n".join((f"## {inert(name)}", "", *rows))
 
 
 def _analysis(task: Task) -> Iterable[str]:
@@ -78,12 +78,12 @@ def _analysis(task: Task) -> Iterable[str]:
 
 
 def _entry(entry: Failure) -> str:
-    told = f"- {_plain(entry.step or entry.state)} ({entry.id}): {_plain(entry.summary)}"
+    told = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
     if entry.analysis is None:
         return told
     return (
-        f"{told}\n  - Likely cause ({entry.analysis.confidence}): {_plain(entry.analysis.root_cause_hypothesis)}"
-        f"\n  - Suggested: {_plain(entry.analysis.suggested_fix)}"
+        f"{told}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
+        f"\n  - Suggested: {inert(entry.analysis.suggested_fix)}"
     )
 
 
@@ -91,15 +91,5 @@ def _took(result: CheckResult) -> str:
     return "" if result.seconds is None else f"{result.seconds:.1f} s"
 
 
-def _plain(text: str) -> str:
-    """Foreign text on one line, in which nothing is markup that hides something."""
-    return shown(" ".join(text.split()), 1000).replace("<", "&lt;").replace("`", "'")
-
-
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
-
-
-def _code(text: str) -> str:
-    line = shown(" ".join(text.split()), 1000)
-    return f"`` {line} ``" if "`" in line else f"`{line}`"
+    return inert(text).replace("|", "\\|")

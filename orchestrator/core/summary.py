@@ -1,39 +1,83 @@
-"""What a finished task says of itself, for the person who comes in the morning."""
+"""What a task that has come to an end or to a halt says of itself, for the person who comes in the morning."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from orchestrator.core.checking import nothing_ran
+from orchestrator.core.closing import closed_at, closing, counted, has_closed, recommended, top_patterns
+from orchestrator.core.escape import as_code, inert
+from orchestrator.core.failures import Failure
 from orchestrator.core.model import CheckResult, Step, Task
 
+LAST_FAILURES = 3
+_PIPE = "\\|"
 
-def summary(task: Task, changed: str, checks_differ: bool) -> str:
-    """The Markdown of summary.md; `changed` is the size of the change in words."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How large a change is, in words, and whether it changes what says which checks judge it."""
+
+    size: str
+    checks_differ: bool = False
+
+
+def summary(task: Task, change: Change) -> str:
+    """The Markdown of summary.md; of a task that has ended it begins with the message that closes it."""
     parts = [
-        f"# {task.ticket.key}: {' '.join(task.title.split())}",
-        _facts(task, changed),
+        f"# {task.ticket.key}: {inert(task.title)}",
+        *([_closing(task)] if has_closed(task) else []),
+        _facts(task, change.size),
         "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
-        "## Checks\n\n" + _checks(task, checks_differ),
-        "## What went wrong on the way\n\n" + ("\n".join(_failures(task)) or "Nothing."),
+        "## Checks\n\n" + _checks(task, change.checks_differ),
+        "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
         f"## To look at it\n\n    git -C {task.repo} log -p {task.base_commit[:12]}..{task.branch}",
         f"Everything the agents wrote and the checks printed is in {task.folder}.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
+def blocked_summary(task: Task) -> str:
+    """The Markdown of BLOCKED-summary.md (seed 001 §5): what failed how often, what recurs, what to do next."""
+    log = task.failures
+    patterns = [f"- {inert(found.pattern)}: {found.occurrences} times" for found in top_patterns(task)]
+    parts = [
+        f"# Blocked: {task.ticket.key}: {inert(task.title)}",
+        _closing(task),
+        "## Failures\n\n" + "\n".join((
+            f"- In all: {log.total}",
+            f"- By state: {counted(log.by_state) or 'none'}",
+            f"- By type: {counted(log.by_type) or 'none'}",
+        )),
+        "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
+        "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
+        f"## What to do next\n\n{inert(recommended(task))}",
+        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _closing(task: Task) -> str:
+    """The message, each line of it on its own."""
+    return "\\\n".join(inert(line) for line in closing(task, closed_at(task)).splitlines())
+
+
 def _facts(task: Task, changed: str) -> str:
     rows = [
-        ("Branch", f"`{task.branch}` at `{(task.head or '')[:12]}`, from `{task.base_branch}`"),
-        ("Repository", task.repo),
-        ("Change", changed),
+        (
+            "Branch",
+            f"{as_code(task.branch)} at {as_code((task.head or task.base_commit)[:12])}, from {as_code(task.base_branch)}",
+        ),
+        ("Repository", inert(task.repo)),
+        ("Change", inert(changed)),
         ("Evaluations", str(task.cycle)),
         ("Agents", f"{task.agent.attempt} processes, {task.agent.tokens_used} tokens, {task.agent.cost_usd:.2f} USD"),
     ]
-    return "\n".join(("| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows)))
+    return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value.replace('|', _PIPE)} |" for name, value in rows)))
 
 
 def _steps(steps: Iterable[Step]) -> list[str]:
     return [
-        f"- Step {step.step_id}: {' '.join(step.description.split())} ({', '.join(sha[:12] for sha in step.commits)})"
+        f"- Step {step.step_id}: {inert(step.description)} ({', '.join(sha[:12] for sha in step.commits)})"
         for step in steps
     ]
 
@@ -46,7 +90,9 @@ def _checks(task: Task, checks_differ: bool) -> str:
             *(_row(name, one) for name, one in task.results.items()),
         )
     )
-    commands = "\n".join(f"- {one.name}: `{_cell(one.command)}` ({one.source})" for one in task.checks if one.command)
+    commands = "\n".join(
+        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.checks if one.command
+    )
     unseen = "**No check ran: nobody has seen this change work.**"
     notes = [
         *([unseen] if nothing_ran(task.checks, task.results) else []),
@@ -60,13 +106,13 @@ def _row(name: str, result: CheckResult) -> str:
     return f"| {_cell(name)} | {result.verdict} | {took} | {_cell(result.reason)} |"
 
 
-def _failures(task: Task) -> list[str]:
-    return [
-        f"- {entry.id} in {entry.state}: {' '.join(entry.summary.split())}"
-        + (f" ({entry.log_file})" * bool(entry.log_file))
-        for entry in task.failures.entries
-    ]
+def _failure(entry: Failure) -> str:
+    log = f" ({entry.log_file})" if entry.log_file else ""
+    told = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
+    if entry.analysis is None:
+        return told
+    return f"{told}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")[:300]
+    return inert(text, 300).replace("|", _PIPE)

@@ -7,8 +7,12 @@ from pathlib import Path
 from orchestrator.core.checking import Check, CheckResult, Verdict
 from orchestrator.core.events import AlarmRang
 from orchestrator.core.failures import Analysis, Failure
-from orchestrator.core.model import StageRecord, Task
-from orchestrator.reports import Reports
+from orchestrator.core.model import StageRecord, Task, TaskStatus
+from orchestrator.core.publication import Publication
+from orchestrator.core.summary import Change
+from orchestrator.reports import Reports, change_of
+from orchestrator.workspace import Workspace
+from tests.fakes.repositories import commit, repository
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -17,7 +21,9 @@ EVENT = AlarmRang(at=START)
 
 
 def reports() -> Reports:
-    return Reports(lambda _: full_pipeline(), lambda text: text.replace("hunter2", "[REDACTED]"))
+    return Reports(
+        lambda _: full_pipeline(), lambda _: Change(size="1 file"), lambda text: text.replace("hunter2", "[REDACTED]")
+    )
 
 
 def evaluated(folder: Path, visits: int = 1) -> Task:
@@ -67,3 +73,50 @@ def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_pa
     folder.mkdir()
     keeper.decided(evaluated(folder), EVENT)
     assert (folder / "test-report.md").is_file()
+
+
+def test_a_halt_is_summed_up_once_and_again_when_more_has_failed(tmp_path: Path) -> None:
+    keeper = reports()
+    halt = submitted(folder=str(tmp_path), status=TaskStatus.BLOCKED, block_reason="the password hunter2")
+    keeper.decided(halt, EVENT)
+    file = tmp_path / "BLOCKED-summary.md"
+    assert "reason: the password [REDACTED]" in file.read_text()
+    file.unlink()
+    keeper.decided(halt, EVENT)
+    assert not file.exists()
+    keeper.decided(replace(halt, block_reason="another"), EVENT)
+    assert "reason: another" in file.read_text()
+    assert not (tmp_path / "summary.md").exists()
+
+
+def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(tmp_path: Path) -> None:
+    for status, name in ((TaskStatus.BLOCKED, "BLOCKED-summary.md"), (TaskStatus.COMPLETED, "summary.md")):
+        folder = tmp_path / status
+        folder.mkdir()
+        reports().catch_up(submitted(folder=str(folder), status=status))
+        assert [path.name for path in folder.iterdir()] == [name]
+    reports().catch_up(submitted(folder=str(tmp_path), status=TaskStatus.IN_PROGRESS))
+    assert not list(tmp_path.glob("*.md"))
+
+
+def test_a_summary_is_brought_up_to_date_when_the_change_is_out(tmp_path: Path) -> None:
+    keeper = reports()
+    task = submitted(folder=str(tmp_path), status=TaskStatus.REVIEW)
+    keeper.decided(task, EVENT)
+    assert "| Change | 1 file |" in (tmp_path / "summary.md").read_text()
+    tagged = replace(task, status=TaskStatus.COMPLETED, publication=Publication(tag="v1.0.0"))
+    keeper.decided(tagged, EVENT)
+    assert "tag: v1.0.0" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo")
+    workspace = Workspace(tmp_path / "data")
+    task = submitted(repo=str(tmp_path / "repo"), base_commit=base)
+    assert change_of(workspace, task) == Change(size="nothing was committed")
+    assert "cannot be read" in change_of(workspace, replace(task, head="f" * 40)).size
+    made = workspace.prepare(task.id, tmp_path / "repo", base, task.branch)
+    head = commit(made.worktree, {".orchestrator.toml": "[checks]\n", "b.txt": "two\n"})
+    workspace.facts(task.id, base, base)
+    found = change_of(workspace, replace(task, head=head))
+    assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True)

@@ -83,7 +83,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "reception": frozenset({"intake", "trackers"}),
     "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
     "release": frozenset({"files", "forge", "push", "workspace"}),
-    "reports": frozenset({"files"}),
+    "reports": frozenset({"checks", "files", "workspace"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes", "tokens"}),
     "servers": frozenset({"declared"}),
