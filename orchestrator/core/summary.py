@@ -62,11 +62,9 @@ def _closing(task: Task) -> str:
 
 
 def _facts(task: Task, changed: str) -> str:
+    head = as_code((task.head or task.base_commit)[:12])
     rows = [
-        (
-            "Branch",
-            f"{as_code(task.branch)} at {as_code((task.head or task.base_commit)[:12])}, from {as_code(task.base_branch)}",
-        ),
+        ("Branch", f"{as_code(task.branch)} at {head}, from {as_code(task.base_branch)}"),
         ("Repository", inert(task.repo)),
         ("Change", inert(changed)),
         ("Evaluations", str(task.cycle)),
