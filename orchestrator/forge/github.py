@@ -271,7 +271,7 @@ class GitHub:
         """All nodes of the connection at the end of the way, and the login that asks."""
         rows: list[JsonObject] = []
         after: str | None = None
-        while len(rows) <= reading.MOST:
+        for _ in range(reading.MOST_PAGES):
             answer = connection = self._asked_of(query, {**variables, "after": after})
             for name in way:
                 connection = object_of(connection.get(name))

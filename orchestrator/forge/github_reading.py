@@ -20,7 +20,8 @@ from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.forge.answers import LONG, URL, at_of, name_of, number_of, objects_of
 from orchestrator.forge.errors import AccessDenied, ForgeBusy, ForgeRefused, NotThere
 
-MOST = 5_000
+MOST_PAGES = 50
+MOST = 100 * MOST_PAGES
 
 STATE = """query($owner:String!,$name:String!,$number:Int!){viewer{login} repository(owner:$owner,name:$name){
 pullRequest(number:$number){headRefOid mergeable mergeStateStatus reviewDecision

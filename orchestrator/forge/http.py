@@ -1,6 +1,8 @@
 """HTTP as forges speak it: JSON, pages, limits of an account; every answer bounded, every failure a ForgeError."""
 
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from typing import Literal
@@ -27,6 +29,11 @@ Params = Mapping[str, str | int | bool]
 
 PATIENCE = httpx.Timeout(30.0, connect=10.0)
 """Seconds without a byte."""
+LONGEST_READING = 300.0
+"""Seconds for the body of one answer, whose bytes may come one by one."""
+MOST_REDIRECTS = 3
+_BROKEN = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
+"""What httpx raises for a connection that breaks off, and for a redirect to what is no address (the last two)."""
 
 LARGEST_ANSWER = 16 * 1024 * 1024
 LARGEST_LOG = 256 * 1024 * 1024
@@ -36,6 +43,7 @@ _AS_IT_IS = {"Accept-Encoding": "identity"}
 """An answer that unpacks to a thousand times its size could not be stopped in time."""
 _SOON, _LATER, _LATEST = 10.0, 60.0, 86_400.0
 _SAID = 500
+_LEVELS = 4
 
 
 class Http:
@@ -73,27 +81,43 @@ class Http:
     def tail(self, path: str, size: int) -> str:
         """The last `size` bytes of a text, read without the login where the forge hands on to another server.
 
-        "" where there is none, or where it would be larger than 256 MiB.
+        "" where there is none, where it would be larger than 256 MiB, and where it is not as safe to fetch as the API:
+        what a forge may name is not what everybody on this machine's networks would show us.
         """
-        kept = b""
-        read = 0
+        request = self._client.build_request("GET", self._api + path)
         try:
-            with self._client.stream("GET", self._api + path, follow_redirects=True) as response:
-                if response.status_code != httpx.codes.OK:
+            for _ in range(MOST_REDIRECTS + 1):
+                with closing(self._client.send(request, stream=True)) as response:
+                    if response.next_request is None:
+                        return self._end_of(response, size)
+                    request = response.next_request
+                if not self._as_safe(request.url):
                     return ""
-                for piece in response.iter_raw():
-                    kept = (kept + piece)[-size:]
-                    read += len(piece)
-                    if read > LARGEST_LOG:
-                        return ""
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except _BROKEN as error:
             raise self._unreachable(error) from error
+        return ""
+
+    def _end_of(self, response: httpx.Response, size: int) -> str:
+        kept, read, begun = b"", 0, time.monotonic()
+        if response.status_code != httpx.codes.OK:
+            return ""
+        for piece in response.iter_raw():
+            kept = (kept + piece)[-size:]
+            read += len(piece)
+            if read > LARGEST_LOG or time.monotonic() - begun > LONGEST_READING:
+                return ""
         return kept.decode("utf-8", "replace")
+
+    def _as_safe(self, url: httpx.URL) -> bool:
+        """Whether an address that the forge names is read as safely as its API, and is no door to this machine."""
+        here = httpx.URL(self._api)
+        return url.scheme == here.scheme and (url.scheme == "https" or _is_loopback(url.host))
 
     def _sent(self, method: Method, path: str, body: JsonObject | None, params: Params | None) -> httpx.Response:
         url = path if path.startswith(("https://", "http://")) else self._api + path
         content = None if body is None else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
+        begun = time.monotonic()
         try:
             with self._client.stream(method, url, params=params, content=content, headers=headers) as response:
                 read = bytearray()
@@ -103,7 +127,12 @@ class Http:
                         raise ForgeRefused(
                             f"{self._name} answered with more than {LARGEST_ANSWER} bytes at {shown(path)}"
                         )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+                    if time.monotonic() - begun > LONGEST_READING:
+                        raise ForgeUnreachable(
+                            f"{self._name} did not end its answer at {shown(path)} within {LONGEST_READING:.0f} s",
+                            again_after=_LATER,
+                        )
+        except _BROKEN as error:
             raise self._unreachable(error) from error
         if "Content-Encoding" in response.headers:
             raise ForgeRefused(f"{self._name} packed its answer although it was asked not to; look for a proxy between")
@@ -133,8 +162,12 @@ class Http:
         return value
 
     def _same_server(self, url: str) -> str:
-        there, here = urlsplit(url), urlsplit(self._api)
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+        here = urlsplit(self._api)
+        try:
+            there = urlsplit(url)
+        except ValueError:
+            there = None
+        if there is None or (there.scheme, there.netloc) != (here.scheme, here.netloc):
             raise ForgeRefused(f"{self._name} sends on to {shown(url)}, which is another server; it was not followed")
         return url
 
@@ -188,12 +221,14 @@ def _detail(item: JsonValue) -> str:
     return told or _word(item)
 
 
-def _word(value: JsonValue) -> str:
-    """A message, which GitLab may give as a list or by field."""
+def _word(value: JsonValue, levels: int = _LEVELS) -> str:
+    """A message, which GitLab may give as a list or by field; what lies deeper is left out."""
+    if isinstance(value, list | dict) and not levels:
+        return ""
     if isinstance(value, list):
-        return ", ".join(filter(None, map(_word, value)))
+        return ", ".join(filter(None, (_word(inner, levels - 1) for inner in value)))
     if isinstance(value, dict):
-        return ", ".join(f"{line_of(name)}: {_word(inner)}" for name, inner in value.items())
+        return ", ".join(f"{line_of(name)}: {_word(inner, levels - 1)}" for name, inner in value.items())
     return line_of(value, _SAID)
 
 
@@ -213,7 +248,7 @@ def _pause(response: httpx.Response) -> float | None:
 def _of_date(text: str) -> float | None:
     try:
         return parsedate_to_datetime(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

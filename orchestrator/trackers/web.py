@@ -205,7 +205,7 @@ def _wanted_pause(response: httpx.Response) -> float | None:
     if after:
         try:
             until = parsedate_to_datetime(after)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return max((until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds(), 0.0)
     reset = response.headers.get("X-RateLimit-Reset", "")

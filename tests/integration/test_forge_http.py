@@ -49,6 +49,9 @@ def said(message: str) -> JsonObject:
         (Answer(status=401, body=said("Bad credentials")), LoginRefused, None),
         (Answer(status=403, body=said("Resource not accessible")), AccessDenied, None),
         (Answer(status=403, body=said("You have exceeded a secondary rate limit")), ForgeBusy, 60.0),
+        (Answer(status=422, body=b'{"message":' + b"[" * 1000 + b"]" * 1000 + b"}"), ForgeRefused, None),
+        (Answer(status=302, headers={"Location": "http://xn--/"}), ForgeUnreachable, 10.0),
+        (Answer(body=b"[]", headers={"Link": '<http://[>; rel="next"'}), ForgeRefused, None),
         (Answer(status=403, body=said("wait"), headers={"Retry-After": "30"}), ForgeBusy, 31.0),
         (Answer(status=429, headers={"Retry-After": "5"}), ForgeBusy, 6.0),
         (Answer(status=429, headers={"Retry-After": "Sat, 21 Nov 2026 22:00:10 GMT"}), ForgeBusy, 60.0),
@@ -143,6 +146,33 @@ def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
         assert api.tail(f"/repos/{REPO}/nothing", 3) == ""
         api.close()
     assert seen[:2] == [(f"/repos/{REPO}/actions/jobs/5/logs", f"Bearer {TOKEN}"), ("/blobs/5", "")]
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://169.254.169.254/latest/meta-data/", "https://127.0.0.1:1/", "http://a..b/", "file:///etc/passwd"],
+)
+def test_a_log_is_not_fetched_from_where_only_this_machine_may_look(location: str) -> None:
+    def hands_on(_: ForgeServer, asked: Asked) -> Answer:
+        return Answer(status=302, headers={"Location": location})
+
+    with ForgeServer(hands_on) as server:
+        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        assert api.tail("/log", 10) == ""
+        assert [asked.path for asked in server.asked] == ["/log"]
+        api.close()
+
+
+def test_questions_whose_answers_always_go_on_are_given_up() -> None:
+    def endless(_: ForgeServer, asked: Asked) -> Answer:
+        threads: JsonObject = {"nodes": [], "pageInfo": {"hasNextPage": True, "endCursor": "x"}}
+        return Answer(body={"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}})
+
+    with ForgeServer(endless) as server:
+        forge = GitHub(REMOTE, Login(host="forge.test", token=TOKEN), server.api)
+        with pytest.raises(ForgeRefused, match="more than"):
+            forge.open_comments(1)
+        forge.close()
 
 
 def test_a_list_without_end_is_given_up() -> None:

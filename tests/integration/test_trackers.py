@@ -229,6 +229,7 @@ def in_a_moment() -> str:
         Busy(429, {"Retry-After": "0"}),
         Busy(429, {"Retry-After": in_a_moment()}),
         Busy(503, {"Retry-After": "whenever"}),
+        Busy(429, {"Retry-After": "Mon, 01 Jan 99999999999999 00:00:00 GMT"}),
         Busy(502),
         Busy(403, {"Retry-After": "0"}),
         Busy(302, {"Location": "http://half:port/"}),
