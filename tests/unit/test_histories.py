@@ -14,11 +14,14 @@ from orchestrator.core.asks import Answer, AskStatus, Subject
 from orchestrator.core.budget import Caps
 from orchestrator.core.document import from_document, to_document
 from orchestrator.core.errors import AnswerRefused, InvalidTransition
+from orchestrator.core.forge import PullStatus
 from orchestrator.core.guards import Evidence
 from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task, TaskStatus, Verdict
 from orchestrator.core.obligations import alarms, obligations
+from orchestrator.core.pipeline import Work
+from orchestrator.core.publication import Publication
 from orchestrator.core.stream.said import Recovery, Trouble
-from orchestrator.core.terms import Autonomy, Terms
+from orchestrator.core.terms import Autonomy, OnBlocked, Terms
 from orchestrator.core.transitions import AGENT_TRANSITIONS, TASK_TRANSITIONS, allowed
 from orchestrator.core.why import explain
 from tests.fakes.world import START
@@ -30,6 +33,7 @@ from tests.unit.playbook import (
     alarm,
     answer,
     answer_sent,
+    archive,
     asking,
     cancel,
     caps,
@@ -47,12 +51,20 @@ from tests.unit.playbook import (
     judged,
     limit_hit,
     looked,
+    merged,
     pause,
     permission,
+    posted,
+    prepared,
+    proposed,
     question,
     ready,
+    refused,
+    released,
     resume,
     retry,
+    round_asked,
+    seen,
     sent_off,
     session,
     stalled,
@@ -129,11 +141,18 @@ ANSWERS: st.SearchStrategy[Happening] = st.sampled_from(
     ]
 )
 GOES_WELL: st.SearchStrategy[Happening] = st.just(answer)
+OUTSIDE: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(proposed, merged, refused("a check failed"), prepared, released, posted(), posted("no ticket"), round_asked),
+        *(seen(), seen(asked=True), seen(hindrances=("a check failed",)), seen(PullStatus.CLOSED), seen(number=6)),
+        *(seen(PullStatus.MERGED), seen(comments=("one",)), seen(comments=("two", "three"), asked=True)),
+    ]
+)
 REQUESTS: st.SearchStrategy[Happening] = st.sampled_from(
     [
         *(pause(), resume(), cancel, pause(BlockedBy.PRESSURE), resume(BlockedBy.PRESSURE), pause(park=True)),
         *(pause(BlockedBy.RATE_LIMIT), resume(BlockedBy.RATE_LIMIT), pause(BlockedBy.BUDGET), resume(BlockedBy.BUDGET)),
-        *(retry, sent_off, caps(Caps()), caps(Caps(turns=3)), caps(Caps(usd=0.5, hours=0.5))),
+        *(retry, sent_off, round_asked, archive, caps(Caps()), caps(Caps(turns=3)), caps(Caps(usd=0.5, hours=0.5))),
     ]
 )
 ANYTHING: st.SearchStrategy[Happening] = st.sampled_from(
@@ -150,10 +169,11 @@ ANYTHING: st.SearchStrategy[Happening] = st.sampled_from(
         *(of_another_run(one) for one in (started, frozen, thawed, freeze_failed, judged())),
     ]
 )
-PEACE = st.integers(0, 24).map(lambda count: [(answer, 0)] * count)
+PEACE = (st.integers(0, 24) | st.integers(24, 30)).map(lambda count: [(answer, 0)] * count)
 TROUBLE = st.lists(
     st.tuples(
-        GOES_WELL | GOES_WELL | GOES_WELL | ASKED | ANSWERS | ANYTHING | REQUESTS, st.sampled_from([0, 1, 30, 4000])
+        GOES_WELL | GOES_WELL | GOES_WELL | ASKED | ANSWERS | ANYTHING | OUTSIDE | REQUESTS,
+        st.sampled_from([0, 1, 30, 4000]),
     ),
     max_size=40,
 )
@@ -164,6 +184,8 @@ TERMS = st.sampled_from(
         Terms(autonomy=Autonomy.INTERACTIVE),
         Terms(autonomy=Autonomy.INTERACTIVE, question_timeout=30.0, park_after=10.0, auto_resume=False),
         Terms(autonomy=Autonomy.INTERACTIVE, caps=Caps(turns=4), usd_after_limit=0.3, reminders=()),
+        Terms(look_every=60.0, follow_reviews=True, auto_merge=True, on_blocked=OnBlocked.ESCALATE),
+        Terms(look_every=60.0),
     ]
 )
 """A while without trouble, so that every stage is reached, and then anything."""
@@ -186,12 +208,14 @@ REQUESTED = (
     events.RetryRequested,
     events.DraftSubmitted,
     events.AskAnswered,
+    events.RoundRequested,
+    events.ArchiveRequested,
 )
 
 
 def lived(terms: Terms, history: list[tuple[Happening, int]]) -> list[Decision]:
     """The decisions of a history; what is refused changes nothing and is left out."""
-    begun = replace(a_task(), terms=terms)
+    begun = replace(a_task(), terms=terms, publication=Publication(forge="https://forge.example/a/b.git"))
     task, commands = machine.begin(REVIEWED, events.TaskSubmitted(at=START, task=begun))
     decisions = [Decision(before=task, event=events.TaskSubmitted(at=START, task=task), after=task, commands=commands)]
     now = START
@@ -228,7 +252,8 @@ def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None
 def test_what_has_ended_stays_ended(decisions: list[Decision]) -> None:
     for one in decisions:
         if one.before.status.final:
-            assert one.after.status is one.before.status
+            archived = isinstance(one.event, events.ArchiveRequested) and one.after.status is TaskStatus.ARCHIVED
+            assert archived or one.after.status is one.before.status
             assert all(isinstance(command, do.FollowRun | do.StopRun | do.TellPerson) for command in one.commands)
 
 
@@ -279,7 +304,7 @@ def test_status_says_running_only_while_an_agent_is_there(decisions: list[Decisi
 
 @in_every_history
 def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decision]) -> None:
-    still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt, do.TellPerson)
+    still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt, do.TellPerson, do.LookAtPullRequest)
     for one in decisions:
         if one.after.paused or one.after.status is not TaskStatus.IN_PROGRESS:
             assert all(isinstance(command, still) for command in obligations(REVIEWED, one.after))
@@ -308,7 +333,7 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
             case None:
                 assert task.wants_slot
             case BlockedBy.QUESTION | BlockedBy.DEPENDENCY | BlockedBy.REVIEW:
-                assert task.pending_asks
+                assert task.pending_asks or "review" in allowed(task)
             case BlockedBy.SERVICE:
                 assert task.retry_at in alarms(task)
             case BlockedBy.RATE_LIMIT:
@@ -337,6 +362,23 @@ def test_an_agent_that_is_being_ended_is_told_nothing(decisions: list[Decision])
         if run is not None and run.process is Process.PARKING:
             still = (do.FollowRun, do.StopRun, do.WakeAt, do.TellPerson)
             assert all(isinstance(command, still) for command in obligations(REVIEWED, one.after))
+
+
+@in_every_history
+def test_a_pull_request_is_touched_only_in_the_stage_that_publishes(decisions: list[Decision]) -> None:
+    outward = (do.OpenPullRequest, do.LookAtPullRequest, do.MergePullRequest, do.PostReport, do.TagRelease)
+    for one in decisions:
+        if any(isinstance(command, outward) for command in obligations(REVIEWED, one.after)):
+            assert REVIEWED.stage(one.after.stage).work is Work.DELIVER
+
+
+@in_every_history
+def test_a_comment_is_taken_up_once_and_answered_only_if_it_was_taken_up(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before.publication, one.after.publication
+        assert after.seen[: len(before.seen)] == before.seen
+        assert {reply.mark for reply in after.replies} <= set(after.seen)
+        assert after.round - before.round in (0, 1)
 
 
 @in_every_history
@@ -401,6 +443,8 @@ KINDLY = {
     Subject.PLAN: (AskStatus.APPROVED, ""),
     Subject.DEPENDENCY: (AskStatus.PROVIDED, ""),
     Subject.STAGE: (AskStatus.APPROVED, ""),
+    Subject.MERGE: (AskStatus.APPROVED, ""),
+    Subject.RELEASE: (AskStatus.APPROVED, ""),
 }
 
 
@@ -414,6 +458,8 @@ def kindly(task: Task) -> Happening:
         status, text = KINDLY[ask.asking.subject]
         plain = "as you like" if ask.asking.subject is Subject.QUESTION and not ask.asking.options else text
         return answers(status, plain)
+    if task.waits_for_merge and not task.pending_asks:
+        return seen(PullStatus.MERGED, number=task.publication.number or 0)
     if task.paused and task.agent.blocked_by is not None:
         return resume(task.agent.blocked_by)
     if task.wants_slot:
