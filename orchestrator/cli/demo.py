@@ -123,7 +123,8 @@ class Story:
         )
 
     def _start(self) -> None:
-        self._teller.say(f"the daemon runs (pid {self._house.start()})")
+        self._house.start()
+        self._teller.say(f"the daemon runs (pid {self._house.pid})")
         self._teller.command(f"orchestrator --config {self._house.config} serve")
 
     def _submit(self) -> TaskView:
@@ -228,8 +229,9 @@ class Story:
 
     def _kill_and_start(self, task: TaskView) -> None:
         """Kill the daemon under a working agent, and start it again. Raises DemoFailed."""
-        agent = task.agent
+        agent, killed = task.agent, self._house.pid
         self._house.kill()
+        self._teller.command(f"kill -9 {killed}")
         lives = agent.pid is not None and state_of(agent.pid) != GONE
         what = f"the {agent.role} (pid {agent.pid}) {'works on' if lives else 'is gone'}"
         self._teller.say(f"killed -9 the daemon; {what}")
@@ -277,9 +279,10 @@ def _end(house: House, teller: Teller) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         house.end()
-        teller.say(f"nothing of it runs any more; all of it is in {house.root}")
+        teller.say("nothing of it runs any more")
     finally:
         signal.signal(signal.SIGINT, before)
+        teller.detail(f"all of it is in {house.root}")
 
 
 @contextmanager

@@ -81,6 +81,12 @@ class House:
         self.config, self.log = root / "orchestrator.toml", root / "daemon.log"
         self.client = Client(self.data / "orchestrator.sock")
         self._daemon: subprocess.Popen[bytes] | None = None
+        self._has_served = False
+
+    @property
+    def pid(self) -> int | None:
+        """The daemon's, once it was started."""
+        return self._daemon.pid if self._daemon else None
 
     def make(self) -> None:
         """The repository, the ticket, the pipeline and the settings. Raises DemoFailed."""
@@ -97,8 +103,8 @@ class House:
         self._write_pipeline()
         self._write_settings()
 
-    def start(self) -> int:
-        """Start the daemon and wait until it answers; its pid. Raises DemoFailed."""
+    def start(self) -> None:
+        """Start the daemon and wait until it answers. Raises DemoFailed."""
         place = {"--config": self.config, "--data-dir": self.data, "--socket": self.client.socket}
         options = [word for option, path in place.items() for word in (option, str(path))]
         with self.log.open("ab") as log:
@@ -110,12 +116,7 @@ class House:
                 env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for the demo, which ends the daemon when the task is given up
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self._daemon.poll() is not None or time.monotonic() > deadline:
-                raise DemoFailed(f"the daemon did not start: {self._last_log_line()}")
-            time.sleep(LOOK_EVERY)
-        return self._daemon.pid
+        self._await_answer(self._daemon)
 
     def kill(self) -> None:
         """Kill the daemon -9."""
@@ -128,12 +129,18 @@ class House:
         if self._daemon is None:
             return
         try:
-            if self._daemon.poll() is not None:
-                self.start()  # it was killed a moment ago, and an agent may live on
-            self._give_up_tasks()
+            if self._daemon.poll() is None:
+                self._await_answer(self._daemon)
+            elif self._has_served:
+                self.start()  # it was killed, and an agent may live on
+            if self._has_served:
+                self._give_up_tasks()
         finally:
             self._daemon.terminate()
-            self._daemon.wait()
+            try:
+                self._daemon.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
 
     def tick_count(self) -> int:
         """How often the scripted agent's command has added its line: every 100 ms while it runs."""
@@ -201,6 +208,14 @@ class House:
     def _tasks(self) -> list[TaskView]:
         return [self.client.task(line.id) for line in self.client.tasks(TaskFilter()).tasks]
 
+    def _await_answer(self, daemon: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                raise DemoFailed(f"the daemon did not start: {self._last_log_line()}")
+            time.sleep(LOOK_EVERY)
+        self._has_served = True
+
     def _answers(self) -> bool:
         try:
             self.client.status()
@@ -210,4 +225,4 @@ class House:
 
     def _last_log_line(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return lines[-1] if lines else f"it said nothing in {self.log}"
+        return lines[-1].removeprefix("error: ") if lines else f"it said nothing in {self.log}"

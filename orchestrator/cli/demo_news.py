@@ -18,7 +18,7 @@ def is_limited(task: TaskView) -> bool:
 
 
 def news(before: TaskView, now: TaskView) -> Iterator[str]:
-    """What is new: the end of a limit, steps, checks and their failure, stages, the beginning of a limit, the end."""
+    """What is new: the end of a limit, steps, checks, stages, the beginning of a limit, the end."""
     if is_limited(before) and not is_limited(now):
         yield f"the limit is over; the same session goes on ({now.agent.session_id})"
     yield from _steps(before, now)
@@ -44,6 +44,3 @@ def _checks(before: TaskView, now: TaskView) -> Iterator[str]:
     for name, result in now.results.items():
         if result != before.results.get(name):
             yield f"{name}: {result.verdict} ({result.reason}, {result.seconds} s, run by the daemon)"
-    if now.failures.total > before.failures.total and now.failures.entries:
-        failure = now.failures.entries[-1]
-        yield f"{failure.state} failed: {failure.summary}"

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +20,10 @@ from tests.fakes.messages_api import MessagesApi
 from tests.fakes.repositories import git
 
 LONGEST = 100  # seconds
+COLUMNS, SCREENS = 60, 2
+LINES = 50
+"""Of a screen."""
+STYLED, COLOURED = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[([0-9;]*;)?[349][0-9]")
 
 
 @pytest.fixture
@@ -26,22 +33,67 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
+def around(place: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a demo that keeps its folder here."""
+    return {**os.environ, "TMPDIR": str(place), **(env or {})}
+
+
 def demo(place: Path, *options: str, env: Mapping[str, str] | None = None) -> tuple[dict[str, object], str]:
     """What the demo answers programs, and what it tells people meanwhile."""
     command = [sys.executable, "-m", "orchestrator", "demo", "--json", *options]
-    around = {**os.environ, "TMPDIR": str(place), **(env or {})}
-    ended = subprocess.run(command, capture_output=True, text=True, env=around, timeout=LONGEST, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env=around(place, env), timeout=LONGEST, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     answer: dict[str, object] = json.loads(ended.stdout)
     return answer, ended.stderr
 
 
+def on_a_terminal(place: Path, env: Mapping[str, str]) -> tuple[int, str]:
+    """The exit code, and what is seen on a terminal that is so many columns wide."""
+    ours, its = os.openpty()
+    termios.tcsetwinsize(its, (LINES, COLUMNS))
+    command = [sys.executable, "-m", "orchestrator", "demo"]
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=around(place, env))
+    os.close(its)
+    seen = b""
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        while True:
+            try:
+                seen += screen.read(65536)
+            except OSError:  # nobody holds the other end any more
+                break
+    return process.wait(LONGEST), seen.decode().replace("\r\n", "\n")
+
+
+def interrupted(place: Path, words: str, number: signal.Signals) -> tuple[int, str]:
+    """The exit code and the whole story of a demo that gets a signal, as its whole group does, when it says this."""
+    command = [sys.executable, "-m", "orchestrator", "demo"]
+    told, sent = "", False
+    with subprocess.Popen(
+        command,
+        env=around(place),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told += line
+            if words in line and not sent:
+                os.killpg(process.pid, number)
+                sent = True
+    return process.returncode, told
+
+
 def left_running(place: Path) -> list[int]:
-    """Processes that belong to a run below this folder."""
+    """Processes that belong to a run below this folder, or are told of it: agents, holders, daemons."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARKER, "").startswith(str(place)):
+            marked = process.environ().get(MARKER, "").startswith(str(place))
+            if marked or any(str(place) in word for word in process.cmdline()):
                 found.append(process.pid)
         except psutil.Error:
             continue
@@ -51,20 +103,80 @@ def left_running(place: Path) -> list[int]:
 def assert_the_whole_story(place: Path, answer: dict[str, object], told: str) -> None:
     assert answer["status"] == "completed"
     assert answer["checks"] == {"unit_test": "PASS"}
-    branch, repository = str(answer["branch"]), Path(str(answer["repository"]))
-    assert len(git(repository, "log", "--format=%s", f"main..{branch}").splitlines()) == 3
+    assert {"pause", "kill", "review"} <= set(told_moments(answer))
     assert "paused: " in told
     assert "killed -9 the daemon; the implementer" in told
     assert left_running(place) == []
 
 
+def told_moments(answer: dict[str, object]) -> list[str]:
+    moments = answer["moments"]
+    assert isinstance(moments, list)
+    return moments
+
+
+def commits(answer: dict[str, object]) -> list[str]:
+    return git(Path(str(answer["repository"])), "log", "--format=%s", f"main..{answer['branch']}").splitlines()
+
+
 def test_the_demo_tells_the_whole_story_and_leaves_nothing_running(place: Path) -> None:
     answer, told = demo(place)
     assert_the_whole_story(place, answer, told)
-    assert "a usage limit is reached" in told
-    assert "the limit is over" in told
+    assert told_moments(answer) == ["question", "pause", "kill", "limit", "failure", "review"]
+    assert len(commits(answer)) == 5
     assert "ticked 0 times" in told
     assert "works on" in told
+    assert "the limit is over; the same session goes on" in told
+    assert "unit_test: FAIL" in told
+    task = answer["task"]
+    for typed in (f"answer {task} 'Keep them'", f"pause {task}", f"resume {task}", f"why {task}", f"approve {task}"):
+        assert f"$ orchestrator {typed}\n" in told
+
+
+def test_a_person_reads_it_without_colours_on_a_narrow_terminal_and_no_settings_of_theirs_matter(place: Path) -> None:
+    mine = place / "mine"
+    (mine / "orchestrator").mkdir(parents=True)
+    (mine / "orchestrator/orchestrator.toml").write_text(
+        '[people]\nnotify_command = ["no-such-program"]\nnonsense = 1\n'
+    )
+    theirs = place / "theirs"
+    env = {"NO_COLOR": "1", "TERM": "xterm", "XDG_CONFIG_HOME": str(mine), "ORCHESTRATOR_DATA_DIR": str(theirs)}
+    code, seen = on_a_terminal(place, env)
+    assert code == 0, seen
+    assert not theirs.exists()
+    assert not COLOURED.search(seen)
+    lines = STYLED.sub("", seen).splitlines()
+    assert len(lines) <= SCREENS * LINES
+    story = [line for line in lines[: lines.index("")] if not line.lstrip().startswith("$ ")]
+    assert max(map(len, story)) <= COLUMNS
+    shown = [Path(line.split()[0]) for line in lines if line.startswith(f"  {place}")]
+    assert {path.name for path in shown} == {"summary.md", "test-report.md", "journal.jsonl"}
+    assert all(path.is_file() for path in shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [("handed in", signal.SIGINT), ("paused: ", signal.SIGINT), ("killed -9", signal.SIGTERM)],
+    ids=["Ctrl-C at the beginning", "Ctrl-C while the agent is frozen", "SIGTERM while there is no daemon"],
+)
+def test_an_interrupted_demo_leaves_nothing_running_and_says_where_it_is(
+    place: Path, words: str, number: signal.Signals
+) -> None:
+    code, told = interrupted(place, words, number)
+    assert code == 130, told
+    assert "nothing of it runs any more" in told
+    assert f"all of it is in {place}/orchestrator-demo-" in told
+    assert left_running(place) == []
+
+
+def test_a_demo_whose_daemon_does_not_start_says_why_and_ends_with_1(place: Path) -> None:
+    deep = place / ("a-folder-with-a-long-name-" * 4)
+    deep.mkdir()
+    command = [sys.executable, "-m", "orchestrator", "demo", "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=around(deep), timeout=LONGEST, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the daemon did not start: " in ended.stderr
+    assert left_running(place) == []
 
 
 @pytest.mark.claude
@@ -80,3 +192,4 @@ def test_the_demo_tells_it_with_the_real_claude_too(place: Path, claude: Path) -
         }
         answer, told = demo(place, "--claude", env=env)
     assert_the_whole_story(place, answer, told)
+    assert len(commits(answer)) == 3
