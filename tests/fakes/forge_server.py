@@ -12,6 +12,7 @@ Answers have the form of the real ones as far as they are read. Lists come in pa
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha1
@@ -122,7 +123,7 @@ class ForgeServer:
     """Serves from `__enter__` to `__exit__`; what it holds may be looked at and changed between requests."""
 
     def __init__(self, dialect: Callable[["ForgeServer", Asked], Answer], prefix: str = "") -> None:
-        self.viewer = "robot"
+        self.viewer, self.token = "robot", TOKEN
         self.users = {"robot": "admin", "alice": "write", "bob": "admin", "mallory": "read"}
         self.branches = {"main": sha_of("main")}
         self.pulls: list[Pull] = []
@@ -226,7 +227,7 @@ class ForgeServer:
         self.asked.append(asked)
         if self._instead:
             return self._instead.popleft()
-        if authorization != f"Bearer {TOKEN}" and not asked.path.startswith("/blobs/"):
+        if authorization != f"Bearer {self.token}" and not asked.path.startswith("/blobs/"):
             return Answer(status=401, body={"message": "Bad credentials"})
         try:
             answer = self._dialect(self, asked)
@@ -261,6 +262,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
         """Nothing: stderr belongs to the tests."""
+
+    def handle(self) -> None:
+        """Until the other side has had enough, be it killed."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def _take(self) -> None:
         parts = urlsplit(self.path)

@@ -1,15 +1,21 @@
-"""Jira on loopback: Jira Cloud with a user, a server of one's own without."""
+"""Jira on loopback: Jira Cloud with a user, a server of one's own without.
+
+Comments are kept in `said`, the statuses that issues were brought to in `statuses`.
+"""
 
 import re
+import threading
 from base64 import b64encode
 from collections.abc import Mapping
 
+from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.core.stream.neutral import JsonValue
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
-from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
+from tests.fakes.tracker_server import Asked, Issue, Said, TrackerServer, at, named
 
-_PATH = re.compile(r"/rest/api/(?P<version>[23])/issue/(?P<key>[A-Z]+-\d+)(?P<comments>/comment)?")
+_PATH = re.compile(r"/rest/api/(?P<version>[23])/issue/(?P<key>[A-Z]+-\d+)(?P<part>/comment|/transitions)?")
+_STATUSES = {"11": "To Do", "21": "In Review", "31": "Done"}
 
 
 class JiraServer(TrackerServer):
@@ -19,6 +25,10 @@ class JiraServer(TrackerServer):
         super().__init__(issues, token)
         self.user = user
         self.moved: dict[str, str] = {}
+        self.said: dict[str, list[str]] = {}
+        self.statuses: dict[str, str] = {}
+        self._going = threading.Event()
+        self._going.set()
 
     @property
     def account(self) -> Account:
@@ -37,7 +47,28 @@ class JiraServer(TrackerServer):
         issue = self.issues.get(key)
         if issue is None:
             return None
-        return _comments(issue, asked) if found["comments"] else _issue(key, issue)
+        match found["part"], asked.method:
+            case "/comment", "POST":
+                self.said.setdefault(key, []).append(text_of(asked.body["body"], 40_000))
+                self._going.wait()
+                return {"id": "1"}
+            case "/comment", _:
+                return _comments(issue, self.said.get(key, []), asked)
+            case "/transitions", "POST":
+                self.statuses[key] = _STATUSES[text_of(object_of(asked.body["transition"])["id"])]
+                return {}
+            case "/transitions", _:
+                return {"transitions": [{"id": one, "to": named(name)} for one, name in _STATUSES.items()]}
+            case _:
+                return _issue(key, issue)
+
+    def hold(self) -> None:
+        """Take comments from now on, and answer nothing to whoever left them."""
+        self._going.clear()
+
+    def let_go(self) -> None:
+        """Answer again."""
+        self._going.set()
 
 
 def _issue(key: str, issue: Issue) -> JsonValue:
@@ -60,9 +91,9 @@ def _issue(key: str, issue: Issue) -> JsonValue:
     }
 
 
-def _comments(issue: Issue, asked: Asked) -> JsonValue:
+def _comments(issue: Issue, ours: list[str], asked: Asked) -> JsonValue:
     start, most = asked.number("startAt", 0), asked.number("maxResults", 50)
-    numbered = list(enumerate(issue.comments))
+    numbered = list(enumerate((*issue.comments, *(Said(author="Robot", text=text) for text in ours))))
     if asked.query.get("orderBy") == "-created":
         numbered.reverse()
     page: list[JsonValue] = [

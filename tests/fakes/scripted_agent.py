@@ -172,7 +172,8 @@ class Turn:
             return found.group(1) if found else ""
 
         self.stage, self.ticket, self.title = said(r"# (\w+) of"), said(r"# \w+ of ([^:]+)"), said(r"# [^:]+: (.+)")
-        self.bugfix = said("mode: (.+)") == "bugfix"
+        self.mode = said("mode: (.+)")
+        self.bugfix = self.mode == "bugfix"
         self.resumed = said("(why: You were interrupted)") != ""
         self.missing = text.partition("Still missing")[2]
         self.folder = Path(said(r"workspace_dir: (.+) \(read only"))
@@ -584,6 +585,45 @@ FIX_STEPS = (
     ("Repair how slugify joins words", MODULE, "Hyphens double up and stand at edges.", "none", RUN_TESTS),
     ("Test slugify with hyphens at its edges", TESTS, "The mistake must not return.", "Step 1", RUN_TESTS),
 )
+ROUND_STEP = "Take up round {} of the review"
+REVIEW = """# Review of {ticket}
+
+## Review Target
+{title}: textkit as it stands, from the point of view of its users.
+
+## Findings
+### medium: shout takes what is no text
+- Location: textkit/__init__.py:1
+- Code:
+
+```python
+{code}
+```
+
+- Explanation: anything but a str fails late, with a message that does not say which argument was wrong.
+- Recommendation: say in its docstring what it takes.
+
+## Suggestions
+None.
+
+## Code Quality Summary
+Overall good. No concurrency; the tests cover the main use; errors are left to Python.
+"""
+RELEASE = """# Release {title}
+
+## Included Changes
+{listed}
+
+## Affected modules
+textkit
+
+## Outstanding risks
+None that is known.
+
+## Release checklist
+- [x] all tickets of the release are in
+- [ ] all their reports say PASS: the checks run after this summary
+"""
 DESIGN = """# Design for {ticket}
 
 ## Step 1
@@ -616,6 +656,9 @@ def _analyse(agent: Agent, turn: Turn) -> None:
 
 
 def _plan(agent: Agent, turn: Turn) -> None:
+    if turn.mode == "review_cycle":
+        _plan_round(agent, turn)
+        return
     repairs = turn.bugfix and _is_there()
     steps = "".join(
         STEP.format(number=number, text=text, file=file, why=why, needs=needs, check=check)
@@ -628,6 +671,28 @@ def _plan(agent: Agent, turn: Turn) -> None:
         agent.write(turn.outbox / _numbered(turn, "plan-fix-{}.md"), f"# Fix for {turn.ticket}\n\n{cause}{steps}")
 
 
+def _plan_round(agent: Agent, turn: Turn) -> None:
+    """Plan what answers the newest comments of reviewers."""
+    number = sum(1 for _ in turn.folder.glob("review-feedback-*.md"))
+    wishes = agent.bash(f"grep '^>' {shlex.quote(str(turn.folder / f'review-feedback-{number}.md'))}")
+    step = STEP.format(
+        number=1, text=ROUND_STEP.format(number), file="README.md", why="Reviewers ask for it.", needs="none",
+        check="Read it.",
+    )  # fmt: skip
+    cause = f"## Failure\nReviewers ask for changes:\n{wishes}\n\n## Root cause\nIt was left out.\n\n"
+    agent.write(turn.outbox / _numbered(turn, "plan-fix-{}.md"), f"# Fix for {turn.ticket}\n\n{cause}{step}")
+
+
+def _review(agent: Agent, turn: Turn) -> None:
+    code = agent.bash(f"head -30 {MODULE}")
+    agent.write(turn.outbox / "review-report.md", REVIEW.format(ticket=turn.ticket, title=turn.title, code=code))
+
+
+def _sum_up(agent: Agent, turn: Turn) -> None:
+    listed = agent.bash("git log --format='- %s' -10")
+    agent.write(turn.outbox / "release-summary.md", RELEASE.format(title=turn.title, listed=listed))
+
+
 def _design(agent: Agent, turn: Turn) -> None:
     current = agent.bash(f"head -30 {MODULE}")
     agent.write(turn.outbox / _numbered(turn, "design-v{}.md"), DESIGN.format(ticket=turn.ticket, current=current))
@@ -635,7 +700,10 @@ def _design(agent: Agent, turn: Turn) -> None:
 
 def _implement(agent: Agent, turn: Turn) -> None:
     tested = ""
-    if "readme" in turn.step:
+    if found := re.match(ROUND_STEP.format("([0-9]+)").lower(), turn.step):
+        heading = f"## Round {found[1]}"
+        _extend(agent, Path("README.md"), heading, f"\n{heading}\n\nWhat reviewers asked for.\n")
+    elif "readme" in turn.step:
         _extend(agent, Path("README.md"), "## slugify", README)
     elif "test" in turn.step:
         wanted = TEST + EDGES * ("edges" in turn.step)
@@ -679,8 +747,8 @@ def _explain(agent: Agent, turn: Turn) -> None:
 
 
 WORK: Final[dict[str, Callable[[Agent, Turn], None]]] = {
-    "ANALYSIS": _analyse,
-    "PLANNING": _plan,
+    "ANALYSIS": lambda agent, turn: (_sum_up if turn.mode == "release" else _analyse)(agent, turn),
+    "PLANNING": lambda agent, turn: (_review if turn.mode == "code_review" else _plan)(agent, turn),
     "DESIGN": _design,
     "IMPLEMENTATION": _implement,
     "EVALUATION": _explain,

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
+from orchestrator.core.stream.fields import object_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 
 DAY = datetime(2026, 5, 28, 12, tzinfo=UTC)
@@ -90,6 +91,8 @@ class Asked:
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
+    method: str = "GET"
+    body: JsonObject = field(default_factory=dict)
 
     def number(self, name: str, otherwise: int) -> int:
         """A number of the query."""
@@ -153,10 +156,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer, or have the next mishap."""
+        content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         split = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(path=split.path, query=query, headers=headers)
+        body = object_of(orjson.loads(content)) if content else {}
+        asked = Asked(path=split.path, query=query, headers=headers, method=self.command, body=body)
         self.tracker.asked.append(asked)
         try:
             if self.tracker.mishaps:
@@ -168,6 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(404 if answer is None else 200, {"message": "Not Found"} if answer is None else answer)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the other side had enough
+
+    do_POST = do_GET  # noqa: N815 - the name is the base class's
 
     def _fail(self, mishap: Mishap) -> None:
         match mishap:

@@ -1,0 +1,59 @@
+"""A review of code that stands: a report, left on its ticket, and nothing changed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.house import House
+from tests.fakes.jira_server import JiraServer
+from tests.fakes.repositories import git
+from tests.fakes.tracker_server import Busy, Issue
+
+TOKEN = "a-token-of-jira"
+ISSUES = {"ABC-7": Issue(title="Look at textkit", body="Is it right?", kind="Task")}
+
+
+@pytest.fixture
+def jira(monkeypatch: pytest.MonkeyPatch) -> Iterator[JiraServer]:
+    """A Jira, whose token is in the environment of daemons from now on."""
+    monkeypatch.setenv("JIRA_API_TOKEN", TOKEN)
+    with JiraServer(ISSUES, TOKEN) as server:
+        yield server
+
+
+def test_a_report_is_left_on_the_ticket_whose_status_follows(tmp_path: Path, jira: JiraServer) -> None:
+    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
+        task = house.submit("ABC-7", pipeline="review_only")
+        done = house.wait_for_end(task)
+        (said,) = jira.said["ABC-7"]
+        report = (house.folder(task) / "review-report.md").read_text()
+        assert said.split() == report.split()
+        assert jira.statuses["ABC-7"] == "Done"
+        assert done.publication.report_url == f"{jira.url}/browse/ABC-7"
+        assert git(house.repo, "for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"
+        assert house.journal(task, "BranchDelivered") == []
+
+
+def test_a_report_that_was_left_and_not_heard_of_is_left_once(tmp_path: Path, jira: JiraServer) -> None:
+    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
+        jira.hold()
+        task = house.submit("ABC-7", pipeline="review_only")
+        house.wait_for("the report", lambda: jira.said.get("ABC-7"))
+        house.kill()
+        jira.let_go()
+        house.start()
+        house.wait_for_end(task)
+        assert len(jira.said["ABC-7"]) == 1
+        assert jira.statuses["ABC-7"] == "Done"
+
+
+def test_a_tracker_that_takes_no_comment_holds_nothing_up(tmp_path: Path, jira: JiraServer) -> None:
+    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
+        task = house.submit("ABC-7", pipeline="review_only")
+        house.wait_until_it_works(task, "PLANNING")
+        jira.mishaps = [Busy(403)] * 20
+        done = house.wait_for_end(task)
+        assert any("took no comment: status 403" in one for one in done.publication.hindrances)
+        assert done.publication.report_url is None
+        assert (house.folder(task) / "review-report.md").exists()
