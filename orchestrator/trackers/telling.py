@@ -3,19 +3,21 @@
 What a tracker does not take is for a warning, never for a halt: the work itself is done (seed 001 §4, step 6).
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import assert_never
 from urllib.parse import quote
 
 import httpx
+import orjson
 
 from orchestrator.core.reference import Reference
 from orchestrator.core.stream.fields import list_of, object_of, text_of
-from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.github import api_of
-from orchestrator.trackers.web import Patience
+from orchestrator.trackers.web import LARGEST_ANSWER, Params, Patience, UnfitAnswer
 
 LONGEST_COMMENT = 30_000
 """Characters; Jira takes 32,767 (sources.md §1.11)."""
@@ -29,13 +31,21 @@ async def leave_on_ticket(
     base = api_of(reference.site.url) if reference.site.kind is Tracker.GITHUB else reference.site.url
     said = text if len(text) <= LONGEST_COMMENT else text[: LONGEST_COMMENT - 40] + "\n\n[… cut; the task has it whole]"
     try:
-        async with httpx.AsyncClient(
-            base_url=base, headers=dict(login.headers), timeout=patience.request, follow_redirects=False
-        ) as client:
+        async with (
+            asyncio.timeout(patience.ticket),
+            httpx.AsyncClient(
+                base_url=base,
+                headers={"Accept-Encoding": "identity", **login.headers},
+                timeout=patience.request,
+                follow_redirects=False,
+            ) as client,
+        ):
             await _tell(client, account, reference, said, status)
     except httpx.HTTPStatusError as error:
         return f"{reference} took no comment: status {error.response.status_code}. {login.mend}"
-    except (httpx.HTTPError, ValueError) as error:
+    except UnfitAnswer as error:
+        return str(error)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
         return f"{reference} could not be told: {type(error).__name__}"
     return ""
 
@@ -62,17 +72,33 @@ async def _tell(
 
 async def _once(client: httpx.AsyncClient, path: str, body: Mapping[str, object], text: str) -> None:
     """Post it, unless the newest comments hold it already."""
-    newest = await client.get(path, params={"per_page": 100, "maxResults": 100, "orderBy": "-created", "sort": "desc"})
-    newest.raise_for_status()
-    if _plain(text) in _texts(newest.json()):
+    newest: Params = {"per_page": 100, "maxResults": 100, "orderBy": "-created", "sort": "desc"}
+    if _plain(text) in _texts(await _asked(client, client.build_request("GET", path, params=newest))):
         return
-    (await client.post(path, json=dict(body))).raise_for_status()
+    await _asked(client, client.build_request("POST", path, json=dict(body)))
 
 
-def _texts(answer: object) -> set[str]:
-    found = (
-        answer if isinstance(answer, list) else object_of(answer if isinstance(answer, dict) else {}).get("comments")
-    )
+async def _asked(client: httpx.AsyncClient, request: httpx.Request) -> JsonValue:
+    """The answer as JSON. Raises HTTPStatusError, and UnfitAnswer for one that is too large or none."""
+    host, body = request.url.host, bytearray()
+    response = await client.send(request, stream=True)
+    try:
+        response.raise_for_status()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                raise UnfitAnswer(f"{host} answered more than {LARGEST_ANSWER // 1024} KiB to a comment")
+    finally:
+        await response.aclose()
+    try:
+        answer: JsonValue = orjson.loads(body) if body else None
+    except orjson.JSONDecodeError as error:
+        raise UnfitAnswer(f"{host} answered what is no JSON; is its address in [trackers] right?") from error
+    return answer
+
+
+def _texts(answer: JsonValue) -> set[str]:
+    found = answer if isinstance(answer, list) else object_of(answer).get("comments")
     return {_plain(_text_of(object_of(one))) for one in list_of(found)}
 
 
@@ -104,10 +130,9 @@ def _as_document(text: str) -> JsonObject:
 
 async def _set_status(client: httpx.AsyncClient, issue: str, status: str) -> None:
     """Take the transition that leads to a status of that name, if the ticket has one; else it stays as it is."""
-    answer = await client.get(f"{issue}/transitions")
-    answer.raise_for_status()
-    for one in map(object_of, list_of(object_of(answer.json()).get("transitions"))):
+    answer = await _asked(client, client.build_request("GET", f"{issue}/transitions"))
+    for one in map(object_of, list_of(object_of(answer).get("transitions"))):
         if text_of(object_of(one.get("to")).get("name")).casefold() == status.casefold():
-            taken = await client.post(f"{issue}/transitions", json={"transition": {"id": one.get("id")}})
-            taken.raise_for_status()
+            taken = {"transition": {"id": text_of(one.get("id"))}}
+            await _asked(client, client.build_request("POST", f"{issue}/transitions", json=taken))
             return

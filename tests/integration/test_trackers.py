@@ -410,3 +410,27 @@ def test_a_text_is_taken_as_it_is_and_asks_nobody() -> None:
             title="", text="# Fix the login\n\nIt fails.", type=TicketType.BUGFIX
         )
     assert not server.asked
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("mishap", "words"),
+    [
+        (Raw(b"[" * 100_000), "no JSON"),
+        (Raw(b"<html>"), "no JSON"),
+        (Raw(b"x", {"Content-Encoding": "gzip"}), "no JSON"),
+        (Flood(LARGEST_ANSWER + 65536), "more than"),
+        (Silent(), "ReadTimeout"),
+        (Busy(302, {"Location": "http://169.254.169.254/"}), "status 302"),
+        (Busy(302, {"Location": "//xn--a"}), "could not be told"),
+    ],
+)
+def test_what_keeps_a_tracker_from_being_told_is_said_in_words(name: str, mishap: Mishap, words: str) -> None:
+    """Whatever it answers: the work is done, and nothing else may come of it."""
+    with serving(name) as server:
+        server.mishaps = [mishap]
+        url = {"ABC-1": f"{server.url}/browse/ABC-1", "acme/app#1": f"{server.url}/acme/app/issues/1"}.get(
+            name, f"{server.url}/acme/tools/app/-/issues/1"
+        )
+        failure = asyncio.run(Trackers([server.account], HASTY).tell(url, "Done.", None))
+    assert words in failure
