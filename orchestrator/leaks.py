@@ -50,10 +50,10 @@ def refuse_leaks(git: Git, base: str, commit: str, values: Mapping[str, str]) ->
 
 def _new_objects(git: Git, base: str, commit: str) -> list[_Object]:
     listed = git.run("rev-list", "--objects", f"{base}..{commit}", "--", timeout=READING)
-    paths = dict(row.partition(" ")[::2] for row in listed.splitlines())
+    paths = dict(row.partition(" ")[::2] for row in listed.split("\n") if row)
     asked = "".join(f"{name}\n" for name in paths).encode()
     sizes = git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked, timeout=READING)
-    rows = (row.split(" ") for row in sizes.splitlines())
+    rows = (row.split(" ") for row in sizes.split("\n") if row)
     return [_Object(name=name, size=int(size), path=paths[name]) for name, size in rows]
 
 

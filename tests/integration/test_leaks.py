@@ -61,3 +61,15 @@ def test_many_large_files_are_looked_through_bit_by_bit(tmp_path: Path) -> None:
     commit(tmp_path / "repo", {**files, "z.txt": SECRET})
     with pytest.raises(ValueLeaked, match=r"in z\.txt"):
         look(tmp_path / "repo", base)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u2028b.txt", "a\x0cb.txt", "a\rb.txt", "a b\x85.txt", "two\nlines.txt", "\udcff.txt"]
+)
+def test_no_name_of_a_file_keeps_the_branch_from_being_looked_through(tmp_path: Path, name: str) -> None:
+    base = repository(tmp_path / "repo")
+    commit(tmp_path / "repo", {name: "harmless"})
+    look(tmp_path / "repo", base)
+    commit(tmp_path / "repo", {f"new {name}": SECRET})
+    with pytest.raises(ValueLeaked):
+        look(tmp_path / "repo", base)
