@@ -196,12 +196,15 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
 
 
 def _revised(task: Task, evidence: guards.Evidence) -> Task:
-    """The task with the designs beyond the first counted, as their files are numbered."""
+    """The task with the designs of this attempt beyond its first counted, as their files are numbered.
+
+    Numbers go on from cycle to cycle and from round to round, for which the plan changed and no design was rejected.
+    """
     budget = task.budgets.get("design_revisions")
-    numbers = [int(found[1]) for name in evidence.files if (found := _DESIGN.fullmatch(name))]
+    numbers = [int(found[1]) for name in evidence.fresh if (found := _DESIGN.fullmatch(name))]
     if budget is None or not numbers:
         return task
-    used = replace(budget, used=max(numbers) - 1)
+    used = replace(budget, used=max(numbers) - min(numbers))
     return replace(task, budgets={**task.budgets, "design_revisions": used})
 
 

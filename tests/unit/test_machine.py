@@ -229,6 +229,23 @@ def test_an_agent_found_alive_that_the_daemon_never_heard_of_gets_its_turn() -> 
     )  # fmt: skip
 
 
+def designs(*numbers: int) -> Evidence:
+    names = tuple(f"design-v{number}.md" for number in numbers)
+    return Evidence(files={name: FileFacts(chars=900) for name in names}, fresh=names)
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 2, 3, 4), (9,), (5, 6, 7, 8)])
+def test_a_design_may_be_revised_three_times_whatever_number_it_begins_with(numbers: tuple[int, ...]) -> None:
+    play = Playbook(at("DESIGN", Owed.GATE)) >> looked(designs(*numbers)) << "stop agents/1"
+    assert play.task.budgets["design_revisions"].used == len(numbers) - 1
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4, 5), (3, 7)])
+def test_a_design_that_was_revised_too_often_closes_the_gate(numbers: tuple[int, ...]) -> None:
+    play = Playbook(at("DESIGN", Owed.GATE)) >> looked(designs(*numbers)) << "turn 4 of 1" << "wake in 3600 s"
+    assert play.task.feedback == ("the budget design_revisions is used up (4 of 3)",)
+
+
 def test_a_checkpoint_and_a_foreign_edit_are_noted_and_ask_for_nothing() -> None:
     task = at_work()
     play = Playbook(task) >> later(60) >> checkpoint
