@@ -29,7 +29,7 @@ def entry_of(summary: str) -> str:
 
 def with_entry(changelog: str, version: str, date: str, entry: str) -> str:
     """The changelog with a version's section before all others; one that is there already stays as it is."""
-    if re.search(rf"^##\s+\[?v?{re.escape(version)}\b", changelog, re.MULTILINE):
+    if re.search(rf"^##\s+\[?v?{re.escape(version)}(?![0-9A-Za-z.+-])", changelog, re.MULTILINE):
         return changelog
     section = f"## {version} - {date}\n\n{entry}\n"
     text = changelog or _TITLE
