@@ -109,7 +109,7 @@ def _on_ask(front: Table, name: str) -> OnAsk:
 def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
     word = front.maybe_text(name)
     if word and word not in known:
-        front.note(name, f"{name} cannot be {word!r}; {nearest(word, known)}")
+        front.note(name, f"{name} cannot be {word!r}; {nearest(word, tuple(map(str, known)))}")
         return None
     return word
 

@@ -1,9 +1,12 @@
 """Roles: the words of Claude Code's agent files, and every way to get one wrong."""
 
+from dataclasses import replace
+
 import pytest
 
-from orchestrator.core.role import Role
+from orchestrator.core.role import Role, Tier, model_of
 from orchestrator.core.table import DefinitionError
+from orchestrator.core.terms import Terms
 from orchestrator.definitions import parse_role
 
 WORKER = """\
@@ -94,3 +97,32 @@ def test_what_is_wrong_with_a_role_is_said_with_its_line(right: str, wrong: str,
     assert right in WORKER
     found = problems_of(WORKER.replace(right, wrong, 1))
     assert any(problem.startswith(message) for problem in found), found
+
+
+TIERS = {Tier.DEEP: "opus", Tier.FAST: "haiku"}
+
+
+@pytest.mark.parametrize(
+    ("role", "terms", "model"),
+    [
+        ({}, {}, None),
+        ({"tier": Tier.DEEP}, {}, "opus"),
+        ({"tier": Tier.STANDARD}, {}, None),
+        ({"tier": Tier.DEEP}, {"planning_model": "sonnet", "impl_model": "haiku"}, "sonnet"),
+        ({"tier": Tier.STANDARD}, {"planning_model": "sonnet", "impl_model": "haiku"}, "haiku"),
+        ({"tier": Tier.FAST}, {"planning_model": "sonnet", "impl_model": "sonnet"}, "haiku"),
+        ({"tier": Tier.DEEP, "model": "inherit"}, {"planning_model": "sonnet"}, "inherit"),
+        ({}, {"planning_model": "sonnet", "impl_model": "sonnet"}, None),
+    ],
+)
+def test_a_role_is_played_with_its_own_model_or_the_tasks_or_the_settings(
+    role: dict[str, Tier | str], terms: dict[str, str], model: str | None
+) -> None:
+    played = replace(parse_role("---\nname: worker\ndescription: Works.\n---\nWork.\n", "worker.md"), **role)  # type: ignore[arg-type]  # any field
+    assert model_of(played, Terms(**terms), TIERS) == model  # type: ignore[arg-type]  # any model
+
+
+def test_a_tier_is_named_in_the_file() -> None:
+    assert parse_role(WORKER.replace("model: sonnet", "tier: deep"), "roles/worker.md").tier is Tier.DEEP
+    wrong = WORKER.replace("model: sonnet", "tier: depe")
+    assert problems_of(wrong) == ["roles/worker.md:8: tier cannot be 'depe'; did you mean 'deep'?"]
