@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
+from orchestrator.core import machine
+from orchestrator.core.course import ONCE_MORE, REPORT_FILE
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Owed, StageStatus, Task, TaskStatus, Verdict
 from orchestrator.core.pipeline import ChecksAcceptable
 from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.core.terms import OnBlocked, Terms
 from tests.unit.playbook import (
     EXPLAINED,
     Playbook,
     a_task,
     admitted,
     alarm,
+    answer,
     at,
     evaluating,
     exited,
@@ -21,6 +25,7 @@ from tests.unit.playbook import (
     later,
     looked,
     ready,
+    retry,
     started,
     with_budget,
 )
@@ -97,6 +102,54 @@ def test_the_third_failed_evaluation_needs_a_person() -> None:
     assert play.task.block_reason == "EVALUATION failed once, most lately: unit_test: FAIL (exit code)"
     assert play.task.failures.entries[-1].action == "user_intervention"
     assert play.task.failures.entries[-1].transitioned_to is None
+
+
+def failing_again(task: Task) -> Playbook:
+    """The task brought to its next evaluation, which fails and is explained."""
+    while task.stage != "EVALUATION" or task.owed is not Owed.CHECKS:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(FAIL)(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(PASS)(task, task.updated_at))
+    while task.owed is not Owed.GATE:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    return Playbook(task)
+
+
+def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_then_needs_a_person() -> None:
+    task = replace(evaluating(), terms=Terms(on_blocked=OnBlocked.ESCALATE))
+    for cycle in (1, 2):
+        play = failing_again(task) >> looked() << f"stop agents/{3 * cycle}"
+        task = play.task
+        assert (task.budgets["eval_cycles"].used, task.budgets["escalations"].used) == (cycle, 0)
+    task = (failing_again(task) >> looked() << "stop agents/9").task
+    assert (task.stage, task.feedback) == ("ANALYSIS", (ONCE_MORE,))
+    assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
+    assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
+    task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task
+    assert (task.status, task.stages["EVALUATION"].visits) == (TaskStatus.BLOCKED, 4)
+    assert task.block_reason == "EVALUATION failed 4 times, most lately: unit_test: FAIL (exit code)"
+    assert task.failures.entries[-1].transitioned_to is None
+
+
+def test_a_task_that_halts_gets_no_more_pass() -> None:
+    halting = with_budget(evaluating(), "eval_cycles", 2)
+    play = failing_again(halting) >> looked() << "stop agents/3" << "tell blocked"
+    assert play.task.budgets["escalations"].used == 0
+
+
+def test_a_person_who_retries_gives_a_last_pass_back_with_all_other_tries() -> None:
+    spent = with_budget(with_budget(evaluating(), "eval_cycles", 3), "escalations", 1)
+    blocked = failing_again(replace(spent, terms=Terms(on_blocked=OnBlocked.ESCALATE))) >> looked()
+    task = (blocked << "stop agents/3" << "tell blocked" >> exited >> retry).task
+    assert (task.budgets["escalations"].used, task.budgets["eval_cycles"].used) == (0, 0)
+
+
+def test_an_evaluation_leaves_its_report_and_the_next_one_does_too() -> None:
+    task = at("EVALUATION", Owed.CHECKS)
+    assert task.report_path is None
+    play = Playbook(evaluating(PASS)) >> judged(PASS) << "deliver c2"
+    assert play.task.report_path == REPORT_FILE
+    assert explaining().task.report_path == REPORT_FILE
 
 
 def test_a_lost_check_is_run_again_in_another_folder() -> None:

@@ -52,3 +52,44 @@ def test_a_finished_step_has_each_commit_once() -> None:
     steps = finished(finished(steps_of(["## Step 1", "## Step 2"]), 1, ["c1"], START), 1, ["c1", "c2"], LATER)
     assert (steps[0].commits, steps[0].status, steps[0].completed_at) == (("c1", "c2"), StepStatus.COMPLETED, LATER)
     assert steps[1].commits == ()
+
+
+PLAN = ["## Step 1: a", "## Step 2: b", "## Step 2: b"]
+
+
+def worked_off() -> tuple[Step, ...]:
+    """The steps of a plan whose first two are done."""
+    steps = steps_of(PLAN, ["d1", "d2", "d2"])
+    return finished(finished(steps, 1, ["c1"], START), 2, ["c2"], START)
+
+
+def test_a_plan_that_says_the_same_again_keeps_what_was_done_and_its_commits() -> None:
+    assert steps_of(PLAN, ["d1", "d2", "d2"], worked_off()) == worked_off()
+
+
+def test_a_finished_step_is_known_by_its_heading_and_its_text_wherever_it_stands_now() -> None:
+    steps = steps_of(["## Step 1: new", "## Step 2: b", "## Step 3: a"], ["d0", "d2", "other"], worked_off())
+    assert [(step.step_id, step.status, step.commits) for step in steps] == [
+        (1, StepStatus.PENDING, ()),
+        (2, StepStatus.COMPLETED, ("c2",)),
+        (3, StepStatus.PENDING, ()),
+    ]
+
+
+def test_two_steps_of_the_same_words_are_kept_as_often_as_they_were_done() -> None:
+    steps = steps_of([*PLAN, "## Step 4: b"], ["d1", "d2", "d2", "d2"], worked_off())
+    assert [step.status is StepStatus.COMPLETED for step in steps] == [True, True, False, False]
+
+
+def test_without_a_digest_of_what_it_says_no_step_is_kept() -> None:
+    assert not any(step.commits for step in steps_of(PLAN, (), finished(steps_of(PLAN), 1, ["c1"], START)))
+
+
+def test_a_step_that_was_begun_and_not_done_is_to_be_done() -> None:
+    steps = steps_of(PLAN, ["d1", "d2", "d2"], begun(steps_of(PLAN, ["d1", "d2", "d2"]), 1, START))
+    assert [step.status for step in steps] == [StepStatus.PENDING] * 3
+
+
+def test_a_commit_of_another_step_counts_for_none_but_that() -> None:
+    steps = finished(worked_off(), 3, ["c1", "c3"], LATER)
+    assert steps[2].commits == ("c3",)

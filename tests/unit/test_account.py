@@ -1,0 +1,63 @@
+"""What all tasks of one account know together: its usage windows, its refusals, what ended ones had cost."""
+
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.account import Account
+from orchestrator.core.budget import Spending
+from orchestrator.core.stream.neutral import ErrorClass, Limit, LimitStatus
+from tests.fakes.world import START
+from tests.unit.playbook import Happening, a_task, alarm, finished, retry
+
+LATER = START + timedelta(hours=1)
+
+
+def news(status: LimitStatus = LimitStatus.WARNING, resets_at: int | None = 1_800_000_000, used: float = 0.8) -> Limit:
+    return Limit(status=status, window="five_hour", resets_at=resets_at, utilization=used, overage=False)
+
+
+def test_news_of_a_window_is_kept_and_is_new_only_if_it_says_something_else() -> None:
+    account = Account()
+    assert account.hear(news(), START)
+    assert not account.hear(news(used=0.9), LATER)
+    assert account.windows["five_hour"].utilization == 0.9
+    assert account.windows["five_hour"].seen_at == LATER
+    assert account.hear(news(LimitStatus.REJECTED), LATER)
+    assert account.hear(news(LimitStatus.REJECTED, resets_at=1_800_000_060), LATER)
+
+
+def test_a_window_without_a_name_hides_no_other() -> None:
+    account = Account()
+    account.hear(news(), START)
+    nameless = Limit(status=LimitStatus.ALLOWED, window=None, resets_at=None, utilization=None, overage=False)
+    assert account.hear(nameless, START)
+    assert set(account.windows) == {"five_hour", "unknown"}
+
+
+def test_what_ended_tasks_had_cost_adds_up_by_day() -> None:
+    account = Account()
+    account.remember({"2026-11-20": Spending(usd=1.0, turns=1), "2026-11-21": Spending(usd=2.0)})
+    account.remember({"2026-11-21": Spending(usd=0.5, tokens=7)})
+    assert account.spent_on("2026-11-21") == Spending(usd=2.5, tokens=7)
+    assert account.spent_on("2026-11-22") == Spending()
+
+
+@pytest.mark.parametrize("error", [ErrorClass.AUTHENTICATION, ErrorClass.BILLING])
+def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_tried_again(error: str) -> None:
+    account = Account()
+
+    def after(*happenings: Happening) -> str | None:
+        for happening in happenings:
+            account.decided(happening(a_task(), START))
+        return account.trouble
+
+    assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
+    refusal = "the service refused the account: no credit"
+    assert after(finished("no credit", error_class=error), alarm) == refusal
+    assert after(retry) is None
+
+
+def test_nobody_being_logged_in_comes_before_any_refusal() -> None:
+    account = Account(refused="no credit", logged_out="nobody is logged in")
+    assert account.trouble == "nobody is logged in"
