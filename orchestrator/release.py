@@ -4,11 +4,12 @@ The order is changelog, confirmation, tag, push (sources.md §5.2 row 56). The c
 daemon's clone, so nothing of the repository runs; a ref remembers it, so that asking again makes no second one.
 """
 
-import re
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.clone import Clone
 from orchestrator.core import commands as do
 from orchestrator.core.changelog import entry_of, version_of, with_entry
 from orchestrator.core.errors import OrchestratorError
@@ -48,9 +49,10 @@ class Release:
         made = clone.ref(ref)
         if made is not None:
             return version, made
-        before = clone.git.ask("cat-file", "blob", f"{commit}:{CHANGELOG}") if self._has(task, commit) else ""
-        text = with_entry(before or "", version, f"{task.created_at:%Y-%m-%d}", fit(entry_of(summary)))
-        tree = self.workspace.tree_with(task.id, commit, CHANGELOG, text.encode(), _MODE)
+        if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
+            raise ReleaseError(f"v{version} cannot be the name of a tag; name another version, then submit it anew")
+        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", fit(entry_of(summary)))
+        tree = self.workspace.tree_with(task.id, commit, CHANGELOG, os.fsencode(text), _MODE)
         subject = f"{task.ticket.key}: Changelog of {version}"
         made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()
         clone.git.run("update-ref", ref, made, "0" * len(made))
@@ -74,6 +76,12 @@ class Release:
             push(clone, address, command.commit, ref, login)
         return tag
 
-    def _has(self, task: Task, commit: str) -> bool:
-        listed = self.workspace.clone_of(task.id).git.run("ls-tree", "--name-only", commit, CHANGELOG)
-        return bool(re.search(rf"^{re.escape(CHANGELOG)}$", listed, re.MULTILINE))
+
+def _changelog(clone: Clone, commit: str) -> str:
+    """What the changelog holds, bytes that are no UTF-8 kept as surrogates; "" where there is none."""
+    listed = clone.git.run("ls-tree", commit, CHANGELOG)
+    if not listed:
+        return ""
+    if listed.split(" ")[1] != "blob":
+        raise ReleaseError(f"{CHANGELOG} is no file in {commit[:12]}; make it one, then submit the release anew")
+    return clone.git.run("cat-file", "blob", f"{commit}:{CHANGELOG}")

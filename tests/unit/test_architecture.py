@@ -82,7 +82,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "provisions": frozenset({"files", "vault"}),
     "reception": frozenset({"intake", "trackers"}),
     "recovery": frozenset({"files", "journal", "state_file", "store", "workspace"}),
-    "release": frozenset({"files", "forge", "push", "workspace"}),
+    "release": frozenset({"clone", "files", "forge", "push", "workspace"}),
     "reports": frozenset({"checks", "files", "workspace"}),
     "repository": frozenset({"git"}),
     "running": frozenset({"checks", "drivers", "files", "following", "outbox", "processes", "tokens"}),

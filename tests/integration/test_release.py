@@ -1,0 +1,71 @@
+"""A release: its changelog as a commit of the daemon's, whatever the repository's own looks like."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core import commands as do
+from orchestrator.release import Release, ReleaseError
+from orchestrator.workspace import DeliveryError, Workspace
+from tests.fakes.repositories import commit, git, repository
+from tests.fakes.tasks import submitted
+
+BRANCH = "release/T-1"
+LATIN = b"# Changelog\n\nbegun by Zo\xeb\n\n## 1.0.0 - 2020-01-01\n\n- the beginning\n"
+
+
+class Stage:
+    """A user's repository and the release of it that is being made."""
+
+    def __init__(self, folder: Path, ticket: str) -> None:
+        self.repo, self.workspace = folder / "repo", Workspace(folder / "data")
+        self.base = repository(self.repo)
+        made = self.workspace.prepare("T-1", self.repo, self.base, BRANCH)
+        self.worktree, self.release = made.worktree, Release(self.workspace)
+        self.task = submitted("T-1", folder=str(folder), repo=str(self.repo), base_commit=self.base, title=ticket)
+        (folder / "release-summary.md").write_text("## Included Changes\n\n- a flag\n")
+
+    def prepare(self) -> tuple[str, str]:
+        head = self.workspace.facts("T-1", self.base, self.base).head
+        return self.release.prepare(self.task, head, lambda text: text)
+
+    def tag(self, version: str, head: str) -> str:
+        order = do.TagRelease(version=version, commit=head, branch=BRANCH)
+        return self.release.tag(self.task, order, None, None)
+
+
+def test_a_changelog_that_is_no_utf_8_keeps_its_bytes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "Release 1.1.0")
+    (stage.worktree / "CHANGELOG.md").write_bytes(LATIN)
+    commit(stage.worktree, {})
+    version, made = stage.prepare()
+    assert version == "1.1.0"
+    assert stage.tag(version, made) == "v1.1.0"
+    git(stage.repo, "checkout", "--quiet", "v1.1.0")
+    there = (stage.repo / "CHANGELOG.md").read_bytes()
+    begin, end = LATIN.split(b"## 1.0.0")
+    assert there.startswith(begin + b"## 1.1.0")
+    assert there.endswith(b"- a flag\n\n## 1.0.0" + end)
+
+
+@pytest.mark.parametrize("title", ["Release 1.2.3-a..b", "Release 1.2.3-x.lock"])
+def test_a_version_that_cannot_be_a_tag_is_refused_in_words(tmp_path: Path, title: str) -> None:
+    stage = Stage(tmp_path, title)
+    with pytest.raises(ReleaseError, match="cannot be the name of a tag"):
+        stage.prepare()
+
+
+def test_a_changelog_that_is_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "Release 1.1.0")
+    commit(stage.worktree, {"CHANGELOG.md/a.txt": "x"})
+    with pytest.raises(ReleaseError, match=r"CHANGELOG\.md is no file"):
+        stage.prepare()
+
+
+def test_a_tag_that_stands_elsewhere_stays_there(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "Release 1.1.0")
+    git(stage.repo, "tag", "v1.1.0")
+    version, made = stage.prepare()
+    with pytest.raises(DeliveryError, match=r"has a tag v1\.1\.0 already"):
+        stage.tag(version, made)
+    assert git(stage.repo, "rev-parse", "v1.1.0") == stage.base
