@@ -11,7 +11,15 @@ import httpx
 import orjson
 from pydantic import SecretStr, ValidationError
 
-from orchestrator.api.ask_views import AnswerBody, ChangesBody, DigestBody, ProvideBody, RejectBody, ReviewView
+from orchestrator.api.ask_views import (
+    AnswerBody,
+    ChangesBody,
+    DigestBody,
+    ProvideBody,
+    ProvidedView,
+    RejectBody,
+    ReviewView,
+)
 from orchestrator.api.bodies import CapsBody, ChangeBody
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
@@ -196,10 +204,11 @@ class Client:
         """Say what of a thing under review has to be different."""
         return self._decided("reviews", ask, "request-changes", ChangesBody(text=text, digest=ask.digest))
 
-    def provide(self, ask: AskView, value: str | None) -> AskView:
+    def provide(self, ask: AskView, value: str | None) -> ProvidedView:
         """Provide a dependency; None for one that has no value."""
         secret = None if value is None else SecretStr(value)
-        return self._decided("dependencies", ask, "provide", ProvideBody(value=secret))
+        path = f"/api/dependencies/{quote(ask.id, safe='')}/provide"
+        return _view(ProvidedView, self._posted(path, ProvideBody(value=secret)))
 
     def reject(self, ask: AskView, reason: str) -> AskView:
         """Say that a dependency will not be provided."""

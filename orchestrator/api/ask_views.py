@@ -33,6 +33,15 @@ class ReviewView(AskView):
     change: SizeView | None
 
 
+class ProvidedView(AskView):
+    """A dependency after it was provided; `unmasked` says why its value is not hidden in what agents say.
+
+    It is null where the value is hidden, and where there is none.
+    """
+
+    unmasked: str | None
+
+
 class AskFilter(View):
     """Which asks a list shall hold: of one task, and only those that nobody has answered, unless `status` is all."""
 

@@ -21,6 +21,7 @@ from orchestrator.api.ask_views import (
     ChangesBody,
     DigestBody,
     ProvideBody,
+    ProvidedView,
     RejectBody,
     ReviewView,
 )
@@ -43,6 +44,7 @@ from orchestrator.core.asks import (
 )
 from orchestrator.core.errors import AnswerRefused, OrchestratorError
 from orchestrator.core.events import AskAnswered
+from orchestrator.core.masking import why_unmasked
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.transitions import require
 from orchestrator.workspace import DiffStat
@@ -174,7 +176,7 @@ async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskV
 
 
 @router.post("/dependencies/{name}/provide")
-async def provide(found: TheDependency, who: Who, request: Request, body: ProvideBody | None = None) -> AskView:
+async def provide(found: TheDependency, who: Who, request: Request, body: ProvideBody | None = None) -> ProvidedView:
     """Provide what is missing. A value is kept encrypted before the task hears of it, and shown nowhere.
 
     What was provided for a task that is blocked may be provided anew, for it may be lost; `retry` goes on with it.
@@ -182,19 +184,9 @@ async def provide(found: TheDependency, who: Who, request: Request, body: Provid
     value = body.value.get_secret_value() if body and body.value is not None else None
     lock: asyncio.Lock = request.app.state.providing
     async with lock:
-        found = _now(who.backend, found)
-        event = _event(who, found, AskStatus.PROVIDED)
-        if found.task.status is TaskStatus.BLOCKED and found.ask.status is AskStatus.PROVIDED:
-            await _keep(who.backend, found, value)
-            return ask_view(found.task, found.ask, who.backend.redact)
-        if found.ask.pending:
-            require("provide", found.task)
-            await _keep(who.backend, found, value)
-        try:
-            return await _answered(who, found, event)
-        finally:
-            if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
-                await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
+        view = await _provided(found, who, value)
+    unmasked = None if value is None else why_unmasked(value) or None
+    return seen(ProvidedView, {**view.model_dump(), "unmasked": unmasked}, who.backend.redact)
 
 
 @router.post("/dependencies/{name}/reject")
@@ -260,6 +252,23 @@ def _now(backend: Backend, found: Found) -> Found:
     """The same as it stands now."""
     task = backend.supervisor.tasks.get(found.task.id, found.task)
     return Found(task=task, ask=task.asks[found.ask.number - 1])
+
+
+async def _provided(found: Found, who: Answering, value: str | None) -> AskView:
+    """The ask with its value kept. Raises as `_keep` and `_answered` do."""
+    found = _now(who.backend, found)
+    event = _event(who, found, AskStatus.PROVIDED)
+    if found.task.status is TaskStatus.BLOCKED and found.ask.status is AskStatus.PROVIDED:
+        await _keep(who.backend, found, value)
+        return ask_view(found.task, found.ask, who.backend.redact)
+    if found.ask.pending:
+        require("provide", found.task)
+        await _keep(who.backend, found, value)
+    try:
+        return await _answered(who, found, event)
+    finally:
+        if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
+            await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
 
 
 async def _keep(backend: Backend, found: Found, value: str | None) -> None:

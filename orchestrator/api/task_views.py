@@ -5,11 +5,12 @@ from collections.abc import Callable
 from orchestrator.api.views import AskView, TaskLine, TaskView, seen
 from orchestrator.core.asks import Ask, AskStatus
 from orchestrator.core.budget import Spending
+from orchestrator.core.closing import closed_at, closing, has_closed
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.transitions import allowed
 from orchestrator.store import Summary
 
-_DERIVED = frozenset({"allowed", "asks", "waiting", "autonomy", "caps", "spent"})
+_DERIVED = frozenset({"allowed", "asks", "waiting", "autonomy", "caps", "spent", "closing"})
 
 
 def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
@@ -23,6 +24,7 @@ def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
         "autonomy": task.terms.autonomy,
         "caps": task.terms.caps,
         "spent": spent_shown(task.total_spent),
+        "closing": closing(task, closed_at(task)) if has_closed(task) else None,
     }
     return seen(TaskView, shown, redact)
 

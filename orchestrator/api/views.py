@@ -221,7 +221,10 @@ class AskView(View):
 
 
 class TaskView(View):
-    """One task, whole; `waiting` are its asks that nobody has answered yet, `allowed` what may be asked of it."""
+    """One task, whole; `waiting` are its asks that nobody has answered yet, `allowed` what may be asked of it.
+
+    `closing` sums up in a few lines what became of it, once nothing but a person moves it any more.
+    """
 
     id: str
     title: Words
@@ -266,6 +269,7 @@ class TaskView(View):
     failures: FailuresView
     budgets: Mapping[str, BudgetView]
     publication: PublicationView
+    closing: Words | None
 
 
 class TaskLine(View):

@@ -13,7 +13,7 @@ from orchestrator.api.ask_views import AskList
 from orchestrator.api.views import AskView, TaskView
 from orchestrator.cli.asked import chosen, pending, shown
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
-from orchestrator.cli.screen import complain, console, line, print_json
+from orchestrator.cli.screen import complain, console, line, note, print_json
 from orchestrator.client import Client, RequestRefused
 from orchestrator.core.asks import IS_SECRET, LONGEST_ANSWER, AskKind, AskStatus
 from orchestrator.core.model import TaskStatus
@@ -64,10 +64,12 @@ def provide(
     with place_of(context).client() as client:
         one = _named(_wanted(client.task(task)), name)
         if reject is not None:
-            done = client.reject(one, reject)
-        else:
-            done = client.provide(one, _value(one) if one.type in IS_SECRET else None)
+            _say([client.reject(one, reject)], json=json)
+            return
+        done = client.provide(one, _value(one) if one.type in IS_SECRET else None)
     _say([done], json=json)
+    if done.unmasked is not None:
+        note(f"{one.name} is not hidden where an agent or a tool prints it: {done.unmasked}")
 
 
 def approve(context: typer.Context, task: TaskName, ask: Number = None, json: Json = False) -> None:

@@ -53,6 +53,8 @@ def how(ask: AskView) -> str:
             return f"orchestrator answer {ask.task} --ask {ask.number}"
         case AskKind.DEPENDENCY:
             return f"orchestrator provide {ask.task} {plain(ask.name)}"
+        case AskKind.REVIEW if ask.subject is Subject.MERGE:
+            return f"orchestrator merge {ask.task}, or orchestrator review {ask.task} to take up comments"
         case AskKind.REVIEW:
             return f"orchestrator approve {ask.task}, or orchestrator request-changes {ask.task} -m …"
         case _:

@@ -1,18 +1,19 @@
 """`show`: one task, whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.api.views import TaskView
+from orchestrator.api.views import PublicationView, TaskView
 from orchestrator.cli.asked import shown
 from orchestrator.cli.following import moves_no_more
 from orchestrator.cli.place import Json, TaskName, place_of
 from orchestrator.cli.screen import budget_text, console, facts, line, local, plain, print_json, status_text, table
-from orchestrator.core.asks import AskKind
+from orchestrator.core.asks import AskKind, AskStatus
+from orchestrator.core.checking import first_try
 from orchestrator.core.model import StageStatus, StepStatus, Verdict
 
 SHOWN_FAILURES = 10
@@ -47,6 +48,9 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
         screen.print(Text(heading, style="bold"))
         screen.print(part)
     _print_failures(screen, found)
+    if found.closing:
+        screen.print()
+        screen.print(Text(plain(found.closing)))
 
 
 def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
@@ -72,12 +76,32 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("started", local(task.started_at)),
         ("ended", local(task.completed_at or task.failed_at)),
         ("agent", who * bool(agent.attempt)),
-        ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}" * bool(agent.attempt)),
+        ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
         ("tries used", budgets),
         ("told again", "; ".join(task.feedback)),
+        *_published(task.publication),
         ("worktree", task.worktree),
         ("folder", task.folder),
+    ]
+
+
+def _used(task: TaskView) -> str:
+    spent, agent = task.spent, task.agent
+    return f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}, {spent.turns} turns, {spent.hours:.1f} hours of work"
+
+
+def _published(publication: PublicationView) -> list[tuple[str, Text | str | None]]:
+    """What became of the change outside."""
+    merged = f", merged at {local(publication.merged_at)}" if publication.merged_at else ""
+    into = f" as {publication.merge_commit[:12]}" if publication.merge_commit else ""
+    rounds = f"{publication.round}" if publication.round else ""
+    return [
+        ("pull request", publication.pr_url and f"{publication.pr_url}{merged}{into}"),
+        ("review rounds", rounds),
+        ("not merged", "; ".join(publication.hindrances)),
+        ("release", publication.tag or publication.version),
+        ("report", publication.report_url),
     ]
 
 
@@ -101,12 +125,34 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     if steps:
         yield "Steps", table(("", "STEP", "COMMITS", "WHAT"), steps)
+    commands = {check.name: check.command or "(looked at by the daemon)" for check in task.checks}
     checks = [
-        (_verdict(task, check.name), check.name, _seconds(task, check.name), check.command, _reason(task, check.name))
-        for check in task.checks
+        (_verdict(task, name), name, _seconds(task, name), commands.get(name, ""), _reason(task, name))
+        for name in _in_order(commands, task.results)
     ]
     if checks:
         yield "Checks", table(("VERDICT", "CHECK", "TIME", "COMMAND", "WHY"), checks)
+    asks = [
+        (
+            str(ask.number),
+            ask.subject.value,
+            ask.status.replace("_", " "),
+            ask.answered_by or "",
+            ask.text,
+            ask.answer or "",
+        )
+        for ask in task.asks
+        if ask.status is not AskStatus.PENDING
+    ]
+    if asks:
+        yield "Asked", table(("ASK", "ABOUT", "CAME TO", "BY", "WHAT", "ANSWER"), asks)
+
+
+def _in_order(checks: Iterable[str], results: Iterable[str]) -> list[str]:
+    """Every check, a first try before what came of the second one, then what has a result alone."""
+    known, found = list(checks), list(results)
+    tried = [name for check in known for name in (first_try(check), check) if name == check or name in found]
+    return list(dict.fromkeys((*tried, *found)))
 
 
 def _print_failures(screen: Console, task: TaskView) -> None:

@@ -16,7 +16,7 @@ from orchestrator.api.views import SubmissionBody, TaskView
 from orchestrator.cli.asked import how
 from orchestrator.cli.following import moves_no_more, patiently
 from orchestrator.cli.place import Json, Misused, meant, place_of
-from orchestrator.cli.screen import console, note, print_json, status_text
+from orchestrator.cli.screen import console, note, plain, print_json, status_text
 from orchestrator.client import Client
 from orchestrator.core.model import Priority, TaskStatus, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
@@ -183,8 +183,8 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
             for ask in task.waiting:
                 note(how(ask))
         if moves_no_more(task.status):
-            if not quiet and task.block_reason:
-                note(f"{task.block_reason}; `orchestrator show {task.id}` has the rest")
+            if not quiet:
+                screen.print(Text(plain(task.closing or "")))
             return task
         time.sleep(LOOK_EVERY)
         task = patiently(partial(client.task, task.id))

@@ -160,6 +160,15 @@ async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk
     assert "provide" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x"), 5)
 
 
+async def test_a_value_that_cannot_be_hidden_is_taken_and_said_so(orchestrator: Shell, desk: Desk) -> None:
+    task = await asked(orchestrator, desk, KEY, replace(KEY, name="OTHER_KEY"))
+    done = await orchestrator("provide", task, "SHOP_KEY", "--json", stdin=b"abc")
+    assert done.code == 0, done.err
+    assert "SHOP_KEY is not hidden where an agent or a tool prints it: " in done.err
+    assert json.loads(done.out)["asks"][0]["status"] == "provided"
+    assert (await orchestrator("provide", task, "OTHER_KEY", stdin=VALUE.encode())).err == ""
+
+
 async def test_what_a_blocked_task_has_lost_is_provided_anew(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, KEY)
     assert (await orchestrator("provide", task, "SHOP_KEY", stdin=b"old")).code == 0
@@ -252,7 +261,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
 
 
 async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
-    assert "nothing was told of any yet" in (await orchestrator("limits")).out
+    assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
     now = clock.now()
     desk.supervisor.account.windows = {
         "five_hour": Window(status="rejected", resets_at=now.replace(year=now.year + 1), utilization=1.0, seen_at=now),

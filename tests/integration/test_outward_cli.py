@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.forge import PullStatus
-from orchestrator.core.model import Owed, StageStatus, TaskStatus
+from orchestrator.core.model import Check, CheckResult, Owed, StageStatus, TaskStatus, Verdict
 from orchestrator.core.outside import MergeRefused, PullRequestOpened, PullRequestSeen
 from orchestrator.core.publication import Publication
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
@@ -166,3 +166,38 @@ async def test_at_a_terminal_a_task_is_deleted_only_after_a_yes(orchestrator: Sh
     assert task in kept(desk)
     assert await at_a_terminal(orchestrator, b"y\n", "delete", task) == 0
     assert task not in kept(desk)
+
+
+async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrator: Shell, desk: Desk) -> None:
+    task = await proposed(orchestrator, desk)
+    results = {
+        "unit_test (first try)": CheckResult(verdict=Verdict.FAIL, reason="exit code 1"),
+        "unit_test": CheckResult(verdict=Verdict.PASS, reason="exit code 0"),
+    }
+    before = desk.supervisor.tasks[task]
+    checks = (Check(name="clean", command=""), Check(name="unit_test", command="pytest"))
+    desk.supervisor.tasks[task] = replace(before, checks=checks, results=results)
+    shown = " ".join((await orchestrator("show", task)).out.split())
+    assert "pull request https://forge.example/team/shop/pull/7" in shown
+    assert "not merged it was just pushed" in shown
+    assert f"orchestrator merge {task}" in shown
+    assert "(looked at by the daemon)" in shown
+    assert shown.index("unit_test (first try)") < shown.index("exit code 0")
+    seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
+    desk.supervisor.post(task, seen)
+    await desk.supervisor.settled()
+    shown = (await orchestrator("show", task)).out
+    assert "merge withdrawn forge" in " ".join(shown.split())
+    assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
+
+
+async def test_who_waits_for_a_task_is_told_in_the_end_what_became_of_it(orchestrator: Shell, desk: Desk) -> None:
+    draft = (await orchestrator("submit", "text", "--draft")).out.strip()
+    waiting = await orchestrator.start("submit", "--task", draft, "--wait")
+    assert waiting.stdout is not None
+    while b"in_progress" not in await asyncio.wait_for(waiting.stdout.readline(), PATIENCE):
+        pass
+    assert (await orchestrator("cancel", draft)).code == 0
+    out, _ = await asyncio.wait_for(waiting.communicate(), PATIENCE)
+    assert f"{draft} cancelled in TICKET_INTAKE after".encode() in out
+    assert waiting.returncode == 1
