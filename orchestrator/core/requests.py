@@ -62,12 +62,12 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
 
 
 def _pause(task: Task, event: events.PauseRequested) -> Task:
-    """The task standing still; one held before a limit that it did not meet itself has no waits of its own."""
+    """The task standing still; one held before a limit or trouble that others met has no waits of its own."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("pause", task)
     elif not task.holds_slot:
         return standing.parked(task) if event.park and task.paused else task
-    if event.blocked_by is BlockedBy.RATE_LIMIT:
+    if event.blocked_by in (BlockedBy.RATE_LIMIT, BlockedBy.SERVICE):
         task = replace(task, agent=replace(task.agent, waits=0))
     task = standing.held(task, event.blocked_by)
     return standing.parked(task) if event.park else task

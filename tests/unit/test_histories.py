@@ -160,6 +160,7 @@ OUTSIDE: st.SearchStrategy[Happening] = st.sampled_from(
 REQUESTS: st.SearchStrategy[Happening] = st.sampled_from(
     [
         *(pause(), resume(), cancel, pause(BlockedBy.PRESSURE), resume(BlockedBy.PRESSURE), pause(park=True)),
+        *(pause(BlockedBy.SERVICE), resume(BlockedBy.SERVICE)),
         *(pause(BlockedBy.RATE_LIMIT), resume(BlockedBy.RATE_LIMIT), pause(BlockedBy.BUDGET), resume(BlockedBy.BUDGET)),
         *(retry, sent_off, round_asked, archive, caps(Caps()), caps(Caps(turns=3)), caps(Caps(usd=0.5, hours=0.5))),
     ]
@@ -350,7 +351,7 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
             case BlockedBy.QUESTION | BlockedBy.DEPENDENCY | BlockedBy.REVIEW:
                 assert task.pending_asks or "review" in allowed(task)
             case BlockedBy.SERVICE:
-                assert task.retry_at in alarms(task)
+                assert task.retry_at in alarms(task) or list(to_let_go(scene))
             case BlockedBy.RATE_LIMIT:
                 by_itself = task.retry_at in alarms(task) or list(to_let_go(scene))
                 assert by_itself or not task.terms.auto_resume

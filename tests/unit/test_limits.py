@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene, places, to_hold, to_let_go
+from orchestrator.core.admission import Room, Scene, held_before_turn, places, to_hold, to_let_go
 from orchestrator.core.admission import admitted as let_in
 from orchestrator.core.limits import LAST_SECOND, Window, nearly_used_up, probe_at, resume_at, walls, window_of
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
@@ -284,6 +284,34 @@ def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None
 def test_a_turn_under_way_and_what_needs_no_agent_are_not_held_before_a_wall() -> None:
     assert not list(to_hold(walled(replace(at_work(), title="opus"))))
     assert not list(to_hold(walled(replace(at("COMPLETION", Owed.DELIVERY), title="opus"))))
+
+
+def troubled(*tasks: Task, trouble: str | None = "nobody is logged in") -> Scene:
+    return replace(scene(*tasks), trouble=trouble)
+
+
+def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_is_mended() -> None:
+    between = after(at_work(), finished())
+    assert held_before_turn(between, troubled(between)) == (BlockedBy.SERVICE, "nobody is logged in")
+    assert list(to_hold(troubled(between))) == [(between.id, BlockedBy.SERVICE, "nobody is logged in")]
+    assert not list(to_hold(troubled(at_work()))), "a turn under way comes to its end"
+    assert let_in(troubled(submitted("LOCAL-1"))) == []
+    assert let_in(troubled(replace(after(at("COMPLETION", Owed.DELIVERY), pause(), resume())))) != []
+    standing = after(between, pause(BlockedBy.SERVICE))
+    assert not list(to_let_go(troubled(standing)))
+    assert explain(standing, troubled(standing)).facts[0] == "nobody is logged in"
+    mended = troubled(standing, trouble=None)
+    assert held_before_turn(between, mended) is None
+    assert list(to_let_go(mended)) == [(standing.id, BlockedBy.SERVICE)]
+    assert after(standing, resume(BlockedBy.SERVICE)).wants_slot
+
+
+def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_is_out_of_trouble() -> None:
+    down = finished("529", error_class="overloaded")
+    waited = after(at_work(), down, frozen, timedelta(seconds=3600), alarm, admitted, exited, timedelta(hours=1), alarm)
+    assert (waited.owed, waited.agent.waits) == (Owed.AGENT, 1)
+    standing = after(waited, pause(BlockedBy.SERVICE))
+    assert list(to_let_go(troubled(standing, trouble=None))) == [(standing.id, BlockedBy.SERVICE)]
 
 
 @pytest.mark.parametrize(("configured", "left"), [(1, 1), (2, 1), (5, 2), (9, 4)])
