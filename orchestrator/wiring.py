@@ -299,7 +299,8 @@ def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor
 
 
 def _launching(settings: Settings, declared: Declared, provisions: Provisions, judge: Judge) -> Launching:
-    base_env = environment()
+    tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
+    base_env = {name: value for name, value in environment().items() if name not in tokens}
     graces = settings.graces
     limits = Limits(
         orphan_after=settings.orphan_after,
