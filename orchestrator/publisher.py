@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import assert_never
@@ -149,8 +150,9 @@ class Publisher:
         commits = ", ".join(dict.fromkeys(commit[:12] for step in task.steps for commit in step.commits)) or "no commit"
         text = self._fit(f"Addressed in {commits}.", Outlet.TEXT)
         for reply in command.replies:
-            opened.forge.reply(number, reply.comment_id, f"{task.id}:reply:{_name(reply.mark)}", text)
-        opened.forge.request_review(number, task.publication.reviewers)
+            key = f"{task.id}:reply:{_name(reply.mark)}"
+            _as_far_as_it_goes(task, partial(opened.forge.reply, number, reply.comment_id, key, text))
+        _as_far_as_it_goes(task, partial(opened.forge.request_review, number, task.publication.reviewers))
 
     def _look(self, task: Task, command: do.LookAtPullRequest) -> outside.PullRequestSeen:
         """What cannot be seen now is told as a hindrance: a look that fails is no reason to halt a task."""
@@ -176,7 +178,7 @@ class Publisher:
             number=command.number,
             status=state.pull.status,
             hindrances=self._hindrances(task, state),
-            reviewers=tuple(dict.fromkeys(review.author for review in state.reviews)),
+            reviewers=tuple(dict.fromkeys(review.author for review in state.reviews if review.counts)),
             feedback=new.name if new else None,
             marks=new.marks if new else (),
             comments=tuple((one.id, mark_of(one)) for one in comments if new and mark_of(one) in new.marks),
@@ -273,6 +275,19 @@ class _Closing:
 
     def __exit__(self, *_: object) -> None:
         self.opened.forge.close()
+
+
+def _as_far_as_it_goes(task: Task, say: Callable[[], object]) -> None:
+    """Say something that nothing hangs on: what it answers may have been deleted, and who is asked may have left.
+
+    Raises what will pass by itself.
+    """
+    try:
+        say()
+    except ForgeError as error:
+        if error.again_after is not None:
+            raise
+        log.warning("reviewer_not_told", task=task.id, reason=str(error))
 
 
 def _name(mark: str) -> str:

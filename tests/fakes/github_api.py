@@ -116,6 +116,8 @@ def _requested(forge: ForgeServer, asked: Asked, number: str) -> Answer:
     users = [text_of(user) for user in list_of(asked.body["reviewers"])]
     if pull.author in users:
         return _invalid("Review cannot be requested from pull request author.")
+    if not forge.users.keys() >= set(users):
+        return _invalid("Reviews may only be requested from collaborators.")
     pull.asked += users
     return Answer(status=201, body=_pull(pull))
 
