@@ -85,6 +85,15 @@ REPORTS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("word", "severity"),
+    [("critical", Severity.HIGH), ("Moderate", Severity.MEDIUM), ("medium", Severity.MEDIUM), ("info", Severity.LOW)],
+)
+def test_every_tool_s_word_for_how_serious_it_is_has_its_place(word: str, severity: Severity) -> None:
+    report = json.dumps({"vulnerabilities": {"left-pad": {"severity": word}}})
+    assert [one.severity for one in read_findings(Reading.NPM_AUDIT, report)] == [severity]
+
+
 @pytest.mark.parametrize("reading", REPORTS)
 def test_every_report_is_read_and_what_the_change_brought_fails(reading: Reading) -> None:
     verdict, reason = verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), CHANGE)
