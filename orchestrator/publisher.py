@@ -8,7 +8,7 @@ raised.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -127,15 +127,16 @@ class Publisher:
         with self._forge(task) as opened:
             clone = self.workspace.clone_of(task.id)
             push(clone, address or "", command.commit, f"refs/heads/{command.branch}", opened.login)
-            pull = opened.forge.open(
-                Draft(
-                    key=f"{task.id}:pull-request",
-                    head=command.branch,
-                    base=task.base_branch,
-                    title=words.title,
-                    body=words.body,
-                )
+            draft = Draft(
+                key=f"{task.id}:pull-request",
+                head=command.branch,
+                base=task.base_branch,
+                title=words.title,
+                body=words.body,
             )
+            pull = opened.forge.open(draft)
+            if pull.status is PullStatus.MERGED and pull.head_sha != command.commit:  # it was merged during the round
+                pull = opened.forge.open(replace(draft, key=f"{draft.key}:{command.round}"))
             try:
                 opened.forge.add_labels(pull.number, labels(task, sources.related))
             except ForgeError as error:

@@ -37,6 +37,7 @@ class Stage:
         git(repo, "remote", "add", "origin", str(bare))
         workspace = Workspace(folder / "data")
         made = workspace.prepare("T-1", repo, base, BRANCH)
+        self.worktree = made.worktree
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
@@ -100,3 +101,33 @@ def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None
     seen = stage.after(do.LookAtPullRequest(number=number, round=1, seen=()))
     assert isinstance(seen, outside.PullRequestSeen)
     assert seen.reviewers == ("alice",)
+
+
+def test_what_was_merged_without_the_last_round_is_proposed_anew(stage: Stage) -> None:
+    first = stage.opened()
+    pull = stage.server.pulls[-1]
+    pull.status, pull.merge_commit, pull.head_sha = "merged", "c" * 40, "d" * 40
+    second = stage.opened()
+    assert second.number != first.number
+    assert stage.opened().number == second.number
+
+
+def test_what_was_merged_with_the_last_round_is_not_proposed_again(stage: Stage) -> None:
+    first = stage.opened()
+    stage.server.pulls[-1].status = "merged"
+    assert stage.opened().number == first.number
+
+
+def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
+    commit(stage.worktree, {"b.txt": "x"}, "Zo\udceb: @alice \u202e fixes #1")
+    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.server.branches[BRANCH] = stage.head
+    number = stage.opened().number
+    stage.server.reviews("alice", "APPROVED")
+    stage.server.runs("unit", "SUCCESS")
+    reviewed = replace(stage.task, publication=replace(stage.task.publication, head=stage.head))
+    merged = stage.after(do.MergePullRequest(number=number, head=stage.head), reviewed)
+    assert isinstance(merged, outside.PullRequestMerged)
+    (message,) = stage.server.merge_messages
+    assert "@alice" not in message
+    assert "fixes #1" not in message
