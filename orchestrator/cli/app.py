@@ -105,6 +105,7 @@ COMMANDS = {
     "state": Entry(
         "state", "Change a state.json by the six operations.", "orchestrator state get work/ABC-12", "For programs"
     ),
+    "schema": Entry("schema", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"),
     "status": Entry("status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"),
 }
 

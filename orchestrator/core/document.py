@@ -29,7 +29,7 @@ STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETIO
 
 AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 """States of the seed that are no stages of ours."""
-_SAME_NAME = (
+SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
     *("asks", "notices", "spent", "spent_at_limit", "publication"),
@@ -51,7 +51,7 @@ def to_document(task: Task) -> Object:
         "current_state": AS_STATE.get(task.status, task.stage),
         "stage": task.stage,
         "current_agent": task.agent.role,
-        **{name: to_json(getattr(task, name)) for name in _SAME_NAME},
+        **{name: to_json(getattr(task, name)) for name in SAME_NAME},
         "progress": task.progress,
         "current_phase": None,
         "total_phases": None,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from jsonschema import Draft202012Validator
 
 from orchestrator import clock
 from orchestrator.core.forge import PullStatus
@@ -201,3 +202,19 @@ async def test_who_waits_for_a_task_is_told_in_the_end_what_became_of_it(orchest
     out, _ = await asyncio.wait_for(waiting.communicate(), PATIENCE)
     assert f"{draft} cancelled in TICKET_INTAKE after".encode() in out
     assert waiting.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["state", "settings", "pipeline", "role", "ticket", "task"])
+async def test_a_schema_is_one_json_document_and_needs_no_daemon(orchestrator: Shell, name: str) -> None:
+    done = await orchestrator("schema", name)
+    assert done.code == 0, done.err
+    Draft202012Validator.check_schema(json.loads(done.out))
+
+
+async def test_a_pipeline_is_drawn_by_its_name_or_its_file_and_needs_no_daemon(orchestrator: Shell) -> None:
+    assert "EVALUATION  (checks, evaluator)" in (await orchestrator("graph", "full")).out
+    assert (await orchestrator("graph", "full", "--format", "dot")).out.startswith('digraph "full" {')
+    file = str(ROOT / "config" / "pipelines" / "release.toml")
+    assert (await orchestrator("graph", file, "--format", "mermaid")).out.startswith("flowchart TD")
+    assert json.loads((await orchestrator("graph", "release", "--json")).out)["start"] == "TICKET_INTAKE"
+    assert "did you mean 'full'?" in only_error(await orchestrator("graph", "ful"), 2)

@@ -355,7 +355,9 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
     """The check that is wanted ended; without a verdict it was lost."""
 
     def event(task: Task, at: datetime) -> events.Event:
-        result = CheckResult(verdict=verdict, reason=reason, exit_code=verdict is Verdict.FAIL) if verdict else None
+        result = (
+            CheckResult(verdict=verdict, reason=reason, exit_code=int(verdict is Verdict.FAIL)) if verdict else None
+        )
         check = task.next_check
         folder = task.run.folder if task.run and task.run.folder.startswith("logs/") else "logs/0-none"
         return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
