@@ -38,8 +38,8 @@ _SHAPES = {
     Work.CHECKS: ("{{", "}}", "hexagon"),
     Work.DELIVER: ("([", "])", "oval"),
 }
-_FAILS = dict.fromkeys(Publish, ("it fails", "it has failed")) | {
-    Publish.PULL_REQUEST: ("its reviewers want a change", "its reviewers have wanted a change")
+_FAILS = dict.fromkeys(Publish, ("it fails", "it has failed {times}")) | {
+    Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}")
 }
 
 
@@ -152,7 +152,7 @@ def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
     if stage.on_fail is not None and stage.budget is not None:
         once, often = _FAILS[stage.publish]
         limit = pipeline.budgets[stage.budget]
-        halt = f"{often} {limit} times ({stage.budget})" if limit > 1 else f"{often} ({stage.budget})"
+        halt = often.format(times="once" if limit <= 1 else f"{limit} times") + f" ({stage.budget})"
         yield Edge(source=stage.name, target=stage.on_fail, way=Way.BACK, labels=(once,))
         yield Edge(source=stage.name, target=BLOCKED, way=Way.HALT, labels=(halt,))
 
