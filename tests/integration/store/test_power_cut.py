@@ -187,11 +187,12 @@ TASKS = st.builds(
         Agent, turn_deadline=st.none() | TIMES, last_update=st.none() | TIMES, last_saved=st.none() | TIMES
     ),
     **dict.fromkeys(("created_at", "updated_at"), TIMES),
-    **{name: st.none() | TIMES for name in ("start_at", "started_at", "completed_at", "failed_at", "merged_at")},
+    **{name: st.none() | TIMES for name in ("start_at", "started_at", "completed_at", "failed_at")},
     ticket=st.builds(Ticket, sensitive_check=st.none() | st.builds(SensitiveCheck, scanned_at=st.none() | TIMES)),
     report_path=st.none() | TEXT,
-    pr_url=st.none() | TEXT,
-    merge_commit=st.none() | TEXT,
+    publication=st.builds(
+        Publication, pr_url=st.none() | TEXT, merged_at=st.none() | TIMES, merge_commit=st.none() | TEXT
+    ),
 )
 
 
