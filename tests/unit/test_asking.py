@@ -455,3 +455,8 @@ def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_mea
         "IMPLEMENTATION", Owed.AGENT, BlockedBy.SERVICE
     )  # fmt: skip
     assert play >> later(60) >> alarm >> admitted << "start implementer 2"
+
+
+def test_what_a_process_takes_back_as_it_is_being_ended_is_still_waited_for() -> None:
+    play = waiting_by_request() >> pause(park=True)
+    assert (play << "stop agents/1" >> withdrawn()).task.asks[0].pending

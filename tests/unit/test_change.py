@@ -94,6 +94,20 @@ def test_every_tool_s_word_for_how_serious_it_is_has_its_place(word: str, severi
     assert [one.severity for one in read_findings(Reading.NPM_AUDIT, report)] == [severity]
 
 
+def test_a_finding_without_a_place_is_none() -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_findings(Reading.RUFF, json.dumps([{"filename": 7, "location": {"row": 2}, "code": "F", "message": "x"}]))
+
+
+def test_a_hunk_that_was_cut_off_and_one_with_context_are_read_as_far_as_they_go() -> None:
+    cut = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n same\n-old\n+new\n"
+    assert parse_change(cut) == Change(added={"a.py": {1: "new"}})
+
+
+def test_a_change_without_a_line_holds_no_secret() -> None:
+    assert list(leaks(Change(added={"a.py": {}}), bundled_redactor())) == []
+
+
 @pytest.mark.parametrize("reading", REPORTS)
 def test_every_report_is_read_and_what_the_change_brought_fails(reading: Reading) -> None:
     verdict, reason = verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), CHANGE)

@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.core.checking import Check, CheckKind, CheckResult, Verdict, first_try, nothing_ran, with_result
+from orchestrator.core.checking import (
+    Check,
+    CheckKind,
+    CheckResult,
+    Reading,
+    Verdict,
+    first_try,
+    nothing_ran,
+    with_result,
+)
 from orchestrator.core.model import Owed
 from tests.unit.playbook import Playbook, a_task, at, judged
 
@@ -86,3 +95,13 @@ def test_only_commands_count_as_having_seen_the_change_work() -> None:
 )
 def test_a_name_says_the_kind(name: str, kind: CheckKind) -> None:
     assert CheckKind.of(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("reading", "of_tests", "by_daemon"),
+    [(Reading.LCOV, True, True), (Reading.CHANGE, False, True), (Reading.RUFF, False, False)],
+)
+def test_a_reading_says_whether_a_command_has_to_be_run_for_it(
+    reading: Reading, of_tests: bool, by_daemon: bool
+) -> None:
+    assert (reading.of_tests, reading.by_daemon) == (of_tests, by_daemon)

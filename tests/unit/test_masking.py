@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from orchestrator.core import masking, stream
-from orchestrator.core.masking import forms, masks_of, names_in, why_unmasked
+from orchestrator.core.masking import forms, is_secret, masks_of, names_in, why_unmasked
 from orchestrator.processes.masking import Mask
 
 SECRET = "s3cr3t-Välue/+!"
@@ -124,3 +124,16 @@ def test_longer_values_win_over_their_own_parts() -> None:
 
 def test_the_patterns_hold_no_line_end() -> None:
     assert not any("\n" in form for form in masking.forms(KEY))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("API_TOKEN", "x", True),
+        ("DATABASE_URL", "postgres://ada:sesame@db/x", True),
+        ("DATABASE_URL", "postgres://db/x", False),
+        ("MODE", "test", False),
+    ],
+)
+def test_a_variable_is_secret_by_its_name_or_by_a_login_in_it(name: str, value: str, secret: bool) -> None:
+    assert is_secret(name, value) is secret

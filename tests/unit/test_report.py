@@ -71,3 +71,16 @@ def test_an_evaluation_is_whole_when_every_check_has_its_result() -> None:
     assert not report.is_evaluated(evaluated())
     assert not report.is_evaluated(evaluated(unit_test=PASSED))
     assert report.is_evaluated(evaluated(unit_test=PASSED, lint=WARNED))
+
+
+def test_a_result_that_no_check_of_the_task_has_is_told_without_a_command_and_a_failure_without_its_cause() -> None:
+    looked_into = Failure(
+        id="f-1", occurred_at=START, state="EVALUATION", agent=None, step="unit_test", attempted="evaluation 1 of c",
+        command=None, expected="it passes", type="test_failure", summary="exit code 1", log_file=FAILED.log,
+    )  # fmt: skip
+    skipped = CheckResult(verdict=Verdict.SKIPPED, reason="nothing to run")
+    task = replace(evaluated(unit_test=FAILED, extra=skipped), failures=FailureLog().with_failure(looked_into))
+    told = report.test_report(replace(task, checks=(replace(UNIT, command=""),)), START)
+    assert "## extra\n\n- Status: SKIPPED\n- Reason: nothing to run\n" in told
+    assert "- Command:" not in told
+    assert told.endswith("## Failure Analysis\n\n- unit_test (f-1): exit code 1\n")

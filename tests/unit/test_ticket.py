@@ -14,6 +14,8 @@ from orchestrator.core.ticket import (
     MOST_NAMES,
     Comment,
     NoTicket,
+    Requirement,
+    Tracker,
     composed,
     names,
     readable,
@@ -97,3 +99,8 @@ def test_no_comment_becomes_a_section_of_the_ticket(author: str, text: str) -> N
     )
     assert parse_template(whole).type is None
     assert parse_template(whole).fields.keys() == {Section.SUMMARY}
+
+
+def test_a_requirement_comes_from_its_tracker_or_from_a_person() -> None:
+    assert Requirement(title="t", text="x").source == "local"
+    assert Requirement(title="t", text="x", tracker=Tracker.GITLAB).source == "gitlab"
