@@ -98,6 +98,9 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
         await _until(stopping, [*parts, daemon.dispatcher.failed])
         service.tell(manager, service.STOPPING)
         await _wind_down(daemon)
+    except Exception:
+        log.exception("daemon_failed")  # now: what is under way may hold up the end for long, or for ever
+        raise
     finally:
         server.should_exit = True
         for part in own:
