@@ -88,6 +88,17 @@ class ClaudeHouse:
         body = SubmissionBody(text=TICKET, repo=self.repository, **more)
         return self.client.submit(body, key=uuid4().hex).id
 
+    def hand_in(self, ticket: Path) -> str:
+        """Hand a Markdown file in, as a person does; the task's id."""
+        return self._cli("submit", "--file", str(ticket), "--repo", str(self.repository))
+
+    def _cli(self, *arguments: str) -> str:
+        """What a command of `orchestrator` prints."""
+        command = [sys.executable, "-m", "orchestrator", "--config", str(self.root / "orchestrator.toml"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def say(self, method: str, path: str, body: Json | None = None) -> Json:
         """What the daemon answers to a request of a person's; it must not be refused."""
         return said(self.client.socket, method, path, body)

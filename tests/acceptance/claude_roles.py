@@ -30,6 +30,17 @@ class Turn(job.Turn):
         self.answered = "why: What you asked for was answered." in text
 
 
+HASTY = '''
+
+def slugify(text: str) -> str:
+    """The text as a part of a web address: its words in small letters, joined by single hyphens."""
+    slug = "".join(letter if letter.isalnum() else "-" for letter in text.lower())
+    while "--" in slug:
+        slug = slug.replace("--", "-")
+    return slug
+'''
+"""Not right yet: hyphens stand at its edges."""
+TRIES = (job.CARELESS, HASTY, job.SLUGIFY)
 LAST_LINE = '    return text.upper() + "!"\n'
 """Of the module as the user has it."""
 
@@ -39,14 +50,14 @@ class Roles:
     """A playwright for every stage of the job; turns are named as `IMPLEMENTATION 2`, by stage and step.
 
     `before` holds what is done first in a turn, unless it goes on after an interruption or an answer. The turns named
-    in `idle` end without any work until the gate says what is missing. With `careless`, slugify is wrong until a repair
-    is planned. `after` holds what is done first in a turn that brings an answer.
+    in `idle` end without any work until the gate says what is missing. slugify is wrong until `careless` repairs of it
+    were planned. `after` holds what is done first in a turn that brings an answer.
     """
 
     before: Mapping[str, Use] = field(default_factory=dict)
     after: Mapping[str, Use] = field(default_factory=dict)
     idle: frozenset[str] = frozenset()
-    careless: bool = False
+    careless: int = 0
 
     def __call__(self, scene: Scene) -> Reply:
         """The next move of whoever is asked."""
@@ -101,16 +112,32 @@ def analyse(turn: Turn) -> Part:
 
 
 def plan(turn: Turn) -> Part:
-    """The planner's second turn: the whole job, or what mends it."""
+    """The planner's second turn: the whole job, what mends it, or what reviewers ask for."""
+    if turn.mode == "review_cycle":
+        return (yield from plan_round(turn))
+    fix = (yield from numbered(turn, "plan-fix-{}.md")) if turn.bugfix else ""
     steps = "".join(
-        job.STEP.format(number=number, text=text, file=file, why=why, needs=needs, check=check)
+        job.STEP.format(number=number, text=text, file=file, why=f"{why} {fix}".strip(), needs=needs, check=check)
         for number, (text, file, why, needs, check) in enumerate(job.FIX_STEPS if turn.bugfix else job.FIRST_STEPS, 1)
     )
     yield write(turn.outbox / "plan.md", f"# Plan for {turn.ticket}\n\n{steps}")
-    if turn.bugfix:
-        name = yield from numbered(turn, "plan-fix-{}.md")
+    if fix:
         cause = f"## Failure\n{turn.log}\n\n## Root cause\nEvery sign became a hyphen.\n\n"
-        yield write(turn.outbox / name, cause + steps)
+        yield write(turn.outbox / fix, cause + steps)
+    return "The plan is in the outbox."
+
+
+def plan_round(turn: Turn) -> Part:
+    """The planner's second turn when reviewers have spoken."""
+    newest = yield bash(f"ls -t {shlex.quote(str(turn.folder))} | grep '^review-feedback-.*md$' | head -1")
+    seen = yield Use("Read", {"file_path": str(turn.folder / newest.text.strip())})
+    wishes = "\n".join(line.partition("> ")[2] for line in seen.text.splitlines() if "> " in line)
+    number = newest.text.strip().removeprefix("review-feedback-").removesuffix(".md")
+    step = job.STEP.format(
+        number=1, text=job.ROUND_STEP.format(number), file="README.md", why=wishes, needs="none", check="Read it."
+    )
+    name = yield from numbered(turn, "plan-fix-{}.md")
+    yield write(turn.outbox / name, f"## Failure\nReviewers ask for changes:\n{wishes}\n\n{step}")
     return "The plan is in the outbox."
 
 
@@ -122,9 +149,12 @@ def design(turn: Turn) -> Part:
     return "The design is in the outbox."
 
 
-def implement(turn: Turn, *, careless: bool) -> Part:
+def implement(turn: Turn, *, careless: int) -> Part:
     """One step of the plan, which may have been done in part before."""
-    if "readme" in turn.step:
+    if found := re.match(job.ROUND_STEP.format("([0-9]+)").lower(), turn.step):
+        heading = f"## Round {found[1]}"
+        yield bash(f"grep -qx '{heading}' README.md || printf '\\n{heading}\\n\\nIt was asked for.\\n' >> README.md")
+    elif "readme" in turn.step:
         readme = yield Use("Read", {"file_path": str(turn.worktree / "README.md")})
         if "## slugify" not in readme.text:
             yield edit(turn.worktree / "README.md", "`shout(text)` shouts.\n", "`shout(text)` shouts.\n" + job.README)
@@ -133,7 +163,12 @@ def implement(turn: Turn, *, careless: bool) -> Part:
         yield write(turn.worktree / job.TESTS, job.TEST + job.EDGES * ("edges" in turn.step))
         yield bash("python3 -B -m unittest -q")
     else:
-        yield from put_slugify(turn.worktree / job.MODULE, job.CARELESS if careless else job.SLUGIFY)
+        mended = 0
+        if careless:
+            planned = yield bash(f"ls {shlex.quote(str(turn.folder))} | grep -c '^plan-fix-' || true")
+            mended = int(planned.text.strip())
+        right = mended >= careless
+        yield from put_slugify(turn.worktree / job.MODULE, job.SLUGIFY if right else TRIES[mended])
     subject = shlex.quote(turn.subject)
     yield bash(
         f'git add -A && {{ test -z "$(git status --porcelain)" && git log -1 --format=%s | grep -qxF {subject}; }} '
@@ -147,8 +182,10 @@ def put_slugify(module: Path, wanted: str) -> Part:
     seen = yield Use("Read", {"file_path": str(module)})
     if "def slugify" not in seen.text:
         yield edit(module, LAST_LINE, LAST_LINE + wanted)
-    elif 'else "-"' in seen.text:
-        yield edit(module, job.CARELESS.strip(), job.SLUGIFY.strip())
+        return ""
+    there = HASTY if 'while "--"' in seen.text else job.CARELESS if 'else "-"' in seen.text else job.SLUGIFY
+    if there != wanted:
+        yield edit(module, there.strip(), wanted.strip())
     return ""
 
 
