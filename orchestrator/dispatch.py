@@ -41,7 +41,10 @@ TELL_AGAIN_SECONDS = (30.0, 300.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What commands are carried out with; `tell` answers with why a person was not told, empty if all is well."""
+    """What commands are carried out with.
+
+    `tell` answers with why people were not told, empty if they were, None where nobody is to be.
+    """
 
     running: Running
     workspace: Workspace
@@ -49,7 +52,7 @@ class Adapters:
     gates: Gates
     publisher: Publisher
     timers: Timers
-    tell: Callable[[Task, Notice], Awaitable[str]]
+    tell: Callable[[Task, Notice], Awaitable[str | None]]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
@@ -195,7 +198,8 @@ class Dispatcher:
             if not failure or pause is None:
                 break
             await asyncio.sleep(pause)
-        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=failure))
+        said = "no notify_command is set" if failure is None else failure
+        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=said))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:
         def ring() -> None:

@@ -130,10 +130,10 @@ class Messenger:
         """Tell by this from now on."""
         self.notifier = notifier
 
-    async def tell(self, task: Task, notice: Notice) -> str:
-        """Why people were not told; empty if they were, or nobody is to be."""
+    async def tell(self, task: Task, notice: Notice) -> str | None:
+        """Why people were not told, which may be tried again; empty if they were, None if nobody is to be."""
         if self.notifier is None:
-            return ""
+            return None
         return (await self.notifier.tell(task, notice)).reason
 
 

@@ -53,7 +53,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "DraftSubmitted": "the draft was sent off{ by |by}",
     "AskAnswered": "an answer was given{ by |by}{: |status}",
     "CapsChanged": "its budget was changed{ by |by}",
-    "PersonTold": "people were told{ of |key}{, in vain: |failure}",
+    "PersonTold": "a notice for people{: |key}{, which reached nobody: |failure}",
     "ForeignEditFound": "another hand had changed state.json; that one is kept as {|kept_as}",
 }
 """`{before|field}` stands for a field of the event, and for nothing where the event does not say it."""

@@ -143,7 +143,7 @@ def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: P
     with House(tmp_path, scenario=SLOW, free_space_floor="900TiB") as house:
         task = house.submit()
         told = house.client.why(task)
-        assert "free_space_floor wants 921600.0 GiB" in " ".join(told.facts)
+        assert "free_space_floor wants 921600.00 GiB" in " ".join(told.facts)
         assert house.client.status().health == "pressure"
         assert house.client.task(task).status is TaskStatus.PENDING
         assert house.stop() == 0

@@ -31,6 +31,7 @@ from orchestrator.core.model import (
     Ticket,
 )
 from orchestrator.core.patch import Operation, applied, difference
+from orchestrator.core.publication import Publication
 from orchestrator.journal import DamagedJournal, lines
 from orchestrator.store import FolderStore
 from tests.fakes.world import START
