@@ -9,6 +9,8 @@ from orchestrator.core.events import Event, RetryRequested, TurnFinished
 from orchestrator.core.limits import Windows, window_of
 from orchestrator.core.stream.neutral import ErrorClass, Limit
 
+MOST_WINDOWS = 50
+"""Windows that are known at once: those last told of."""
 REFUSALS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
 """Failures of a turn that every other task of the account would meet as well."""
 
@@ -44,7 +46,8 @@ class Account:
         """Take in news of a usage window; whether that says something else than before."""
         name = limit.window or "unknown"
         old, new = self.windows.get(name), window_of(limit, now)
-        self.windows = {**self.windows, name: new}
+        others = {other: window for other, window in self.windows.items() if other != name}
+        self.windows = dict([*others.items(), (name, new)][-MOST_WINDOWS:])
         return old is None or (old.status, old.resets_at) != (new.status, new.resets_at)
 
     def remember(self, spent: Mapping[str, Spending]) -> None:

@@ -42,6 +42,10 @@ LONGEST_REQUEST = 16 * 1024 * 1024
 EARLIER = "begun earlier"
 """What is known of a tool that was at work already when reading began."""
 MOST_MALFORMED = 10
+MOST_REFUSED = 1000
+"""Requests of one attempt that are answered with no; whoever asks on is not listened to."""
+MOST_TOKENS = 10**15
+"""Of one attempt: no account pays for more, and sums of it stay what JSON can hold."""
 ZONE = "UTC"
 """Agents are started with this TZ, so that a clock in their prose is known."""
 
@@ -101,6 +105,7 @@ class Follower:
         self._markers = Markers()
         self._turn = _turn_of(agent)
         self._tokens = agent.tokens_used - agent.tokens_before
+        self._refused = 0
 
     @property
     def offset(self) -> int:
@@ -132,7 +137,8 @@ class Follower:
                     start = line.end - len(line.body) - 1
                     found = asking_of_request(meaning, start) if len(line.body) <= LONGEST_REQUEST else ()
                     asking += found
-                    if not found:
+                    self._refused += not found
+                    if not found and self._refused <= MOST_REFUSED:
                         self._ears.asked(meaning)
                 case neutral.TurnFinished():
                     for said in self._markers.flush():
@@ -208,7 +214,7 @@ class Follower:
     def _finish_turn(self, result: neutral.TurnFinished, end: int) -> None:
         usage, turn, at = result.usage, self._turn, self._ears.clock()
         spent = usage.input_tokens + usage.output_tokens
-        self._tokens = spent if usage.cumulative else self._tokens + spent
+        self._tokens = min(spent if usage.cumulative else self._tokens + spent, MOST_TOKENS)
         self.complaint = "" if result.outcome is neutral.Outcome.OK else result.text or result.reason
         limited = result.error is neutral.ErrorClass.USAGE_LIMIT
         self._ears.event(
@@ -232,7 +238,7 @@ class Follower:
     def _note_progress(self) -> None:
         offset, at, turn = self._told, self._ears.clock(), self._turn
         uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
-        tokens, retry_until = sum(turn.tokens.values()), turn.retry_until
+        tokens, retry_until = min(sum(turn.tokens.values()), MOST_TOKENS), turn.retry_until
 
         def heard(agent: Agent) -> Agent:
             return replace(

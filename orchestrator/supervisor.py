@@ -84,6 +84,7 @@ class Supervisor:
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
         self._inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
         self._noted: set[str] = set()
+        self._windows_told = False
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
@@ -95,6 +96,7 @@ class Supervisor:
             await self._insist(self.admit)
             if self._inbox.empty():
                 self._note_foreign(self._store.settle())
+                self._keep_windows()
             self._inbox.task_done()
 
     async def settled(self) -> None:
@@ -203,8 +205,14 @@ class Supervisor:
 
     def _hear_limit(self, limit: Limit) -> None:
         if self.account.hear(limit, self._clock()):
-            self._store.keep_windows(self.account.windows)
+            self._windows_told = True
             log.info("usage_window", window=limit.window, status=limit.status.value, resets_at=limit.resets_at)
+
+    def _keep_windows(self) -> None:
+        """Write down what was told of windows: once for a burst of news, however long an agent makes it."""
+        if self._windows_told:
+            self._store.keep_windows(self.account.windows)
+            self._windows_told = False
 
     def _hold_back(self) -> None:
         """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from orchestrator.account import Account
+from orchestrator.account import MOST_WINDOWS, Account
 from orchestrator.core.budget import Spending
 from orchestrator.core.stream.neutral import ErrorClass, Limit, LimitStatus
 from tests.fakes.world import START
@@ -61,3 +61,14 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
 def test_nobody_being_logged_in_comes_before_any_refusal() -> None:
     account = Account(refused="no credit", logged_out="nobody is logged in")
     assert account.trouble == "nobody is logged in"
+
+
+def test_windows_that_nobody_has_do_not_add_up() -> None:
+    """An agent may make up as many names as it likes; those last told of are known."""
+    account = Account()
+    for number in range(10 * MOST_WINDOWS):
+        made_up = Limit(status=LimitStatus.ALLOWED, window=f"{number}", resets_at=None, utilization=None, overage=False)
+        account.hear(made_up, START)
+        account.hear(news(), START)
+    assert len(account.windows) == MOST_WINDOWS
+    assert "five_hour" in account.windows

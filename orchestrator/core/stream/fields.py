@@ -4,6 +4,9 @@ from orchestrator.core.stream.neutral import JsonObject, JsonValue
 
 NAME = 200  # characters of an id, a name, a path, a word
 
+LARGEST_COUNT = 10**12
+"""No counter of an agent's is believed to be larger, so that sums of them stay what JSON can hold."""
+
 _LARGEST = 2**63 - 1
 
 
@@ -27,8 +30,8 @@ def integer_of(value: JsonValue) -> int | None:
 
 
 def count_of(value: JsonValue) -> int:
-    """As `integer_of`, with 0 for what is no such number."""
-    return value if type(value) is int and 0 <= value <= _LARGEST else integer_of(value) or 0
+    """As `integer_of`, at most 10¹², with 0 for what is no such number."""
+    return min(integer_of(value) or 0, LARGEST_COUNT)
 
 
 def money_of(value: JsonValue) -> float:

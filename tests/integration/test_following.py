@@ -1,0 +1,68 @@
+"""An agent's output as it is taken in, whatever a hostile one writes there."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from orchestrator.core.codec import to_json
+from orchestrator.core.events import Event, TurnFinished
+from orchestrator.core.model import Agent
+from orchestrator.core.stream.claude import Parser
+from orchestrator.core.stream.neutral import Asked, JsonObject, Limit
+from orchestrator.following import MOST_REFUSED, MOST_TOKENS, Ears, Follower
+
+NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
+MOST = 2**63 - 1
+ENDLESS: JsonObject = {"input_tokens": MOST, "output_tokens": MOST}
+
+
+class Heard:
+    """What a follower tells of so many lines, each as it would be written down."""
+
+    def __init__(self, folder: Path, *lines: JsonObject) -> None:
+        self.agent = Agent(attempt=1)
+        self.events: list[Event] = []
+        self.asked: list[Asked] = []
+        self.limits: list[Limit] = []
+        self.written = b""
+        (folder / "stdout.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+        ears = Ears(
+            event=self._event,
+            telemetry=lambda change: self._note(change(self.agent)),
+            asked=self.asked.append,
+            by_role=lambda _: None,
+            limit=self.limits.append,
+            clock=lambda: NOW,
+        )
+        Follower(folder, self.agent, Parser(orjson.loads), ears).read()
+
+    def _event(self, event: Event) -> None:
+        self.events.append(event)
+        self.written += orjson.dumps(to_json(event))
+
+    def _note(self, agent: Agent) -> None:
+        self.agent = agent
+        self.written += orjson.dumps(to_json(agent))
+
+
+def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> None:
+    """JSON as it is written here holds 64 bits: a sum beyond them could be neither noted nor decided on."""
+    said: list[JsonObject] = [
+        {"type": "assistant", "message": {"id": str(number), "usage": ENDLESS, "content": []}} for number in range(2000)
+    ]
+    end: JsonObject = {"type": "result", "subtype": "success", "result": "done", "usage": ENDLESS}
+    heard = Heard(tmp_path, *said, *[end] * 2000)
+    assert heard.agent.turn_tokens <= MOST_TOKENS
+    last = heard.events[-1]
+    assert isinstance(last, TurnFinished)
+    assert last.tokens <= MOST_TOKENS
+
+
+def test_who_asks_without_end_what_nobody_answers_is_answered_no_more(tmp_path: Path) -> None:
+    asks: list[JsonObject] = [
+        {"type": "control_request", "request_id": str(number), "request": {"subtype": "no such thing"}}
+        for number in range(MOST_REFUSED + 500)
+    ]
+    heard = Heard(tmp_path, *asks)
+    assert [asked.request_id for asked in heard.asked] == [str(number) for number in range(MOST_REFUSED)]
