@@ -372,7 +372,8 @@ def _reason(end: Exit, words: str) -> str:
     if end.stopped_by is StoppedBy.SHUTDOWN:
         return "it was told to end together with its holder, as when the machine goes down"
     how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
-    return f"the agent {how} without a result" + (f": {words}" if words else "")
+    wanted = "when it was told to" if end.stopped_by is StoppedBy.REQUEST else "without a result"
+    return f"the agent {how} {wanted}" + (f": {words}" if words else "")
 
 
 def _last_words(folder: Path) -> str:

@@ -34,7 +34,7 @@ def _facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
     fewer = f"{found.places_now} of {found.places}, for a usage window is nearly used up"
     return [
         *walls,
-        ("windows", None if found.windows else "nothing was told of any yet"),
+        ("windows", None if found.windows else "none is known before an agent's first turn"),
         ("today", _today(found.day)),
         ("because", found.day.used_up),
         ("places", fewer if found.places_now < found.places else str(found.places)),

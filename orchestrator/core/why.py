@@ -147,7 +147,7 @@ def _clock(task: Task) -> str:
 
 def _no_place(task: Task, scene: Scene) -> tuple[str, ...]:
     if scene.room.draining:
-        return ("the daemon takes no tasks because it is stopping",)
+        return ("the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`",)
     if scene.room.pressure:
         return (scene.room.pressure,)
     held_back = withheld(task, scene)

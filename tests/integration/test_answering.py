@@ -246,7 +246,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
         second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
         assert desk.supervisor.tasks[first].agent.blocked_by is BlockedBy.PRESSURE
         assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
-        assert "stopping" in (await orchestrator("why", second)).out
+        assert "draining" in (await orchestrator("why", second)).out
     desk.store.close()
     anew = desk_at(orchestrator.data)
     anew.supervisor.recover(anew.store.load(first, keep_open=True).task)

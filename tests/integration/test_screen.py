@@ -16,7 +16,7 @@ def rendered(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("columns", "missing"), [(120, set()), (72, {"AGE"}), (60, {"AGE", "DONE"})])
+@pytest.mark.parametrize(("columns", "missing"), [(120, set()), (84, {"AGE"}), (76, {"AGE", "DONE"})])
 def test_a_narrow_terminal_goes_without_age_and_then_without_progress(
     columns: int, missing: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
