@@ -224,7 +224,8 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    artifacts = ", ".join(task.stages[task.stage].artifacts)
+    checked = pipeline.stage(task.stage).work is Work.CHECKS
+    artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
     asking = Asking(
         subject=Subject.STAGE,
