@@ -8,7 +8,7 @@ raised.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -19,7 +19,7 @@ import orjson
 import structlog
 
 from orchestrator.core import commands as do
-from orchestrator.core import outside
+from orchestrator.core import events, outside
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.feedback import Round, feedback, mark_of
 from orchestrator.core.forge import Draft, PullState, PullStatus
@@ -63,6 +63,10 @@ class PublishRefused(OrchestratorError):
     """A text that was to leave holds what must not be passed on; the message says where it is kept and why."""
 
 
+class GivenUp(OrchestratorError):
+    """The task was given up while its forge was waited for; nothing more is done for it outside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
     """`hosts` is what the settings say of forges now; `quarantined` is where texts are kept that must not leave."""
@@ -74,9 +78,16 @@ class Publisher:
     quarantined: Path
     tell_tracker: Tell
     clock: Callable[[], datetime]
+    waiting: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Of the tasks whose forge is waited for; set where the task is given up meanwhile."""
+
+    def decided(self, task: Task, _event: events.Event) -> None:
+        """Wait no longer for the forge of a task that is at work no more."""
+        if not task.at_work and task.id in self.waiting:
+            self.waiting[task.id].set()
 
     async def carry_out(self, task: Task, command: Publishing) -> Published:
-        """Bring it about, and give what came of it. Raises what a person has to mend."""
+        """Bring it about, and give what came of it. Raises what a person has to mend, and GivenUp."""
         while True:
             try:
                 return await self._effect(task, command)
@@ -85,7 +96,19 @@ class Publisher:
                     raise
                 pause = min(error.again_after, LONGEST_PAUSE)
                 log.warning("forge_put_off", task=task.id, command=type(command).__name__, reason=str(error))
-            await asyncio.sleep(pause)
+            await self._wait(task, pause)
+
+    async def _wait(self, task: Task, pause: float) -> None:
+        """Let so many seconds pass. Raises GivenUp."""
+        given_up = self.waiting[task.id] = asyncio.Event()
+        try:
+            async with asyncio.timeout(pause):
+                await given_up.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self.waiting[task.id]
+        raise GivenUp(f"{task.id} was given up while its forge was waited for")
 
     async def _effect(self, task: Task, command: Publishing) -> Published:
         match command:

@@ -162,6 +162,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     supervisor.listen(checkpoints.decided)
     supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
     supervisor.listen(reports.decided)
+    supervisor.listen(adapters.publisher.decided)
     intake = _intake(settings, store, declared, redactor)
     return Daemon(
         settings=settings,

@@ -187,6 +187,21 @@ def test_a_secret_in_what_would_be_published_halts_the_task_and_nothing_is_sent(
         assert "The key is in the safe" in there.under_review(task).body
 
 
+def test_a_task_that_is_given_up_while_its_forge_is_out_of_order_proposes_nothing(tmp_path: Path) -> None:
+    with proposed(tmp_path) as there:
+        there.forge.out_of_order = True
+        task = there.house.submit()
+        there.house.wait_for("a try", lambda: any(line["event"] == "forge_put_off" for line in there.house.log))
+        there.house.client.ask(task, "cancel")
+        there.house.wait_for(
+            "the end of waiting",
+            lambda: any("was given up" in line.get("reason", "") for line in there.house.log),
+        )
+        assert there.house.client.task(task).status is TaskStatus.CANCELLED
+        there.forge.out_of_order = False
+        assert there.forge.pulls == []
+
+
 def test_the_forges_token_reaches_no_agent_and_no_file(tmp_path: Path) -> None:
     with proposed(tmp_path, {"ANALYSIS": [{"run": f"echo ${TOKEN_VARIABLE} > '{tmp_path}/told'"}]}) as there:
         there.under_review(there.house.submit())

@@ -132,7 +132,7 @@ class ForgeServer:
         self.trial_at = ""
         self.asked: list[Asked] = []
         self.merge_messages: list[str] = []
-        self.labels_refused = False
+        self.labels_refused = self.out_of_order = False
         self._ids = count(FIRST_ID)
         self._clock = count(0)
         self._dialect, self._prefix = dialect, prefix
@@ -225,6 +225,8 @@ class ForgeServer:
     def answer(self, asked: Asked, authorization: str) -> Answer | None:
         """The answer to a request; None if it is lost."""
         self.asked.append(asked)
+        if self.out_of_order:
+            return Answer(status=503, body={"message": "Service Unavailable"})
         if self._instead:
             return self._instead.popleft()
         if authorization != f"Bearer {self.token}" and not asked.path.startswith("/blobs/"):

@@ -1,0 +1,90 @@
+"""Pushing one ref with real git: once, never forced, and who mends what hinders it."""
+
+from pathlib import Path
+from socket import socket
+
+import pytest
+
+from orchestrator.clone import Clone
+from orchestrator.forge.errors import ForgeUnreachable
+from orchestrator.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
+from orchestrator.repository import open_repository
+from tests.fakes.repositories import commit, git, repository
+
+REF = "refs/heads/feature/x"
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet", "--bare", "bare.git")
+    return tmp_path / "bare.git"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    repository(tmp_path / "home")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, home: Path) -> Clone:
+    made = Clone(tmp_path / "clone")
+    made.init(open_repository(home)[0])
+    made.fetch_all(home, "T-1", git(home, "rev-parse", "HEAD"))
+    return made
+
+
+def hook(bare: Path, said: str) -> None:
+    script = bare / "hooks/pre-receive"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    script.chmod(0o755)
+
+
+def test_one_ref_is_pushed_and_asking_again_changes_nothing(clone: Clone, home: Path, bare: Path) -> None:
+    head = git(home, "rev-parse", "HEAD")
+    assert stands_at(clone.git, str(bare), REF, None) is None
+    for _ in range(2):
+        push(clone, str(bare), head, REF, None)
+    assert git(bare, "for-each-ref", "--format=%(refname) %(objectname)") == f"{REF} {head}"
+    assert stands_at(clone.git, str(bare), REF, None) == head
+
+
+def test_what_stands_elsewhere_is_never_overwritten(clone: Clone, home: Path, bare: Path) -> None:
+    old = git(home, "rev-parse", "HEAD")
+    theirs = commit(home, {"b.txt": "two\n"})
+    git(home, "push", "--quiet", str(bare), f"{theirs}:{REF}")
+    with pytest.raises(PushRefused, match="did not take refs/heads/feature/x"):
+        push(clone, str(bare), old, REF, None)
+    assert stands_at(clone.git, str(bare), REF, None) == theirs
+
+
+def test_what_the_remote_says_is_told_whatever_it_sounds_like(clone: Clone, home: Path, bare: Path) -> None:
+    hook(bare, "connection timed out, says the hook")
+    with pytest.raises(PushRefused, match="connection timed out, says the hook"):
+        push(clone, str(bare), git(home, "rev-parse", "HEAD"), REF, None)
+
+
+def test_a_remote_that_does_not_answer_is_tried_again_and_its_login_is_not_shown(clone: Clone, home: Path) -> None:
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ForgeUnreachable, match=f"https://{host}/a/b.git cannot be reached") as raised:
+            push(clone, f"https://me:a-password@{host}/a/b.git", git(home, "rev-parse", "HEAD"), REF, None)
+        assert raised.value.again_after == PUSH_AGAIN
+        assert "a-password" not in str(raised.value)
+        with pytest.raises(ForgeUnreachable):
+            stands_at(clone.git, f"https://{host}/a/b.git", REF, None)
+
+
+def test_a_remote_that_is_not_there_is_for_a_person_to_mend(clone: Clone, home: Path, tmp_path: Path) -> None:
+    with pytest.raises(PushRefused, match="see that `git push` works there by hand, then retry"):
+        push(clone, str(tmp_path / "nowhere"), git(home, "rev-parse", "HEAD"), REF, None)
+
+
+def test_the_address_is_that_of_pushes_and_else_of_fetches(home: Path) -> None:
+    assert push_address(home) is None
+    git(home, "remote", "add", "origin", "https://git.example.test/a/b.git")
+    assert push_address(home) == "https://git.example.test/a/b.git"
+    git(home, "config", "remote.origin.pushurl", "git@git.example.test:a/b.git")
+    assert push_address(home) == "git@git.example.test:a/b.git"
