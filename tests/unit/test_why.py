@@ -61,7 +61,10 @@ def test_a_waiting_task_names_who_has_the_places_and_who_is_ahead() -> None:
 @pytest.mark.parametrize(
     ("room", "fact"),
     [
-        (Room(draining=True), "the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`"),
+        (
+            Room(draining=True),
+            "the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`",
+        ),
         (Room(pressure="only 1 GiB is free"), "only 1 GiB is free"),
     ],
 )
