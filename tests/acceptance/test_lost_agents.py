@@ -84,12 +84,16 @@ def test_a_missing_program_blocks_the_task_and_says_which(tmp_path: Path) -> Non
         assert "no such command: /nowhere/agent; mend [agent]" in (blocked.block_reason or "")
 
 
-def test_a_missing_claude_blocks_the_task_and_says_how_to_mend_it(tmp_path: Path) -> None:
+def test_without_claude_nothing_begins_and_the_task_says_what_to_mend(tmp_path: Path) -> None:
     with House(tmp_path, agent={"driver": "claude", "executable": "/nowhere/claude"}) as house:
         task = house.submit()
-        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
-        assert "no such command: /nowhere/claude; mend [agent]" in (blocked.block_reason or "")
-        assert "orchestrator doctor" in (blocked.block_reason or "")
+
+        def said() -> str:
+            told = " ".join(house.cli("why", task).stdout.split())
+            return told if "/nowhere/claude" in told else ""
+
+        assert "there is no such program; correct or remove it" in house.wait_for("what is missing", said)
+        assert house.state(task)["status"] == "pending"
         assert house.nothing_is_left()
 
 
