@@ -5,6 +5,7 @@ exactly once per life of the daemon, and only after all of its output was taken 
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,6 +30,7 @@ from orchestrator.files import make_private
 from orchestrator.following import LONGEST_REQUEST, Ears, Follower
 from orchestrator.outbox import take
 from orchestrator.processes.census import kill_marked
+from orchestrator.processes.files import open_plain
 from orchestrator.processes.folder import has_begun, pid_of
 from orchestrator.processes.output import Output
 from orchestrator.processes.runs import Runs
@@ -379,7 +381,7 @@ def _reason(end: Exit, words: str) -> str:
 def _last_words(folder: Path) -> str:
     """The last line that a run wrote to stderr, at most 300 characters."""
     try:
-        with (folder / "stderr.log").open("rb") as file:
+        with os.fdopen(open_plain(str(folder / "stderr.log")), "rb") as file:
             file.seek(max(0, file.seek(0, 2) - LAST_WORDS))
             lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:

@@ -4,11 +4,13 @@ The holder imports this module, so it imports nothing that is slow: `json`, `pat
 than the interpreter takes to start. `_json` is the C half of `json`; its scanner reads the same documents.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
-# ruff: noqa: PTH105, PTH120, PTH123
+# ruff: noqa: PTH105, PTH120
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from _json import encode_basestring_ascii, make_scanner
 
 TYPE_CHECKING = False
@@ -87,6 +89,8 @@ if TYPE_CHECKING:
 
 LOCK, PID, CONTROL, STATUS, EXIT, SPEC = "lock", "pid", "control", "status.json", "exit", "spec.json"
 STDIN, STDIN_OFFSET = "stdin.jsonl", "stdin.offset"
+GONE = (FileNotFoundError, NotADirectoryError)
+"""What is raised for a file that is not there, or whose folder another hand took away."""
 STDOUT, STDERR = ("stdout", ".jsonl"), ("stderr", ".log")
 END_OF_INPUT = b'{"eof":true}\n'
 LOCK_FD, CONTROL_FD, HANDOVER_FD = 3, 4, 5  # where the daemon puts the descriptors that a holder inherits
@@ -136,10 +140,30 @@ def encode(value: object) -> str:
     raise TypeError(f"no JSON for {type(value)}")
 
 
+def open_plain(path: str) -> int:
+    """A descriptor for reading a plain file; raises OSError, also for what is none: an agent may have put it there.
+
+    Of a pipe nobody knows when it is written to, and whoever opens it waits for that.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise FileNotFoundError(errno.ENOENT, "there is no plain file", path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "there is no plain file", path)
+    return descriptor
+
+
 def read(path: str) -> str:
-    """The text of a small file; raises OSError."""
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    """The text of a small plain file; raises OSError."""
+    descriptor = open_plain(path)
+    try:
+        return read_all(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_all(descriptor: int) -> str:

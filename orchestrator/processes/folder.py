@@ -16,7 +16,7 @@ def is_alive(folder: Path) -> bool:
     """True while a holder serves this run."""
     try:
         descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (*files.GONE, IsADirectoryError):
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -85,7 +85,7 @@ def _read_exit(folder: Path) -> Exit | None:
     """What the exit file tells; one that another hand damaged tells nothing."""
     try:
         return exit_from(files.read(str(folder / files.EXIT)))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (*files.GONE, ValueError, KeyError, TypeError):
         return None
 
 
@@ -110,8 +110,8 @@ def appearance_of(folder: Path) -> tuple[object, ...]:
     looks: list[object] = []
     for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
         try:
-            row = (folder / name).stat()
+            row = (folder / name).lstat()
             looks.append((row.st_ino, row.st_size, row.st_mtime_ns))
-        except FileNotFoundError:
+        except files.GONE:
             looks.append(None)
     return tuple(looks)

@@ -4,7 +4,7 @@ import os
 from itertools import zip_longest
 from pathlib import Path
 
-from orchestrator.processes.files import STDERR, STDOUT
+from orchestrator.processes.files import GONE, STDERR, STDOUT, open_plain
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated
 
@@ -57,10 +57,10 @@ def read_lines_from(
 
 
 def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
-    """Bytes of a file and which file that was, or None if there is none just now."""
+    """Bytes of a plain file and which file that was, or None if there is none just now."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        descriptor = open_plain(path)
+    except GONE:
         return b"", None
     try:
         return os.pread(descriptor, limit, position), os.fstat(descriptor).st_ino
@@ -71,7 +71,11 @@ def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
 def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
     """The start offsets of the rotated files, ascending."""
     stem, suffix = stream
-    names = (name[len(stem) + 1 : -len(suffix)] for name in os.listdir(folder) if name.startswith(f"{stem}."))  # noqa: PTH208
+    try:
+        there = os.listdir(folder)  # noqa: PTH208 - read again and again, and quicker so
+    except GONE:
+        return []
+    names = (name[len(stem) + 1 : -len(suffix)] for name in there if name.startswith(f"{stem}."))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
