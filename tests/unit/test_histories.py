@@ -256,7 +256,7 @@ def lived(terms: Terms, history: list[tuple[Happening, int]]) -> list[Decision]:
 def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None]:
     """A test that holds a law against many histories."""
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(TERMS, HISTORIES)
     def test(terms: Terms, history: list[tuple[Happening, int]]) -> None:
         law(lived(terms, history))
@@ -422,7 +422,7 @@ def test_no_folder_is_begun_twice_unless_it_may_not_have_been_heard_of(decisions
 
 @in_every_history
 def test_what_is_owed_follows_from_the_saved_state_alone(decisions: list[Decision]) -> None:
-    for one in decisions[-40:]:
+    for one in decisions[-20:]:
         restored = from_document(to_document(one.after))
         assert obligations(REVIEWED, restored) == obligations(REVIEWED, one.after)
 
