@@ -167,6 +167,7 @@ async def test_every_command_explains_itself_with_an_example(orchestrator: Shell
     names = [
         *("demo", "serve", "submit", "tasks", "show", "why", "logs"),
         *("pause", "resume", "cancel", "status", "check", "doctor", "events", "watch"),
+        *("review", "merge", "archive", "delete", "graph", "schema"),
     ]
     for name in names:
         assert f" {name} " in overview.out
