@@ -162,7 +162,7 @@ def test_a_stage_of_steps_is_reviewed_when_its_last_step_is_done() -> None:
 def test_checks_that_passed_are_reviewed_and_changes_lead_back_to_the_stage_that_mends() -> None:
     task = replace(evaluating(Verdict.PASS), terms=ATTENDED.terms)
     play = Playbook(task, reviewed("EVALUATION")) >> judged() << "wake in 1800 s" << "tell review_asked"
-    assert play.task.asks[0].asking.text == "EVALUATION is done: review commit c2"
+    assert play.task.asks[0].asking.text == "EVALUATION is done: review test-report.md"
     play = play >> answered(1, CHANGES, "it is too slow") >> admitted << "start planner 3"
     assert (play.task.stage, play.task.feedback) == ("ANALYSIS", ("A person asks for changes: it is too slow",))
 
