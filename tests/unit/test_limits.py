@@ -294,6 +294,7 @@ def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_
     between = after(at_work(), finished())
     assert held_before_turn(between, troubled(between)) == (BlockedBy.SERVICE, "nobody is logged in")
     assert list(to_hold(troubled(between))) == [(between.id, BlockedBy.SERVICE, "nobody is logged in")]
+    assert not list(to_let_go(troubled(at_work(), trouble=None)))
     assert not list(to_hold(troubled(at_work()))), "a turn under way comes to its end"
     assert let_in(troubled(submitted("LOCAL-1"))) == []
     assert let_in(troubled(replace(after(at("COMPLETION", Owed.DELIVERY), pause(), resume())))) != []

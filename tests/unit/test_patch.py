@@ -34,6 +34,7 @@ def test_only_what_changed_is_told_and_a_list_that_grew_is_added_to() -> None:
         {"op": "replace", "path": "/other", "value": [2]},
         {"op": "add", "path": "/new", "value": None},
     ]
+    assert applied(old, difference(old, new)) == new
 
 
 @pytest.mark.parametrize("path", ["/nowhere/a", "/text/a", "/list/0"])

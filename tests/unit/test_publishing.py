@@ -28,6 +28,7 @@ from tests.unit.playbook import (
     answer,
     answered,
     archive,
+    asking,
     at,
     cancel,
     daemon_started,
@@ -40,6 +41,7 @@ from tests.unit.playbook import (
     posted,
     prepared,
     proposed,
+    question,
     refused,
     released,
     resume,
@@ -321,6 +323,13 @@ def test_a_cancelled_task_stays_cancelled_whatever_is_told_of_its_change(after: 
         cancelled = (play >> cancel).task
         assert (cancelled.status, obligations(full(), cancelled)) == (TaskStatus.CANCELLED, ())
         assert (play >> after).task is cancelled
+
+
+def test_what_else_is_asked_when_it_is_merged_by_hand_is_not_answered_by_that() -> None:
+    play = Playbook(at("COMPLETION", Owed.PUBLISH, a_proposal(autonomy=Autonomy.INTERACTIVE)))
+    play = play >> asking(question()) << "tell question_asked" >> told >> proposed << "wake in 60 s"
+    play = looking(play << "tell review_asked" >> told) >> seen(MERGED) << "tell completed"
+    assert [ask.status for ask in play.task.asks] == [AskStatus.PENDING, WITHDRAWN]
 
 
 def test_a_pause_while_it_is_proposed_lets_it_be_proposed_and_keeps_it_waiting() -> None:
