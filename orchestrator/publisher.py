@@ -8,12 +8,13 @@ raised.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import orjson
 import structlog
@@ -41,6 +42,8 @@ from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
 
+AT_ONCE = 16
+"""Changes that are brought out at the same time: slow forges hold up one another, and nothing else."""
 LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
 Publishing = (
@@ -55,6 +58,7 @@ Published = (
     | outside.Released
     | outside.ReportPosted
 )
+Came = TypeVar("Came")
 Tell = Callable[[Task, str, str | None], Awaitable[str]]
 """Leaves a comment on a task's ticket and sets its status, if one is given; answers with why not, or with nothing."""
 
@@ -80,6 +84,7 @@ class Publisher:
     clock: Callable[[], datetime]
     waiting: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the tasks whose forge is waited for; set where the task is given up meanwhile."""
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "publisher"), repr=False)
 
     def decided(self, task: Task, _event: events.Event) -> None:
         """Wait no longer for the forge of a task that is at work no more."""
@@ -113,29 +118,33 @@ class Publisher:
     async def _effect(self, task: Task, command: Publishing) -> Published:
         match command:
             case do.OpenPullRequest():
-                opened = await asyncio.to_thread(self._open, task, command)
+                opened = await self._apart(partial(self._open, task, command))
                 await self._tell(task, f"Pull request: {opened.url}", "In Review")
                 return opened
             case do.LookAtPullRequest():
-                seen = await asyncio.to_thread(self._look, task, command)
+                seen = await self._apart(partial(self._look, task, command))
                 if seen.status is PullStatus.MERGED:
                     await self._tell(task, f"Merged as {seen.merge_commit}", "Done")
                 return seen
             case do.MergePullRequest():
-                merged = await asyncio.to_thread(self._merge, task, command)
+                merged = await self._apart(partial(self._merge, task, command))
                 if isinstance(merged, outside.PullRequestMerged):
                     await self._tell(task, f"Merged as {merged.commit}", "Done")
                 return merged
             case do.PrepareRelease():
-                return await asyncio.to_thread(self._prepare, task, command)
+                return await self._apart(partial(self._prepare, task, command))
             case do.TagRelease():
-                released = await asyncio.to_thread(self._tag, task, command)
+                released = await self._apart(partial(self._tag, task, command))
                 await self._tell(task, f"Released as {released.tag}", "Done")
                 return released
             case do.PostReport():
                 return await self._post(task)
             case _:
                 assert_never(command)
+
+    async def _apart(self, work: Callable[[], Came]) -> Came:
+        """What comes of something that blocks for as long as another machine likes: in threads of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     async def _tell(self, task: Task, text: str, status: str | None) -> str:
         """What a tracker does not take is a warning: the work is done all the same."""

@@ -1,6 +1,7 @@
 """What may go wrong while a change leaves, with a forge on loopback and a bare repository behind it."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,11 @@ from orchestrator.core.publication import Publication, Reply
 from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.forge import remote
 from orchestrator.forge.opening import Host
-from orchestrator.publisher import Published, Publisher, Publishing
+from orchestrator.publisher import AT_ONCE, Published, Publisher, Publishing
 from orchestrator.release import Release
 from orchestrator.workspace import Workspace
 from tests.fakes import github_api
-from tests.fakes.forge_server import REPO, TOKEN, ForgeServer
+from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import submitted
 
@@ -131,3 +132,27 @@ def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
     (message,) = stage.server.merge_messages
     assert "@alice" not in message
     assert "fixes #1" not in message
+
+
+def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
+    asked, answered = threading.Semaphore(0), threading.Event()
+
+    def silent(_: ForgeServer, __: Asked) -> Answer:
+        asked.release()
+        answered.wait()
+        return Answer(status=404)
+
+    async def others_go_on(stage: Stage) -> str:
+        look = do.LookAtPullRequest(number=1, round=1, seen=())
+        looks = [asyncio.ensure_future(stage.publisher.carry_out(stage.task, look)) for _ in range(2 * AT_ONCE)]
+        for _ in range(AT_ONCE):
+            while not asked.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread that tells
+                await asyncio.sleep(0.01)
+        try:
+            return await asyncio.to_thread(lambda: "at work")
+        finally:
+            answered.set()
+            await asyncio.gather(*looks)
+
+    with ForgeServer(silent) as server:
+        assert asyncio.run(others_go_on(Stage(tmp_path, server))) == "at work"
