@@ -22,7 +22,14 @@ LONGEST_ANSWER = 20_000
 """Characters."""
 DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NEVER_SET = frozenset({"PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "NODE_OPTIONS", "TMPDIR"})
+_NEVER_SET = frozenset({
+    "PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "TMPDIR", "PROMPT_COMMAND", "NODE_OPTIONS",
+    "NODE_PATH", "NODE_EXTRA_CA_CERTS", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME",
+})  # fmt: skip
+_NEVER_BEGINS = ("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_", "ANTHROPIC_")
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+"""Programs read these in small letters as well."""
 POLICY = "policy"
 """Who answered where the task's own terms or the role did."""
 
@@ -175,8 +182,8 @@ def variable_of(name: str) -> str:
 
 
 def must_not_be_set(variable: str) -> bool:
-    """Whether a variable decides what programs an agent runs or how it is known, and so is never provided."""
-    return variable in _NEVER_SET or variable.startswith(("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_"))
+    """Whether a variable decides what programs an agent runs, whom they talk to or how it is known: never provided."""
+    return variable in _NEVER_SET or variable.upper() in _PROXIES or variable.startswith(_NEVER_BEGINS)
 
 
 def pending(asks: Iterable[Ask]) -> tuple[Ask, ...]:

@@ -64,7 +64,10 @@ def test_what_leaves_the_machine_is_approved_by_no_policy(subject: Subject) -> N
     assert stage == Answer(status=AskStatus.APPROVED, by=POLICY)
 
 
-@pytest.mark.parametrize("variable", ["PATH", "LD_PRELOAD", "GIT_SSH", "PYTHONPATH", "CLAUDE_X", "ORCHESTRATOR_X"])
+@pytest.mark.parametrize(
+    "variable",
+    ["PATH", "LD_PRELOAD", "GIT_SSH", "PYTHONPATH", "CLAUDE_X", "ORCHESTRATOR_X", "ANTHROPIC_BASE_URL", "https_proxy"],
+)
 def test_no_variable_that_decides_what_runs_is_provided(variable: str) -> None:
     assert must_not_be_set(variable)
     assert not must_not_be_set(f"MY_{variable}")
