@@ -7,6 +7,7 @@ daemon's clone, so nothing of the repository runs; a ref remembers it, so that a
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.clone import Clone
@@ -44,14 +45,15 @@ class Release:
             raise ReleaseError(
                 "no version is named: write `## Version` with a number like 1.2.3 into the ticket, then submit it anew"
             )
-        ref = f"refs/orchestrator/{task.id}/release-{version}"
+        entry = fit(entry_of(summary))
+        ref = f"refs/orchestrator/{task.id}/release-{version}-{sha256(entry.encode()).hexdigest()[:12]}"
         clone = self.workspace.clone_of(task.id)
         made = clone.ref(ref)
         if made is not None:
             return version, made
         if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
             raise ReleaseError(f"v{version} cannot be the name of a tag; name another version, then submit it anew")
-        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", fit(entry_of(summary)))
+        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", entry)
         tree = self.workspace.tree_with(task.id, commit, CHANGELOG, os.fsencode(text), _MODE)
         subject = f"{task.ticket.key}: Changelog of {version}"
         made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()

@@ -198,7 +198,8 @@ def _refused(task: Task, event: outside.MergeRefused) -> Task:
 def _prepared(task: Task, event: outside.ReleasePrepared) -> Task:
     if task.owed is not Owed.PUBLISH:
         return task
-    task = replace(task, head=event.commit, publication=replace(task.publication, version=event.version))
+    publication = replace(task.publication, version=event.version, head=task.head or task.base_commit)
+    task = replace(task, head=event.commit, publication=publication)
     if task.terms.auto_merge:
         return replace(task, owed=Owed.RELEASE)
     text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"

@@ -187,7 +187,9 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.A
     if task.status is not TaskStatus.REVIEW:
         return task
     wanted = (f"A person asks for changes: {event.answer}",)
-    if ask.asking.subject is Subject.MERGE:
+    if ask.asking.subject is Subject.RELEASE:
+        task = replace(task, head=task.publication.head)
+    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
         return publishing.sent_back(pipeline, task, wanted, event.at)
     task = standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = halts.spent(task, "reworks")

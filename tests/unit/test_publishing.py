@@ -432,10 +432,13 @@ def test_a_release_is_looked_for_again_after_a_restart_and_tagged_once_confirmed
     assert play >> released << "tell completed" >> released
 
 
-def test_changes_to_a_release_lead_to_its_changelog_again() -> None:
-    play = of("release", Owed.PUBLISH) >> prepared << "tell review_asked" >> told
-    play = play >> answered(1, CHANGES, "name the fix") >> admitted << "prepare the release"
-    assert play.task.budgets["reworks"].used == 1
+def test_changes_to_a_release_lead_back_to_its_summary_from_the_commit_before_the_changelog() -> None:
+    before = of("release", Owed.PUBLISH)
+    commit = before.task.head or before.task.base_commit
+    play = before >> prepared << "tell review_asked" >> told >> answered(1, CHANGES, "name the fix")
+    task = (play >> admitted << "resume release-manager 2").task
+    assert (task.stage, task.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)
+    assert task.feedback == ("A person asks for changes: name the fix",)
 
 
 def test_a_cancelled_release_sets_no_tag() -> None:
