@@ -12,6 +12,7 @@ the word that its attempt was given (tokens.py).
 
 import os
 import pwd
+import re
 import socket
 import struct
 from asyncio import Transport
@@ -24,6 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from orchestrator import tokens
 from orchestrator.api.problems import Problem, Refusal, answer
+from orchestrator.processes.cgroup import PREFIX
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 
@@ -67,6 +69,10 @@ class PeerProtocol(H11Protocol):
         peer: socket.socket = transport.get_extra_info("socket")
         pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self.client = (str(uid), pid)
+
+
+_OF_AN_AGENT = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/|$)", re.MULTILINE)
+"""The name that a holder gives the control group of its agent."""
 
 
 class KnownCallers:
@@ -124,8 +130,13 @@ def caller_of(request: Request) -> Caller:
 
 
 def run_above(pid: int, tasks_dir: Path) -> str | None:
-    """The folder of the run, if any, that a process belongs to; only runs of tasks in `tasks_dir` count."""
+    """The folder of the run, if any, that a process belongs to; only runs of tasks in `tasks_dir` count.
+
+    One that cleared its environment and ended its own holder has no such parents any more; its control group, where
+    agents have one, it cannot leave without being somebody else, and it is told by that.
+    """
     inside = f"{tasks_dir}/"
+    group = _OF_AN_AGENT.search(_read(pid, "cgroup").decode("utf-8", "replace"))
     while pid > 0:
         words = _read(pid, "cmdline").decode("utf-8", "replace").split("\0")
         if BOOT in words and (run := next((word for word in words if word.startswith(inside)), None)):
@@ -135,7 +146,7 @@ def run_above(pid: int, tasks_dir: Path) -> str | None:
             if name == MARKER and value.startswith(inside):
                 return value
         pid = _parent(pid)
-    return None
+    return f"the control group {group[0].strip('/')}" if group else None
 
 
 def _parent(pid: int) -> int:

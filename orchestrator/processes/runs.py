@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 
+import structlog
+
 import orchestrator
 from orchestrator.processes import files
 from orchestrator.processes.census import cgroup_of, remove_abandoned_groups, usage_of
@@ -35,6 +37,8 @@ from orchestrator.processes.spec import (
     Usage,
 )
 from orchestrator.processes.stdin import append_line
+
+log = structlog.get_logger()
 
 SWEEP_EVERY = 1.0  # seconds
 ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
@@ -191,16 +195,22 @@ class Runs:
 
     async def _look_each_second(self) -> None:
         while True:
-            self._doorbell.touch()
-            self._reap()
-            for folder, watched in list(self._watched.items()):
-                seen = appearance_of(folder), is_alive(folder)
-                if seen != watched.seen:
-                    watched.seen = seen
-                    asyncio.get_running_loop().call_soon(self._changed, folder)
-                elif not seen[1]:
-                    self._forget(folder, watched)
+            try:
+                self._look_at_all()
+            except OSError as error:  # short of descriptors, say: the next look sees what this one missed
+                log.warning("runs_not_looked_at", error=str(error))
             await asyncio.sleep(SWEEP_EVERY)
+
+    def _look_at_all(self) -> None:
+        self._doorbell.touch()
+        self._reap()
+        for folder, watched in list(self._watched.items()):
+            seen = appearance_of(folder), is_alive(folder)
+            if seen != watched.seen:
+                watched.seen = seen
+                asyncio.get_running_loop().call_soon(self._changed, folder)
+            elif not seen[1]:
+                self._forget(folder, watched)
 
     def _forget(self, folder: Path, watched: _Watched) -> None:
         if not watched.requests.locked() and has_begun(folder):

@@ -1,0 +1,47 @@
+"""An agent's process that hides where it comes from commands the daemon no more than any other."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.processes.cgroup import own_place
+from tests.acceptance.house import House
+
+ASKING = """
+import socket, sys, time
+path, answers = sys.argv[1:]
+while True:
+    with socket.socket(socket.AF_UNIX) as daemon, open(answers, "a") as file:
+        try:
+            daemon.connect(path)
+            daemon.sendall(b"POST /api/pause HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\n"
+                           b"Connection: close\\r\\n\\r\\n")
+            file.write(daemon.recv(4096).split(b"\\r\\n")[0].decode() + "\\n")
+        except OSError as error:
+            file.write(f"{error}\\n")
+    time.sleep(0.005)
+"""
+
+
+@pytest.mark.skipif(own_place() is None, reason="no control group can be made here")
+def test_one_that_cleared_its_environment_and_lost_its_holder_is_known_by_its_control_group(tmp_path: Path) -> None:
+    answers, script = tmp_path / "answers", tmp_path / "asking.py"
+    script.write_text(ASKING)
+    with House(tmp_path / "house") as house:
+        asking = shlex.join([sys.executable, str(script), str(house.client.socket), str(answers)])
+        house.scenario = {"ANALYSIS": [{"grandchild": f"env -i setsid {asking}", "wait_for": str(tmp_path / "never")}]}
+        house.stop()
+        house.start()
+        task = house.submit()
+        house.wait_for("an answer to the disguised", lambda: answers.exists() and answers.read_text())
+        agent = house.client.task(task).agent.pid
+        assert agent is not None
+        os.kill(int(Path(f"/proc/{agent}/stat").read_text().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        house.wait_until(task, lambda now: now.agent.attempt == 2)
+        told = set(answers.read_text().splitlines())
+        assert told
+        assert all(line.startswith("HTTP/1.1 403") for line in told if line.startswith("HTTP")), told
