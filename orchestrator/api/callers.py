@@ -71,7 +71,7 @@ class PeerProtocol(H11Protocol):
         self.client = (str(uid), pid)
 
 
-_OF_AN_AGENT = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/|$)", re.MULTILINE)
+_OF_AN_AGENT = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MULTILINE)
 """The name that a holder gives the control group of its agent."""
 
 
@@ -116,7 +116,7 @@ class KnownCallers:
             said = f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
         elif (run := run_above(caller.pid, self._tasks_dir)) is not None:
             said = f"the caller belongs to {run}: agents do not command the daemon that runs them"
-        elif not Path(f"/proc/{caller.pid}").exists():
+        elif not _lives(caller.pid):
             said = f"process {caller.pid} ended before it was known who it was; let the caller wait for its answer"
         else:
             return None
@@ -147,6 +147,12 @@ def run_above(pid: int, tasks_dir: Path) -> str | None:
                 return value
         pid = _parent(pid)
     return f"the control group {group[0].strip('/')}" if group else None
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process is more than what is left of one: a dead one tells nothing of where it came from."""
+    row = _read(pid, "stat")
+    return bool(row) and row[row.rindex(b")") + 2 : row.rindex(b")") + 3] not in {b"Z", b"X"}
 
 
 def _parent(pid: int) -> int:
