@@ -7,6 +7,8 @@ once; of the line that is not finished as much is held back as could be the begi
 from __future__ import annotations
 
 BACKSLASH = b"\\"
+UNICODE_DIGITS = 4
+"""What follows `\\u`."""
 
 
 class Mask:
@@ -43,7 +45,7 @@ class Mask:
             for pattern, _ in self._pairs:
                 at = text.rfind(pattern, max(line_end, cut - len(pattern) + 1), cut + len(pattern) - 1)
                 cut = cut if at < 0 else at
-            cut -= self._is_json and _is_escaped(text, cut)
+            cut = _escape_around(text, cut) if self._is_json else cut
         return cut
 
     def _masked(self, text: bytes) -> bytes:
@@ -57,7 +59,7 @@ class Mask:
             return text.replace(pattern, word)
         parts, begin, at = [], 0, text.find(pattern)
         while at >= 0:
-            escaped = _is_escaped(text, at)
+            escaped = _escape_around(text, at) < at
             if not escaped:
                 parts += [text[begin:at], word]
                 begin = at + len(pattern)
@@ -65,9 +67,18 @@ class Mask:
         return b"".join([*parts, text[begin:]])
 
 
-def _is_escaped(text: bytes, at: int) -> bool:
+def _escape_around(text: bytes, at: int) -> int:
+    """Where the escape of JSON begins that this place lies within; the place itself, if in none."""
+    letters = [
+        at,
+        *(at - back for back in range(1, UNICODE_DIGITS + 1) if text[max(at - back, 0) : at - back + 1] == b"u"),
+    ]
+    return next((letter - 1 for letter in letters if _is_after_a_backslash(text, letter)), at)
+
+
+def _is_after_a_backslash(text: bytes, at: int) -> bool:
     """Whether an odd number of backslashes stands just before this place."""
     start = at
-    while start and text[start - 1 : start] == BACKSLASH:
+    while start > 0 and text[start - 1 : start] == BACKSLASH:
         start -= 1
     return (at - start) % 2 == 1

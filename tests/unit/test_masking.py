@@ -118,6 +118,13 @@ def test_an_escape_that_only_looks_like_the_beginning_of_a_value_stays() -> None
     assert json.loads(shown)["text"] == "a\nightmare99 and a <A> and \\<A>"
 
 
+@pytest.mark.parametrize("cut", [1, 5, 8, 10_000])
+def test_the_digits_of_an_escape_are_no_part_of_a_value(cut: int) -> None:
+    said = json.dumps({"text": "\x050000; and 50000; and \x0550000; and \\u00050000;"})
+    shown = masked(said, {"A": "50000;"}, is_json=True, cut=cut)
+    assert json.loads(shown)["text"] == "\x050000; and <A> and \x05<A> and \\u000<A>"
+
+
 def test_longer_values_win_over_their_own_parts() -> None:
     assert masked("hunter2-hunter2 hunter2", {"PART": "hunter2", "ALL": "hunter2-hunter2"}) == "<ALL> <PART>"
 
