@@ -54,7 +54,8 @@ def on_a_terminal(place: Path, env: Mapping[str, str]) -> tuple[int, str]:
     ours, its = os.openpty()
     termios.tcsetwinsize(its, (LINES, COLUMNS))
     command = [sys.executable, "-m", "orchestrator", "demo"]
-    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=around(place, env))
+    mine = {name: value for name, value in around(place, env).items() if name not in {"COLUMNS", "LINES"}}
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=mine)
     os.close(its)
     seen = b""
     with os.fdopen(ours, "rb", buffering=0) as screen:
