@@ -9,7 +9,7 @@ from orchestrator.api.ask_views import ReviewView
 from orchestrator.api.views import AskView, TaskView
 from orchestrator.cli.place import Misused
 from orchestrator.cli.screen import local, plain
-from orchestrator.core.asks import AskKind, Subject
+from orchestrator.core.asks import AskKind, Subject, how_to_answer
 from orchestrator.core.errors import InvalidTransition
 
 
@@ -48,17 +48,7 @@ def shown(ask: AskView) -> Iterator[Text]:
 
 def how(ask: AskView) -> str:
     """The command that answers."""
-    match ask.kind:
-        case AskKind.QUESTION:
-            return f"orchestrator answer {ask.task} --ask {ask.number}"
-        case AskKind.DEPENDENCY:
-            return f"orchestrator provide {ask.task} {plain(ask.name)}"
-        case AskKind.REVIEW if ask.subject is Subject.MERGE:
-            return f"orchestrator merge {ask.task}, or orchestrator review {ask.task} to take up comments"
-        case AskKind.REVIEW:
-            return f"orchestrator approve {ask.task}, or orchestrator request-changes {ask.task} -m …"
-        case _:
-            assert_never(ask.kind)
+    return how_to_answer(ask.task, ask.kind, ask.subject, plain(ask.name), f" --ask {ask.number}")
 
 
 def _what(ask: AskView) -> str:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import sha256
 from types import MappingProxyType
+from typing import assert_never
 
 from orchestrator.core.errors import AnswerRefused
 from orchestrator.core.stream.said import DependencyType
@@ -86,6 +87,21 @@ WHERE_PROVIDED = MappingProxyType(
         DependencyType.PACKAGE: "it is installed",
     }
 )
+
+
+def how_to_answer(task_id: str, kind: AskKind, subject: Subject, name: str, which: str = "") -> str:
+    """The command line that answers; `which` is the option that tells one question of a task from its others."""
+    match kind:
+        case AskKind.QUESTION:
+            return f"orchestrator answer {task_id}{which}"
+        case AskKind.DEPENDENCY:
+            return f"orchestrator provide {task_id} {name}"
+        case AskKind.REVIEW if subject is Subject.MERGE:
+            return f"orchestrator merge {task_id}, or orchestrator review {task_id} to take up comments"
+        case AskKind.REVIEW:
+            return f"orchestrator approve {task_id}, or orchestrator request-changes {task_id} -m …"
+        case _:
+            assert_never(kind)
 
 
 class BadAnswer(AnswerRefused):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from orchestrator.core.admission import Scene, day_used_up, hindrances, places, queue, withheld
-from orchestrator.core.asks import Ask, AskKind, Subject
+from orchestrator.core.asks import Ask, Subject, how_to_answer
 from orchestrator.core.course import cap_reached
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 
@@ -75,7 +75,7 @@ def _paused(task: Task, scene: Scene) -> Why:
             asks = task.pending_asks
             hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
             facts = (*(_asked(ask) for ask in asks), *hindered, still)
-            return Why(facts=facts, next=_who_answers(task, asks[0]) if asks else _when_merged(task))
+            return Why(facts=facts, next=_how_to_answer(task, asks[0]) if asks else _when_merged(task))
         case None:
             return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
         case _:
@@ -123,18 +123,8 @@ def _asked(ask: Ask) -> str:
     return said + lapses
 
 
-def _who_answers(task: Task, ask: Ask) -> str:
-    match ask.kind:
-        case AskKind.QUESTION:
-            return f"orchestrator answer {task.id}"
-        case AskKind.DEPENDENCY:
-            return f"orchestrator provide {task.id} {ask.asking.name}"
-        case AskKind.REVIEW if ask.asking.subject is Subject.MERGE:
-            return f"orchestrator merge {task.id}, or orchestrator review {task.id} to take up comments"
-        case AskKind.REVIEW:
-            return f"orchestrator approve {task.id}, or orchestrator request-changes {task.id} -m …"
-        case _:
-            assert_never(ask.kind)
+def _how_to_answer(task: Task, ask: Ask) -> str:
+    return how_to_answer(task.id, ask.kind, ask.asking.subject, ask.asking.name)
 
 
 def _when_merged(task: Task) -> str:

@@ -10,6 +10,9 @@ from orchestrator.forge.errors import ForgeRefused
 LONG = 65_536
 """Characters of a body."""
 
+TAIL = 16 * 1024
+"""Bytes of a log's end."""
+
 URL = 2_000
 """Characters of an address."""
 

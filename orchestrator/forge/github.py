@@ -19,7 +19,7 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.forge import github_reading as reading
-from orchestrator.forge.answers import LONG, URL, name_of, number_of, objects_of
+from orchestrator.forge.answers import LONG, TAIL, URL, name_of, number_of, objects_of
 from orchestrator.forge.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
 from orchestrator.forge.http import Declined, Http, Method, Params
 from orchestrator.forge.login import Login
@@ -27,7 +27,6 @@ from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
 from orchestrator.forge.remote import Kind, Remote
 from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
 
-TAIL = 16 * 1024
 _WRITERS = frozenset({"admin", "maintain", "write"})
 _API_VERSION = "2022-11-28"
 

@@ -17,7 +17,7 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import integer_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.forge import gitlab_reading as reading
-from orchestrator.forge.answers import LONG, name_of, number_of, objects_of
+from orchestrator.forge.answers import LONG, TAIL, name_of, number_of, objects_of
 from orchestrator.forge.errors import AccessDenied, ForgeRefused, HeadMoved, LoginRefused, NotThere
 from orchestrator.forge.http import Declined, Http, Method, Params
 from orchestrator.forge.login import Login
@@ -25,7 +25,6 @@ from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
 from orchestrator.forge.remote import Kind, Remote
 from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
 
-TAIL = 16 * 1024
 _DEVELOPER = 30
 """The lowest access level that may push."""
 
