@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from orchestrator.processes.spec import Limits, RunGone, State
@@ -103,11 +104,13 @@ async def test_a_tree_that_forks_all_the_time_is_caught_whole(stage: Stage) -> N
 
 async def test_a_process_stuck_between_fork_and_exec_counts_as_stopped(stage: Stage) -> None:
     code = (
-        "import os; os.mkfifo('never'); print('up', flush=True);"
+        "import os; os.mkfifo('never'); print('parent', os.getpid(), flush=True);"
         "os.posix_spawn('/bin/true', ['true'], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, 'never', os.O_RDONLY, 0)])"
     )
     folder = await stage.start((*python(code)[:1], "-c", code))
-    await stage.says(folder, b"up")
+    await stage.says(folder, b"\n")
+    parent = int(stage.output(folder).split()[1])
+    await until(psutil.Process(parent).children, "the child that comes to no exec")
     frozen = await stage.runs.freeze(folder)
     assert not frozen.survivors
     assert len(frozen.stopped) == 2
