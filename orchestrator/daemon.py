@@ -23,14 +23,14 @@ from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.model import Process
 from orchestrator.core.pressure import judge
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
 from orchestrator.login import UNLOOKED, watch_login
-from orchestrator.reports import SUMMARY_FILE
+from orchestrator.reports import SAID, SUMMARY_FILE
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary
 from orchestrator.watch import Watch
@@ -80,7 +80,7 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     watch = Watch(lambda paths: _seen(daemon, sources, paths))
     daemon.supervisor.account.unlooked = UNLOOKED
-    _take_up(daemon)
+    untold = _take_up(daemon)
     _set_alarms(daemon)
     _look_after(daemon, sources, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
@@ -94,6 +94,7 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     }
     own = [_named(name, work) for name, work in ours.items()]
     parts = [*own, _named("api", server.serve())]
+    summaries = _named("summaries", _sum_up(daemon, untold))
     try:
         await _until(stopping, [*parts, daemon.dispatcher.failed])
         service.tell(manager, service.STOPPING)
@@ -103,9 +104,9 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
         raise
     finally:
         server.should_exit = True
-        for part in own:
+        for part in (*own, summaries):
             part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
+        await asyncio.gather(*parts, summaries, return_exceptions=True)
         await daemon.dispatcher.close()
         await daemon.runs.close()
         daemon.timers.close()
@@ -114,8 +115,12 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     return 0
 
 
-def _take_up(daemon: Daemon) -> None:
-    """Every task that has not ended; one that cannot be read is left alone and said so."""
+def _take_up(daemon: Daemon) -> list[str]:
+    """Every task that has not ended; one that cannot be read is left alone and said so.
+
+    Gives the ended ones whose summary a crash has kept from the disk.
+    """
+    untold = []
     for name in daemon.store.remove_unborn():
         log.info("unborn_task_removed", task=name)
     for found in daemon.store.summaries():
@@ -123,7 +128,8 @@ def _take_up(daemon: Daemon) -> None:
             daemon.supervisor.ended[found.id] = found.status
             daemon.supervisor.account.remember(found.spent)
             forget(daemon.provisions, daemon.store.tasks_dir / found.id)
-            _sum_up(daemon, found)
+            if found.status in SAID and not (daemon.store.tasks_dir / found.id / SUMMARY_FILE).is_file():
+                untold.append(found.id)
             continue
         try:
             if not isinstance(found, Summary):
@@ -133,15 +139,17 @@ def _take_up(daemon: Daemon) -> None:
             daemon.reports.catch_up(loaded.task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
+    return untold
 
 
-def _sum_up(daemon: Daemon, ended: Summary) -> None:
-    """Write the summary that a crash right after the end of a task has kept from the disk."""
-    if ended.status is TaskStatus.COMPLETED and not (daemon.store.tasks_dir / ended.id / SUMMARY_FILE).is_file():
+async def _sum_up(daemon: Daemon, ended: list[str]) -> None:
+    """Write the summaries that are missing, one at a time: nobody waits for them, and others wait for the loop."""
+    for name in ended:
         try:
-            daemon.reports.catch_up(daemon.store.load(ended.id).task)
+            daemon.reports.catch_up(daemon.store.load(name).task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_summed_up", error=str(error))
+        await asyncio.sleep(0)
 
 
 def _set_alarms(daemon: Daemon) -> None:

@@ -48,6 +48,18 @@ def test_uncommitted_work_is_in_the_checkpoint_of_a_daemon_that_stops(tmp_path: 
         assert shown.stdout == b"not lost\n"
 
 
+def test_a_summary_that_a_crash_kept_from_the_disk_is_written_after_the_next_start(tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        task = house.submit()
+        done = house.wait_for_end(task)
+        house.kill()
+        summary = house.folder(task) / "summary.md"
+        summary.unlink()
+        house.start()
+        house.wait_for("the summary", summary.exists)
+        assert done.branch in summary.read_text()
+
+
 def test_a_second_daemon_on_the_same_data_folder_refuses_and_names_the_first(tmp_path: Path) -> None:
     with House(tmp_path) as house:
         assert house.daemon is not None

@@ -20,6 +20,7 @@ import psutil
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import TaskStatus
 from orchestrator.files import parsed, sealed
+from orchestrator.reports import SUMMARY_FILE
 from orchestrator.settings import environment
 from orchestrator.store import FolderStore
 from tests.benchmarks.store import NIGHT, a_worked_on_task
@@ -119,11 +120,13 @@ def _finish(data: Path) -> None:
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
     store.close()
     folder = store.folder(task.id)
+    (folder / SUMMARY_FILE).touch()
     state, journal = (folder / "state.json").read_bytes(), (folder / "journal.jsonl").read_bytes()
     for number in range(1, FINISHED):
         name = task.id.replace("00000", f"{number:05d}")
         another = folder.with_name(name)
         another.mkdir(mode=0o700)
+        (another / SUMMARY_FILE).touch()
         (another / "journal.jsonl").write_bytes(journal.replace(task.id.encode(), name.encode()))
         document = parsed(state.replace(task.id.encode(), name.encode())) or {}
         del document["checksum"]
