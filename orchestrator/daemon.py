@@ -30,9 +30,10 @@ from orchestrator.git import end_all
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
 from orchestrator.login import UNLOOKED, watch_login
+from orchestrator.provisions import PROVIDED
 from orchestrator.reports import SAID, SUMMARY_FILE
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
-from orchestrator.store import FolderStore, Summary
+from orchestrator.store import FolderStore, Summary, Unborn
 from orchestrator.watch import Watch
 from orchestrator.wiring import Daemon, bundled_redactor, forget, wired
 
@@ -121,22 +122,25 @@ def _take_up(daemon: Daemon) -> list[str]:
     Gives the ended ones whose summary a crash has kept from the disk.
     """
     untold = []
-    for name in daemon.store.remove_unborn():
-        log.info("unborn_task_removed", task=name)
     for found in daemon.store.summaries():
-        if isinstance(found, Summary) and found.ended:
-            daemon.supervisor.ended[found.id] = found.status
-            daemon.supervisor.account.remember(found.spent)
-            forget(daemon.provisions, daemon.store.tasks_dir / found.id)
-            if found.status in SAID and not (daemon.store.tasks_dir / found.id / SUMMARY_FILE).is_file():
-                untold.append(found.id)
-            continue
         try:
-            if not isinstance(found, Summary):
-                raise found
-            loaded = daemon.store.load(found.id, keep_open=True)
-            daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
-            daemon.reports.catch_up(loaded.task)
+            match found:
+                case Summary() if found.ended:
+                    daemon.supervisor.ended[found.id] = found.status
+                    daemon.supervisor.account.remember(found.spent)
+                    if found.files & PROVIDED:
+                        forget(daemon.provisions, daemon.store.folder(found.id))
+                    if found.status in SAID and SUMMARY_FILE not in found.files:
+                        untold.append(found.id)
+                case Summary():
+                    loaded = daemon.store.load(found.id, keep_open=True)
+                    daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
+                    daemon.reports.catch_up(loaded.task)
+                case Unborn():
+                    daemon.store.remove(found)
+                    log.info("unborn_task_removed", task=found.task_id)
+                case _:
+                    raise found
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
     return untold

@@ -14,6 +14,8 @@ from orchestrator.files import make_private, write_atomically
 from orchestrator.vault import FILE, Vault, VaultError
 
 FOLDER = "provided"
+PROVIDED = frozenset({FILE, FOLDER})
+"""What is in a task's folder while something is provided for it."""
 ALWAYS_SECRET = frozenset({DependencyType.API_KEY, DependencyType.FILE})
 
 

@@ -63,9 +63,17 @@ class DataFolderTaken(StoreError):
         )
 
 
+class Unborn(StoreError):
+    """A ticket was taken in and never accepted: it may still be, or the daemon died in between."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"the ticket in the folder {shown(task_id)} was never accepted")
+        self.task_id = task_id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What lists show of a task that is not at work."""
+    """What lists show of a task that is not at work; `files` are the names of what lies in its folder."""
 
     id: str
     title: str
@@ -77,6 +85,7 @@ class Summary:
     updated_at: str
     running: bool = False
     spent: Mapping[str, Spending] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
 
     @property
     def ended(self) -> bool:
@@ -133,12 +142,11 @@ class FolderStore:
         self._live.clear()
         os.close(self._lock)
 
-    def remove_unborn(self) -> list[str]:
-        """Remove the folders of tickets that were taken in and never accepted, for the daemon died in between."""
-        unborn = [folder for folder in self.tasks_dir.iterdir() if _is_unborn(folder)]
-        for folder in unborn:
+    def remove(self, unborn: Unborn) -> None:
+        """Remove the folder of a ticket that is taken in no more; a link to one stays."""
+        folder = self.folder(unborn.task_id)
+        if not folder.is_symlink():
             shutil.rmtree(folder)
-        return [folder.name for folder in unborn]
 
     def folder(self, task_id: str) -> Path:
         """Where a task's files lie."""
@@ -212,13 +220,18 @@ class FolderStore:
 
     def summaries(self) -> Iterator[Summary | StoreError]:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
-        for name in sorted(folder.name for folder in self.tasks_dir.iterdir()):
+        for name in sorted(os.listdir(self.tasks_dir)):  # noqa: PTH208 - names alone, here and below
+            folder = self.folder(name)
             try:
-                yield _summary(name, top_of(self.folder(name)) or to_document(self.load(name).task))
+                files = frozenset(os.listdir(folder))  # noqa: PTH208
+                document = top_of(folder)
+                if document is None:
+                    _require_born(name, files)
+                yield _summary(name, document or to_document(self.load(name).task), files)
             except StoreError as error:
                 yield error
             except (OSError, KeyError, TypeError, ValueError) as error:
-                yield StoreError(f"{shown(str(self.folder(name)))} cannot be read: {error!r}")
+                yield StoreError(f"{shown(str(folder))} cannot be read: {error!r}")
 
     def load(self, task_id: str, *, keep_open: bool = False) -> Loaded:
         """A task from disk; `keep_open` makes it one that decisions can be committed to, and repairs its files.
@@ -283,11 +296,10 @@ class FolderStore:
         live.unwritten = None
 
 
-def _is_unborn(folder: Path) -> bool:
-    """Whether a task's folder holds nothing but what intake puts there before the first decision."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    return all(path.name.lstrip(".").removesuffix(".partial") in TAKEN_IN for path in folder.iterdir())
+def _require_born(task_id: str, files: frozenset[str]) -> None:
+    """Refuse a folder that holds nothing but what intake puts there before the first decision; raises Unborn."""
+    if all(name.lstrip(".").removesuffix(".partial") in TAKEN_IN for name in files):
+        raise Unborn(task_id)
 
 
 def _locked(data_dir: Path) -> int:
@@ -327,7 +339,7 @@ def _without_agent(document: Object) -> Object:
     return {name: value for name, value in document.items() if name != "agent"}
 
 
-def _summary(name: str, document: Object) -> Summary:
+def _summary(name: str, document: Object, files: frozenset[str]) -> Summary:
     _require_own(name, str(document["task_id"]))
     return Summary(
         id=str(document["task_id"]),
@@ -340,6 +352,7 @@ def _summary(name: str, document: Object) -> Summary:
         updated_at=str(document["updated_at"]),
         running=document.get("run") is not None or bool(document.get("notices")),
         spent=_spent(document),
+        files=files,
     )
 
 

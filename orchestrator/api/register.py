@@ -13,7 +13,7 @@ from orchestrator.api.problems import Ambiguous
 from orchestrator.core.codec import stamp
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task
-from orchestrator.store import Summary
+from orchestrator.store import Summary, Unborn
 from orchestrator.supervisor import NoSuchTask
 
 NAMED = 20
@@ -81,8 +81,9 @@ class Register:
         lines, unreadable = {}, []
         for found in self._backend.store.summaries():
             if isinstance(found, Summary):
-                lines[found.id] = replace(found, repo=sys.intern(found.repo), stage=sys.intern(found.stage))
-            else:
+                repo, stage = sys.intern(found.repo), sys.intern(found.stage)
+                lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
+            elif not isinstance(found, Unborn):
                 unreadable.append(str(found))
         beyond = len(unreadable) - NAMED
         return lines, tuple(unreadable[:NAMED] + [f"and {beyond} more"] * (beyond > 0))

@@ -130,9 +130,9 @@ class Index:
         for name in sorted(os.listdir(self._tasks_dir)):  # noqa: PTH208 - names alone
             if " " in name or not name.isprintable():
                 continue  # none of ours
-            path, begin, latest = self._tasks_dir / name / NAME, known.get(name, 0), ""
+            path, begin, latest = f"{self._tasks_dir}/{name}/{NAME}", known.get(name, 0), ""
             if _size(path) > begin:
-                for at, seq, end in _decisions(path, name, begin):
+                for at, seq, end in _decisions(Path(path), name, begin):
                     latest = max(latest, at)
                     yield latest, name, seq, end
 
@@ -211,10 +211,10 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _size(path: Path) -> int:
+def _size(path: Path | str) -> int:
     """A file's size; zero if there is no plain file."""
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0

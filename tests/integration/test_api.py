@@ -303,6 +303,7 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
         await client.post(f"/api/tasks/{task}/cancel")
     desk.store.close()
     (desk.store.tasks_dir / "broken").mkdir()
+    (desk.store.tasks_dir / "broken" / "journal.jsonl").write_text("torn")
     anew = desk_at(desk.settings.data_dir)
     anew.supervisor.ended[task] = TaskStatus.CANCELLED
     async with at_work(anew) as client:

@@ -21,7 +21,7 @@ from orchestrator.core.model import (
 from orchestrator.files import sealed
 from orchestrator.journal import NAME, DamagedJournal, StoreError
 from orchestrator.state_file import FutureFile
-from orchestrator.store import DataFolderTaken, FolderStore, Loaded, Summary
+from orchestrator.store import DataFolderTaken, FolderStore, Loaded, Summary, Unborn
 from tests.fakes.world import START
 from tests.integration.store.kept import (
     NAME_OF_TASK,
@@ -251,7 +251,10 @@ def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(s
         (folder / "ticket.json").write_text("{}")
     (unborn / ".pipeline.toml.partial").touch()
     (odd / "notes.md").touch()
-    assert sorted(store.remove_unborn()) == ["LOCAL-1", "LOCAL-3"]
+    found = [one for one in store.summaries() if isinstance(one, Unborn)]
+    assert [one.task_id for one in found] == ["LOCAL-1", "LOCAL-3"]
+    for one in found:
+        store.remove(one)
     assert not unborn.exists()
     assert odd.exists()
     assert opened_again(store).task.id == NAME_OF_TASK
