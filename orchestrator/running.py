@@ -93,7 +93,7 @@ class Running:
     def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
         """Begin to listen, and tell of what is heard."""
         self._post, self._note, self._heard_limit = post, note, heard_limit
-        self._runs.watch(self._look)
+        self._runs.watch(self._look, self._read)
 
     def alive(self, task: Task) -> bool:
         """Whether the task's run has a living holder."""
@@ -291,8 +291,14 @@ class Running:
             return False
         return True
 
+    def _read(self, folder: Path) -> None:
+        """Take in what a run has said."""
+        followed = self._followed.get(folder)
+        if followed is not None and followed.follower is not None:
+            followed.follower.read()
+
     def _look(self, folder: Path) -> None:
-        """Take in what a run has said, and tell of its end."""
+        """Take in what a run has said, and tell of its end, or that it came to a stand by itself."""
         followed = self._followed.get(folder)
         if followed is None:
             return

@@ -82,7 +82,7 @@ class Supervisor:
         self.account = Account()
         self.decisions = 0
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
-        self._inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        self._inbox: asyncio.Queue[tuple[Callable[[], None], bool]] = asyncio.Queue()
         self._noted: set[str] = set()
         self._windows_told = False
         self._short_of: ShortOf | None = None
@@ -91,9 +91,11 @@ class Supervisor:
     async def run(self) -> None:
         """Take events one at a time, for ever."""
         while True:
-            await self._insist(await self._inbox.get())
-            await self._insist(self._hold_back)
-            await self._insist(self.admit)
+            take, is_telemetry = await self._inbox.get()
+            await self._insist(take)
+            if not is_telemetry:
+                await self._insist(self._hold_back)
+                await self._insist(self.admit)
             if self._inbox.empty():
                 self._note_foreign(self._store.settle())
                 self._keep_windows()
@@ -122,11 +124,11 @@ class Supervisor:
 
     def post(self, task_id: str, event: Event) -> None:
         """Tell of a fact. One about a task that is not at work any more is late news."""
-        self._inbox.put_nowait(lambda: self._hear(task_id, event))
+        self._take(lambda: self._hear(task_id, event))
 
     def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         """Take in telemetry of a task's present attempt, in order with the events; it is no decision."""
-        self._inbox.put_nowait(lambda: self._note(task_id, attempt, change))
+        self._inbox.put_nowait((lambda: self._note(task_id, attempt, change), True))
 
     async def submit(self, event: TaskSubmitted) -> Task:
         """Accept a new task. Raises NotCommitted."""
@@ -190,18 +192,18 @@ class Supervisor:
             self.post(task_id, held)
         for task_id in to_release(shortage, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=now, blocked_by=BlockedBy.PRESSURE))
-        self._inbox.put_nowait(lambda: None)
+        self._take(lambda: None)
 
     def hear_limit(self, limit: Limit) -> None:
         """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._inbox.put_nowait(lambda: self._hear_limit(limit))
+        self._take(lambda: self._hear_limit(limit))
 
     def login_is(self, missing: str | None) -> None:
         """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
         if missing != self.account.logged_out:
             log.warning("login_changed", missing=missing)
         self.account.logged_out, self.account.unlooked = missing, None
-        self._inbox.put_nowait(lambda: None)
+        self._take(lambda: None)
 
     def _hear_limit(self, limit: Limit) -> None:
         if self.account.hear(limit, self._clock()):
@@ -225,7 +227,7 @@ class Supervisor:
     def set_room(self, room: Room) -> None:
         """Go by other numbers from now on; what is at work beyond them goes on."""
         self.room = replace(room, pressure=self.room.pressure, busy=self.room.busy, draining=self.room.draining)
-        self._inbox.put_nowait(lambda: None)
+        self._take(lambda: None)
 
     def drain(self) -> None:
         """Admit nothing any more."""
@@ -243,7 +245,7 @@ class Supervisor:
         self.room = replace(self.room, draining=False)
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
-        self._inbox.put_nowait(lambda: None)
+        self._take(lambda: None)
 
     def flush_telemetry(self) -> None:
         """Write what is no decision to disk; what cannot be written now is written later."""
@@ -279,6 +281,10 @@ class Supervisor:
         for task_id in admission.admitted(self.scene()):
             self._hear(task_id, TaskAdmitted(at=self._clock()))
 
+    def _take(self, take: Callable[[], None]) -> None:
+        """Have this done in its turn, and see after it who may go on."""
+        self._inbox.put_nowait((take, False))
+
     async def _insist(self, take: Callable[[], None]) -> None:
         """Take a fact in, again and again while the disk refuses it: facts may not be lost."""
         refusal = _refusal(take)
@@ -300,7 +306,7 @@ class Supervisor:
             except Exception as error:  # noqa: BLE001 - whoever asked gets the answer, be it a bug; nobody else does
                 answer.set_exception(error)
 
-        self._inbox.put_nowait(answered)
+        self._take(answered)
         return await answer
 
     def _begin(self, event: TaskSubmitted) -> Task:

@@ -96,6 +96,8 @@ END_OF_INPUT = b'{"eof":true}\n'
 LOCK_FD, CONTROL_FD, HANDOVER_FD = 3, 4, 5  # where the daemon puts the descriptors that a holder inherits
 
 RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
+SAID = "+"
+"""Before a run's name at the doorbell: nothing but its output has grown."""
 BY_REQUEST, BY_TIMEOUT, BY_ORPHAN, BY_SHUTDOWN = "request", "timeout", "orphan", "shutdown"
 
 

@@ -146,7 +146,7 @@ class Holder:
         self.take_requests()
         self.input.pump()
         if sum([output.pump() for output in self.outputs]):
-            reports.ring(self.spec)
+            reports.ring(self.spec, files.SAID)
         if ticked:
             self.tick()
         self.climb()

@@ -36,14 +36,14 @@ def write_exit(record: files.ExitRecord) -> None:
             return
 
 
-def ring(spec: files.Spec) -> None:
-    """Tell the daemon to look; it looks each second anyway, so nobody listening is no harm."""
+def ring(spec: files.Spec, kind: str = "") -> None:
+    """Tell the daemon to look, with `files.SAID` at output alone; it looks each second anyway if nobody listens now."""
     try:
         bell = os.open(spec["doorbell"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        os.write(bell, f"{spec['run']}\n".encode())
+        os.write(bell, f"{kind}{spec['run']}\n".encode())
     except OSError:
         return
     finally:

@@ -67,13 +67,17 @@ class Runs:
         self._doorbell = Doorbell(data_dir.absolute())
         self._watched: dict[Path, _Watched] = {}
         self._labels: dict[str, Path] = {}
-        self._callback: Callable[[Path], None] | None = None
+        self._on_change: Callable[[Path], None] | None = None
+        self._on_output: Callable[[Path], None] | None = None
         self._sweep: asyncio.Task[None] | None = None
         self._children: set[int] = set()
 
-    def watch(self, callback: Callable[[Path], None]) -> None:
-        """Call `callback(folder)` whenever a started or adopted run's files may have changed, until its end."""
-        self._callback = callback
+    def watch(self, on_change: Callable[[Path], None], on_output: Callable[[Path], None] | None = None) -> None:
+        """Call `on_change(folder)` whenever a started or adopted run's files may have changed, until its end.
+
+        Where nothing but its output has grown, `on_output(folder)` is called in its place if there is one.
+        """
+        self._on_change, self._on_output = on_change, on_output or on_change
         remove_abandoned_groups()
         self._listen()
 
@@ -184,14 +188,17 @@ class Runs:
             self.adopt(folder)
         return self._watched.get(folder) or _Watched("")
 
-    def _rung(self, run: str) -> None:
-        if folder := self._labels.get(run):
+    def _rung(self, label: str) -> None:
+        folder = self._labels.get(label.removeprefix(files.SAID))
+        if folder and not label.startswith(files.SAID):
             self._changed(folder)
+        elif folder and self._on_output:
+            self._on_output(folder)
 
     def _changed(self, folder: Path) -> None:
         self._watched[folder].bell.set()
-        if self._callback:
-            self._callback(folder)
+        if self._on_change:
+            self._on_change(folder)
 
     async def _look_each_second(self) -> None:
         while True:
