@@ -5,7 +5,6 @@ exactly once per life of the daemon, and only after all of its output was taken 
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,18 +27,15 @@ from orchestrator.core.terms import Autonomy
 from orchestrator.drivers import Driver, Launch
 from orchestrator.files import make_private
 from orchestrator.following import LONGEST_REQUEST, Ears, Follower
+from orchestrator.last_words import last_words, reason_of
 from orchestrator.outbox import take
 from orchestrator.processes.census import kill_marked
-from orchestrator.processes.files import open_plain
 from orchestrator.processes.folder import has_begun, pid_of
 from orchestrator.processes.output import Output
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 
 log = structlog.get_logger()
-
-LAST_WORDS = 2000
-"""Bytes of a run's stderr that are looked at for a reason."""
 
 Post = Callable[[str, events.Event], None]
 Note = Callable[[str, int, Callable[[Agent], Agent]], None]
@@ -303,11 +299,10 @@ class Running:
         if followed is None:
             return
         end = self._runs.exit_of(folder)
-        if followed.follower is not None:
-            followed.follower.read()
+        self._read(folder)
         if end is not None:
             complaint = followed.follower.complaint if followed.follower else ""
-            self._end(folder, _reason(end, complaint or _last_words(folder)), end)
+            self._end(folder, reason_of(end, complaint or last_words(folder)), end)
         elif self._runs.froze_itself(folder):
             run = str(folder.relative_to(followed.task.folder))
             self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=run))
@@ -369,30 +364,6 @@ def _ended(folder: Path, end: Exit) -> Ended:
         spawn_error=end.spawn_error,
         seconds=_seconds(folder),
     )
-
-
-def _reason(end: Exit, words: str) -> str:
-    """Why an agent ended, in words for a person."""
-    if end.spawn_error:
-        return f"it could not be started: {end.spawn_error}; mend [agent] in orchestrator.toml (`orchestrator doctor`)"
-    if end.lost:
-        return "its holder was killed, and it with it"
-    if end.stopped_by is StoppedBy.SHUTDOWN:
-        return "it was told to end together with its holder, as when the machine goes down"
-    how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
-    wanted = "when it was told to" if end.stopped_by is StoppedBy.REQUEST else "without a result"
-    return f"the agent {how} {wanted}" + (f": {words}" if words else "")
-
-
-def _last_words(folder: Path) -> str:
-    """The last line that a run wrote to stderr, at most 300 characters."""
-    try:
-        with os.fdopen(open_plain(str(folder / "stderr.log")), "rb") as file:
-            file.seek(max(0, file.seek(0, 2) - LAST_WORDS))
-            lines = file.read().decode("utf-8", "replace").split("\n")
-    except OSError:
-        return ""
-    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
 
 def _seconds(folder: Path) -> float:

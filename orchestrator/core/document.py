@@ -16,6 +16,8 @@ from orchestrator.core.checking import Check
 from orchestrator.core.codec import Json, from_json, stamp, to_json
 from orchestrator.core.failures import Failure, FailureLog
 from orchestrator.core.model import Agent, StageRecord, Step, Task, TaskStatus
+from orchestrator.core.publication import Publication
+from orchestrator.core.terms import Terms
 
 Object = dict[str, Json]
 
@@ -32,7 +34,7 @@ AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
-    *("asks", "notices", "spent", "spent_at_limit", "publication"),
+    *("asks", "notices", "spent", "spent_at_limit"),
 )
 
 
@@ -52,6 +54,7 @@ def to_document(task: Task) -> Object:
         "stage": task.stage,
         "current_agent": task.agent.role,
         **{name: to_json(getattr(task, name)) for name in SAME_NAME},
+        "publication": _shown(task.publication),
         "progress": task.progress,
         "current_phase": None,
         "total_phases": None,
@@ -103,15 +106,16 @@ def from_document(document: Object) -> Task:
 
 def _stage(task: Task, name: str, record: StageRecord) -> Object:
     """A stage's record with the facts that the seed keeps in the stage of that name."""
-    shown = _record(record) | _facts(task, name)
+    shown = _shown(record) | _facts(task, name)
     if name == "DESIGN":
         shown["revision"] = max(0, record.visits - 1)
     return shown
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
-def _record(record: StageRecord) -> Object:
-    return cast(Object, to_json(record))
+def _shown(value: StageRecord | Step | Terms | Publication) -> Object:
+    """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
+    return cast(Object, to_json(value))
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
@@ -121,11 +125,6 @@ def _check_options(check: Check) -> Object:
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
 
-@lru_cache(maxsize=KEPT_SHOWN)
-def _step(step: Step) -> Object:
-    return cast(Object, to_json(step))
-
-
 def _facts(task: Task, stage: str) -> Object:
     match stage:
         case "TICKET_INTAKE":
@@ -133,7 +132,7 @@ def _facts(task: Task, stage: str) -> Object:
             return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
         case "IMPLEMENTATION":
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
-            steps: list[Json] = [_step(step) for step in task.steps]
+            steps: list[Json] = [_shown(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
             return {"branch": task.branch, "plan_progress": progress, "commits": commits}
         case "EVALUATION":
@@ -141,7 +140,7 @@ def _facts(task: Task, stage: str) -> Object:
             results |= {check: result.verdict.value for check, result in task.results.items()}
             return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
         case "COMPLETION":
-            return _picked(cast(Object, to_json(task.publication)), PUBLISHED)
+            return _picked(_shown(task.publication), PUBLISHED)
         case _:
             return {}
 
@@ -213,7 +212,7 @@ def _config(task: Task) -> Object:
     return {
         "max_design_revisions": limits.get("design_revisions"),
         "max_eval_cycles": limits.get("eval_cycles"),
-        **cast(Object, to_json(task.terms)),
+        **_shown(task.terms),
         "autonomy": {
             "mode": task.terms.autonomy.value,
             "on_blocked": task.terms.on_blocked.value,

@@ -4,23 +4,26 @@
 any other change of a list replaces it whole.
 """
 
+from typing import Final
+
 from orchestrator.core.codec import Json
 
 Operation = dict[str, Json]
+
+MISSING: Final = object()
 
 
 def difference(old: dict[str, Json], new: dict[str, Json], path: str = "") -> list[Operation]:
     """The operations that turn one object into another; parts that are the very same object are passed over."""
     operations: list[Operation] = [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in old if key not in new]
     for key, after in new.items():
-        place = f"{path}/{_escaped(key)}"
-        if key not in old:
-            operations.append({"op": "add", "path": place, "value": after})
-            continue
-        before = old[key]
+        before = old.get(key, MISSING)
         if before is after or before == after:
             continue
-        if isinstance(before, dict) and isinstance(after, dict):
+        place = f"{path}/{_escaped(key)}"
+        if before is MISSING:
+            operations.append({"op": "add", "path": place, "value": after})
+        elif isinstance(before, dict) and isinstance(after, dict):
             operations += difference(before, after, place)
         elif isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
             operations += [{"op": "add", "path": f"{place}/-", "value": item} for item in after[len(before) :]]

@@ -46,7 +46,7 @@ def state_schema() -> Object:
         **dict.fromkeys(("current_state", "stage"), _TEXT),
         "ticket_type": schema_of(TicketType),
         "current_agent": maybe(_TEXT),
-        **{name: schema_of(hints[name]) for name in SAME_NAME},
+        **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
         "progress": {"type": "integer", "minimum": 0, "maximum": 100},
         "current_phase": _NULL,
         "total_phases": _NULL,
