@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 
 from orchestrator.core.model import Step, StepStatus
 
@@ -15,20 +16,37 @@ _LONGEST = 300
 def steps_of(headings: Sequence[str], digests: Sequence[str] = (), before: Sequence[Step] = ()) -> tuple[Step, ...]:
     """The steps that a plan's `## Step N: …` headings declare, numbered from one in the order they stand.
 
-    `digests` are of the text below each heading. A step of the plan `before` that is completed and says just the same
-    stays so, with its commits (sources.md §5.2 row 20); every other is to be done.
+    `digests` are of the text between each heading and the next, of whatever level. A step of the plan `before` that is
+    completed and says just the same stays so, with its commits (sources.md §5.2 row 20); every other is to be done.
     """
     done = {(step.description, step.digest): step for step in before if step.status is StepStatus.COMPLETED}
     steps: list[Step] = []
-    for heading, digest in zip(headings, (*digests, *[""] * len(headings)), strict=False):
-        if not heading.startswith(STEP_PREFIX):
-            continue
+    for heading, digest in _with_all_below(headings, digests):
         match, number = _HEADING.match(heading), len(steps) + 1
         text = (match.group(2).strip() if match else "")[:_LONGEST] or f"Step {number}"
         kept = done.pop((text, digest), None) if digest else None
         step = Step(step_id=number, description=text, digest=digest)
         steps.append(replace(kept, step_id=number) if kept else step)
     return tuple(steps)
+
+
+def _with_all_below(headings: Sequence[str], digests: Sequence[str]) -> list[tuple[str, str]]:
+    """Every step's heading and a digest of all up to the next heading of its level; "" where none is known.
+
+    Lower headings are the step's own, and so is a line of code that only looks like one.
+    """
+    steps: list[tuple[str, list[str]]] = []
+    within = False
+    for heading, digest in zip(headings, (*digests, *[""] * len(headings)), strict=False):
+        if heading.startswith(STEP_PREFIX):
+            steps.append((heading, [digest]))
+        elif within and digest and not heading.startswith("## "):
+            steps[-1][1].extend((heading, digest))
+        within = heading.startswith(STEP_PREFIX) or (within and not heading.startswith("## "))
+    return [
+        (heading, below[0] if len(below) == 1 else sha256("\n".join(below).encode()).hexdigest()[:16])
+        for heading, below in steps
+    ]
 
 
 def first_open(steps: Sequence[Step]) -> Step | None:

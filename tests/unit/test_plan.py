@@ -76,6 +76,17 @@ def test_a_finished_step_is_known_by_its_heading_and_its_text_wherever_it_stands
     ]
 
 
+def test_what_a_step_says_below_headings_of_its_own_is_part_of_it() -> None:
+    plan = ["## Step 1: a", "### How", "# a comment in code", "## Step 2: b", "### How", "## Risks", "### Which"]
+    digests = ["d1", "d2", "d3", "d4", "d5", "d6", "d7"]
+    done = finished(finished(steps_of(plan, digests), 1, ["c1"], START), 2, ["c2"], START)
+    assert steps_of(plan, digests, done) == done
+    assert steps_of(plan, [*digests[:5], "other", "other"], done) == done
+    for changed in (1, 2):
+        other = [digest if place != changed else "other" for place, digest in enumerate(digests)]
+        assert [step.status for step in steps_of(plan, other, done)] == [StepStatus.PENDING, StepStatus.COMPLETED]
+
+
 def test_two_steps_of_the_same_words_are_kept_as_often_as_they_were_done() -> None:
     steps = steps_of([*PLAN, "## Step 4: b"], ["d1", "d2", "d2", "d2"], worked_off())
     assert [step.status is StepStatus.COMPLETED for step in steps] == [True, True, False, False]
