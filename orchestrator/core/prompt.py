@@ -10,7 +10,11 @@ from orchestrator.core import guards
 from orchestrator.core.asks import WHERE_PROVIDED, Ask, AskStatus, variable_of
 from orchestrator.core.model import CheckResult, StageStatus, Step, StepStatus, Task
 from orchestrator.core.pipeline import Pipeline, Stage, Work
+from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.core.stream.said import DependencyType
+
+_WISHES = ("A person asks for changes", "Reviewers ask for changes", "This is the last pass")
+"""How the feedback begins that asks for something new; all other says what a gate misses."""
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
@@ -27,8 +31,8 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
     if stage.artifacts and stage.work is not Work.STEPS:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
-    if task.feedback:
-        parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
+    parts.append(_listed("What is wanted of you now:", [one for one in task.feedback if one.startswith(_WISHES)]))
+    parts.append(_listed("Still missing; mend exactly this, then end your turn:", _lacking(task)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -48,7 +52,7 @@ def _why(task: Task, stage: Stage) -> str:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif _news(task):
         why = "What you asked for was answered."
-    elif task.feedback:
+    elif _lacking(task):
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.resumed and task.agent.turn == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
@@ -59,6 +63,8 @@ def _why(task: Task, stage: Stage) -> str:
         )
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
+    elif any(one.startswith(_WISHES[0]) for one in task.feedback):
+        why = "A person has looked at what is there and asks for changes."
     elif task.publication.round and not any(one.status is StageStatus.FAILED for one in task.stages.values()):
         why = "The change is proposed, and reviewers ask for changes."
     elif task.stages[stage.name].visits > 1:
@@ -70,7 +76,11 @@ def _why(task: Task, stage: Stage) -> str:
 
 def _begun(task: Task, stage: Stage) -> bool:
     """Whether an agent of this stage was at work in this visit before the present attempt."""
-    return any(entry.state == stage.name for entry in task.failures.entries[-3:]) or bool(task.feedback)
+    return any(entry.state == stage.name for entry in task.failures.entries[-3:]) or bool(_lacking(task))
+
+
+def _lacking(task: Task) -> list[str]:
+    return [one for one in task.feedback if not one.startswith(_WISHES)]
 
 
 def _answers(task: Task) -> str:
@@ -122,7 +132,14 @@ def _step(task: Task) -> str:
         f"Do step {step.step_id} and nothing beyond it. Then commit everything, with the subject\n"
         f"{commit_subject(task, step)}\n"
         "and end your turn with a clean worktree. If the step needs no change, say why in an empty commit."
+        f"{_noted(step.last_checkpoint) if step.last_checkpoint else ''}"
     )
+
+
+def _noted(left: StepCheckpoint) -> str:
+    """What was noted of a step when it was broken off (seed 000, last_checkpoint)."""
+    files = f"; not committed then: {_line(', '.join(left.uncommitted_files))}" if left.uncommitted_files else ""
+    return f"\n\nNoted of it before ({_line(left.reason)}): {' '.join(left.work_in_progress.split())}{files}"
 
 
 def commit_subject(task: Task, step: Step) -> str:

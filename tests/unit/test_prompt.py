@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core import events, machine
+from orchestrator.core.course import ONCE_MORE
 from orchestrator.core.document import from_document, to_document
 from orchestrator.core.failures import Failure
-from orchestrator.core.model import CheckResult, Owed, Step, StepStatus, Task, Verdict
+from orchestrator.core.model import CheckResult, Owed, StageStatus, Step, StepStatus, Task, Verdict
 from orchestrator.core.prompt import commit_subject, outbox_of, turn_text
+from orchestrator.core.publication import Publication
+from orchestrator.core.step_checkpoint import StepCheckpoint
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, at, at_work, evaluating, full, judged, looked
 
@@ -86,6 +89,40 @@ def test_feedback_says_exactly_what_is_missing() -> None:
     text = text_of(replace(at_work(), feedback=("analysis.md not found", "refused: x\ny: not text")))
     assert "why: Your last turn ended, but what the stage needs is not all there yet." in text
     assert text.endswith("end your turn:\n- analysis.md not found\n- refused: x y: not text")
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ("A person asks for changes: split it", "A person has looked at what is there and asks for changes."),
+        ("Reviewers ask for changes: read it", "The change is proposed, and reviewers ask for changes."),
+        (ONCE_MORE, "The evaluation of the change failed, so the task came back to this stage."),
+    ],
+)
+def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) -> None:
+    task = replace(mending(), feedback=(wish,))
+    task = replace(task, agent=replace(task.agent, turn=1))
+    if wish.startswith("Reviewers"):
+        done = replace(task.stages["EVALUATION"], status=StageStatus.COMPLETED)
+        task = replace(task, stages={**task.stages, "EVALUATION": done}, publication=Publication(round=1))
+    text = text_of(task)
+    assert f"why: {why}\n" in text
+    assert text.endswith(f"What is wanted of you now:\n- {wish}")
+    assert "Still missing" not in text
+    text = text_of(replace(task, feedback=(wish, "analysis.md not found")))
+    assert text.endswith(f"- {wish}\n\nStill missing; mend exactly this, then end your turn:\n- analysis.md not found")
+    assert "why: Your last turn ended" in text
+
+
+def test_what_was_noted_of_a_step_is_told_whoever_goes_on_with_it() -> None:
+    task = at_work("IMPLEMENTATION")
+    note = StepCheckpoint(
+        at=START, reason="token_limit", work_in_progress="70 %\nedges left", uncommitted_files=("a.py",)
+    )
+    step = replace(task.steps[0], status=StepStatus.IN_PROGRESS, last_checkpoint=note)
+    text = text_of(replace(task, steps=(step, *task.steps[1:])))
+    assert text.endswith("\n\nNoted of it before (token_limit): 70 % edges left; not committed then: a.py")
+    assert "Noted" not in text_of(task)
 
 
 def test_a_resumed_agent_is_told_that_it_was_interrupted() -> None:

@@ -198,8 +198,8 @@ def test_comments_are_taken_up_when_a_person_says_so() -> None:
     assert task.publication.replies == (Reply(comment_id="id of one", mark="one"),)
     assert task.budgets["review_rounds"].used == 1
     text = turn_text(play.pipeline, replace(task, owed=Owed.TURN, agent=replace(task.agent, turn=1)))
-    assert "mode: review_cycle" in text
-    assert "review-feedback-1.md" in text
+    assert "mode: review_cycle\n\nwhy: The change is proposed, and reviewers ask for changes." in text
+    assert "What is wanted of you now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
 
 
 def test_terms_that_follow_reviews_need_no_persons_word() -> None:
