@@ -6,7 +6,7 @@ what stands in code is none. Nothing is made up: a section that is not there is 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
@@ -127,10 +127,10 @@ _NAMES: Mapping[Section, str] = {
     Section.CHECKLIST: "checklist|check list|todo|체크리스트|점검 항목|확인 사항",
     Section.SEVERITY: "severity|impact|심각도|중요도|영향도",
 }
-_SECTIONS = {name: section for section, words in _NAMES.items() for name in words.split("|")}
-_TYPE_NAMES = frozenset({"작업 유형", "work type", "타입", "type", "유형", "issue type", "ticket type"})
+_SECTIONS = {name.replace(" ", ""): section for section, words in _NAMES.items() for name in words.split("|")}
+_TYPE_NAMES = frozenset({"작업유형", "worktype", "타입", "type", "유형", "issuetype", "tickettype"})
 _KEYS = {
-    name: key
+    name.replace(" ", ""): key
     for key, words in {
         "modules": "modules|module|affected modules|모듈|대상 모듈|영향 모듈|관련 모듈",
         "expected_files": "expected files|예상 파일|예상 변경 파일|변경 파일",
@@ -145,16 +145,22 @@ _HEADING = re.compile(
     r" {0,3}(?P<hashes>#{1,6})[ \t]+(?P<text>\S.*)|h(?P<wiki>[1-6])\.[ \t]+(?P<title>\S.*)"
     r"|[ \t]*\*\*(?P<bold>[^*\n]{1,200})\*\*(?P<tail>[ \t]*:?.*)"
 )
-_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•]|\d{1,9}[.)])[ \t]+(?P<text>\S.*)")
+_WIKI = re.compile(r"^h[1-6]\.[ \t]+\S", re.MULTILINE)
+_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•#]|\d{1,9}[.)])[ \t]+(?P<text>\S.*)")
 _BOX = re.compile(r"\[(?P<tick>[ xX✓])\][ \t]+(?P<text>\S.*)")
 _PAIR = re.compile(
     r"(?:\*\*)?(?P<key>[^\s:\uff1a*`][^:\uff1a*`]{0,40})(?:\*\*)?[ \t]*"
     r"(?::(?:\*\*)?(?=[ \t]|$)|\uff1a(?:\*\*)?)[ \t]*(?P<value>\S.*)?"
 )
+_CHANGE = re.compile(
+    r"(?:\[(?=[^\]]*\]))?(?P<key>[A-Z][A-Z0-9_]{0,30}-\d{1,12}|#\d{1,12})\]?(?:[ \t]*[:\u2013-])?[ \t]+(?P<value>\S.*)"
+)
 _DECORATION = re.compile(r"^[\W\d_]+|[\W_]+$")
 _IN_PARENTHESES = re.compile(r"[(\[][^()\[\]]{0,100}[)\]]")
 _NARROW = {0xFF1A: ":", 0xFF08: "(", 0xFF09: ")"}
 """Signs that Korean keyboards make twice as wide."""
+_NOTHING = frozenset({"", "_No response_"})
+"""What forms of GitHub say where nothing was written."""
 _LOWEST = 7
 """A bold line stands below every heading."""
 _LONGEST_HEADING = 400
@@ -232,11 +238,15 @@ def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
 
 
 def _headings(text: str) -> Iterator[tuple[str, tuple[str, str, int] | None]]:
-    """Every line, and if it is a heading its name, what follows the name, and its level."""
-    fence = ""
-    for line in text.splitlines():
+    """Every line, and if it is a heading its name, what follows the name, and its level.
+
+    In a text with headings of Jira's wiki markup `# one` is an item of a list, unless it stands alone.
+    """
+    fence, wiki, lines = "", _WIKI.search(text) is not None, text.splitlines()
+    for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
         fence = open_fence(line, fence)
-        yield line, None if fence else _heading(line)
+        item = wiki and line.startswith("#") and (before.strip() or after.strip())
+        yield line, None if fence or item else _heading(line)
 
 
 def _heading(line: str) -> tuple[str, str, int] | None:
@@ -266,8 +276,9 @@ def _section(name: str) -> Section | None:
 
 
 def _plain(text: str) -> str:
+    """A name as it stands in the tables: small, undecorated, and without spaces, which Korean sets as it likes."""
     words = _DECORATION.sub("", text[:_LONGEST_HEADING].casefold().strip())
-    return " ".join(words.replace("_", " ").replace("-", " ").replace(";", " ").replace("'", "").split())
+    return "".join(words.replace("_", " ").replace("-", " ").replace(";", " ").replace("'", "").split())
 
 
 def _named_type(text: str) -> TicketType | None:
@@ -279,12 +290,15 @@ def _named_type(text: str) -> TicketType | None:
 def _value(section: Section, lines: Sequence[str]) -> Value | None:
     """What a section says, None if nothing."""
     text = "\n".join(lines).strip("\n").rstrip()
-    if not text.strip():
+    if text.strip() in _NOTHING:
         return None
     bullets = _bullets(text.split("\n"))
+    if bullets is None and section in _OF_PAIRS - {Section.CHANGES}:
+        pairs = _pairs(_bullets(_listed(text.split("\n"))) or [], section)
+        return Pairs(pairs) if any(key in _KEYS.values() for key, _ in pairs) else Prose(text.strip())
     if bullets is None:
         return Prose(text.strip())
-    if section in _OF_PAIRS and (pairs := _pairs(bullets)):
+    if section in _OF_PAIRS and (pairs := _pairs(bullets, section)):
         return Pairs(pairs)
     flat = [item for item, inner in bullets for item in (item, *inner)]
     boxes = [_BOX.fullmatch(item) for item in flat]
@@ -293,7 +307,18 @@ def _value(section: Section, lines: Sequence[str]) -> Value | None:
     return Items(tuple("\n".join([item, *(f"- {one}" for one in inner)]) for item, inner in bullets))
 
 
-def _bullets(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
+def _listed(lines: Sequence[str]) -> Iterator[str]:
+    """The lines as a list, so that `### Modules` above some and `Modules: a` say what `- modules: a` does."""
+    below = ""
+    for line in lines:
+        if found := _heading(line):
+            below = "  "
+            yield f"- {found[0].strip(' :')}: {found[1]}"
+        else:
+            yield below + line if _BULLET.fullmatch(line) or not line.strip() else f"{below}- {line.strip()}"
+
+
+def _bullets(lines: Iterable[str]) -> list[tuple[str, list[str]]] | None:
     """The items of a list with those below each; None if there is anything else. An indented line goes on its item."""
     items: list[list[list[str]]] = []
     for line in filter(str.strip, lines):
@@ -311,11 +336,11 @@ def _bullets(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
     return [(item[0], item[1:]) for item in joined]
 
 
-def _pairs(bullets: Sequence[tuple[str, Sequence[str]]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _pairs(bullets: Sequence[tuple[str, Sequence[str]]], section: Section) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Every item as a key and its values, or nothing if one of them is no pair."""
     pairs: list[tuple[str, tuple[str, ...]]] = []
     for item, inner in bullets:
-        found = _PAIR.fullmatch(item)
+        found = (_CHANGE.fullmatch(item) if section is Section.CHANGES else None) or _PAIR.fullmatch(item)
         if found is None or not (found["value"] or inner):
             return ()
         given, said = found["key"].strip(), (found["value"] or "").strip()

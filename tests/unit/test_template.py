@@ -108,6 +108,8 @@ def test_an_english_ticket_in_jira_s_markup_is_read_whole() -> None:
         ("## 🔍 리뷰 기준", Section.REVIEW_CRITERIA),
         ("## TL;DR", Section.SUMMARY),
         ("## 체크리스트", Section.CHECKLIST),
+        ("## 재현방법", Section.STEPS_TO_REPRODUCE),
+        ("## 요구 사항", Section.REQUIREMENTS),
     ],
 )
 def test_a_heading_is_known_however_it_is_decorated(heading: str, section: Section) -> None:
@@ -125,6 +127,7 @@ def test_a_heading_is_known_however_it_is_decorated(heading: str, section: Secti
         "**Background** is what this is about",
         "## Background noise\ntext",
         "## Background",
+        "## Background\n\n_No response_\n",
         "## Background\n\n## Other\ntext",
         "x" * 500 + "\n## " + "Background " * 100,
     ],
@@ -163,10 +166,26 @@ def test_a_list_is_a_list_if_it_is_all_there_is(body: str, value: Value) -> None
         ("- https://a.example", Items(("https://a.example",))),
         ("- modules:", Items(("modules:",))),
         ("- modules: a\n- b", Items(("modules: a", "b"))),
+        ("Modules: a, b\nDepth: deep", Pairs((("modules", ("a", "b")), ("Depth", ("deep",))))),
+        ("### 대상 모듈\n- a\n- b\n**Files:** c", Pairs((("modules", ("a", "b")), ("files", ("c",))))),
+        ("### Files\na.py\n\nb.py", Pairs((("files", ("a.py", "b.py")),))),
+        ("Note: all of it", Prose("Note: all of it")),
     ],
 )
 def test_pairs_are_looked_for_where_they_belong(body: str, value: Value) -> None:
     assert fields(f"## Scope\n{body}\n") == {Section.SCOPE: value}
+
+
+def test_numbered_lists_of_jira_s_markup_are_no_headings() -> None:
+    found = fields("h2. Steps to reproduce\n# open it\n# close it\nh2. Expected\nnothing")
+    assert found == {Section.STEPS_TO_REPRODUCE: Items(("open it", "close it")), Section.EXPECTED: Prose("nothing")}
+
+
+@pytest.mark.parametrize("item", ["ABC-1: one: two", "ABC-1 one: two", "[ABC-1] one: two", "ABC-1 - one: two"])
+def test_a_change_names_its_ticket_however_that_is_written(item: str) -> None:
+    assert fields(f"## Changes\n- {item}\n- #7 three") == {
+        Section.CHANGES: Pairs((("ABC-1", ("one: two",)), ("#7", ("three",))))
+    }
 
 
 @pytest.mark.parametrize(
@@ -177,6 +196,7 @@ def test_pairs_are_looked_for_where_they_belong(body: str, value: Value) -> None
         ("**타입**: 코드 리뷰 (code_review)", TicketType.CODE_REVIEW, Variant.REVIEW_ONLY),
         ("**Type:** `release`", TicketType.RELEASE, Variant.RELEASE),
         (f"## Work Type{WIDE}기능/feature", TicketType.FEATURE, Variant.FULL),
+        ("## 작업유형: 버그 수정", TicketType.BUGFIX, Variant.FULL),
     ],
 )
 def test_a_line_names_the_type(text: str, kind: TicketType, variant: Variant) -> None:
