@@ -116,6 +116,7 @@ ALONE: dict[str, Draw] = {
     "slack_token": either(after("xo" + "xb-123456789012-", ALNUM, 24), after("xa" + "pp-1-", ALNUM, 40)),
     "slack_webhook": after("https://hooks.slack" + ".com/services/T0AB12CD3/B0AB12CD3/", ALNUM, 24),
     "discord_webhook": after("https://discord" + ".com/api/webhooks/123456789012345678/", URL_SAFE, 68),
+    "discord_token": joined("M", some(ALNUM, 25), ".", some(URL_SAFE, 6), ".", some(URL_SAFE, 38)),
     "telegram_token": after("1234567890" + ":AA", URL_SAFE, 33),
     "sendgrid_key": joined("S" + "G.", some(URL_SAFE, 22), ".", some(URL_SAFE, 43)),
     "mailchimp_key": joined(some(HEX, 32), "-us21"),
@@ -176,13 +177,14 @@ IN_PLACE: dict[str, tuple[Draw, list[str]]] = {
             '"passwd": "{}",',
             "pwd={}",
             '\\"password\\": \\"{}\\"',
+            "SMTP_PASS='{}'",
             "비밀번호: {}",
         ],
     ),
     "password_option": (PASSWORD, ["mysqldump --password {}", "machine example.org login me password {}"]),
     "secret_assignment": (
         either(some(ALNUM, 32), some(HEX, 32)),
-        ["API_KEY={}", 'client_secret: "{}"', '"access_token": "{}"', "auth_key => '{}'", 'secret_key = "{}"'],
+        ["API_KEY={}", 'client_secret: "{}"', '"access_token": "{}"', "auth_key => '{}'", 'secret_key = "{}"', "ibm-key: {}"],
     ),
 }
 """Secrets that are known by what stands beside them, and where."""
