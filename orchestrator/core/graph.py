@@ -39,7 +39,8 @@ _SHAPES = {
     Work.DELIVER: ("([", "])", "oval"),
 }
 _FAILS = dict.fromkeys(Publish, ("it fails", "it has failed {times}")) | {
-    Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}")
+    Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}"),
+    Publish.RELEASE: ("a person wants a change", "one is wanted after it was changed {times}"),
 }
 
 

@@ -184,7 +184,14 @@ IN_PLACE: dict[str, tuple[Draw, list[str]]] = {
     "password_option": (PASSWORD, ["mysqldump --password {}", "machine example.org login me password {}"]),
     "secret_assignment": (
         either(some(ALNUM, 32), some(HEX, 32)),
-        ["API_KEY={}", 'client_secret: "{}"', '"access_token": "{}"', "auth_key => '{}'", 'secret_key = "{}"', "ibm-key: {}"],
+        [
+            "API_KEY={}",
+            'client_secret: "{}"',
+            '"access_token": "{}"',
+            "auth_key => '{}'",
+            'secret_key = "{}"',
+            "ibm-key: {}",
+        ],
     ),
 }
 """Secrets that are known by what stands beside them, and where."""

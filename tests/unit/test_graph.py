@@ -1,6 +1,7 @@
 """A pipeline drawn: every stage and way is there, and nothing in a file's words can spoil the drawing."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,9 @@ def test_a_halt_says_how_often_a_stage_may_fail_first() -> None:
     assert halts["EVALUATION"] == ("it has failed 3 times (eval_cycles)",)
     assert halts["COMPLETION"] == ("they want one after it was changed 10 times (review_rounds)",)
     assert "it has failed once (tries)" in graph.text(small())
+    release = parse_pipeline(Path("config/pipelines/release.toml").read_text(encoding="utf-8"), "release.toml")
+    assert "a person wants a change" in graph.text(release)
+    assert "one is wanted after it was changed 10 times (review_rounds)" in graph.text(release)
 
 
 @pytest.mark.parametrize("draw", [graph.mermaid, graph.dot, graph.text])

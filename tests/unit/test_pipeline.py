@@ -98,6 +98,12 @@ def test_each_stage_of_the_bundled_pipeline_is_left_through_its_guards(stage: st
     assert parse_pipeline(FULL, "full.toml").stage(stage).guards == guards
 
 
+@pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_bundled_pipeline_lets_the_same_tickets_in(path: Path) -> None:
+    pipeline = parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+    assert TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS")) in pipeline.stage("TICKET_INTAKE").guards
+
+
 def test_a_failed_evaluation_goes_back_to_analysis_within_a_budget_of_three() -> None:
     pipeline = parse_pipeline(FULL, "full.toml")
     evaluation = pipeline.stage("EVALUATION")
