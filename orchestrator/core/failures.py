@@ -19,6 +19,8 @@ KEPT_PATTERNS = 1024
 _ID = re.compile(r"fail-(\d{1,9})")
 _UNIQUE = re.compile(r"\b\d{4}-\d\d-\d\d(?:t[\d:.,+z-]*)?|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 """Dates with or without a time, and UUIDs."""
+_EXIT_CODE = re.compile(r"exit code -?\d+: (?=\S)")
+"""What every failed check begins with says nothing of the failure."""
 _QUOTED = re.compile(r"""(["'`])(?:(?!\1).){0,200}\1""")
 _PATH = re.compile(r"[\w.-]*/[\w./-]+|\b[\w-]+\.(?:c|cc|cpp|go|h|java|js|kt|md|py|rb|rs|sh|toml|ts|tsx|yaml|yml)\b")
 _LINE = re.compile(r"(?::\d+)+")
@@ -140,7 +142,9 @@ class FailureLog:
 @lru_cache(maxsize=KEPT_PATTERNS)
 def pattern_of(summary: str) -> str:
     """What is left of a failure's summary when all that changes from run to run is masked."""
-    text = _UNIQUE.sub(" ", _QUOTED.sub(" ", summary.lower()[:2000]))
+    said = summary.lower()[:2000]
+    begun = _EXIT_CODE.match(said)
+    text = _UNIQUE.sub(" ", _QUOTED.sub(" ", said[begun.end() :] if begun else said))
     path = _PATH.search(text)
     place = _LINE.sub("", path.group()).rstrip(".") if path else ""
     rest = _NUMBER.sub(" ", _PATH.sub(" ", text))

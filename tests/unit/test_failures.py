@@ -31,6 +31,8 @@ def log_of(*summaries: str) -> FailureLog:
         ("no tests ran in 0.01s", "no_tests_ran"),
         ("2026-05-28T01:23:45Z request 3e4567ab-e89b-abcd-abef-426614174000 timed out", "request_timed_out"),
         ("since 2026-05-28 the build of commit deadbeef1 stops", "since_build_commit"),
+        ("exit code 1: FAILED tests/test_a.py::test_slug - assert 1 == 2", "test_slug_assert:tests/test_a.py"),
+        ("exit code 2", "exit_code"),
         ("", ""),
         ("1234: 0x5f", ""),
     ],
