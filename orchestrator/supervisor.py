@@ -241,8 +241,8 @@ class Supervisor:
             self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
 
     def take_tasks(self) -> None:
-        """Admit tasks again after a drain, and let go on what it held."""
-        self.room = replace(self.room, draining=False)
+        """Admit tasks again after a drain or a refusal of the account, and let go on what the drain held."""
+        self.room, self.account.refused = replace(self.room, draining=False), None
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
         self._take(lambda: None)
