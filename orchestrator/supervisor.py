@@ -217,8 +217,14 @@ class Supervisor:
             self._windows_told = False
 
     def _hold_back(self) -> None:
-        """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""
+        """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn.
+
+        A turn that runs beyond the day's budget is interrupted.
+        """
         scene = self.scene()
+        for task_id, turn, reason in admission.to_interrupt(scene):
+            told = PauseRequested(at=scene.now, blocked_by=BlockedBy.BUDGET, reason=reason, turn=turn)
+            self._hear(task_id, told)
         for task_id, by, reason in admission.to_hold(scene):
             self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.to_let_go(scene):

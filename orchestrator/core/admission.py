@@ -4,7 +4,7 @@ All that one process assumes alone about places is here and in the store, so tha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
@@ -135,6 +135,22 @@ def day_used_up(scene: Scene, more: int = 0) -> str | None:
     reserved = Spending(usd=scene.room.turn_usd * running)
     over = reached(spent_today(scene) + reserved, scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
+
+
+def to_interrupt(scene: Scene) -> Iterator[tuple[str, int, str]]:
+    """The turns that have told of so much meanwhile that the day's budget is used up: task, turn, the reason in words.
+
+    How many turns there are does not change by ending one.
+    """
+    if scene.room.day == NO_CAPS:
+        return
+    running = [task for task in scene.tasks if task.holds_slot and task.owed is Owed.TURN and task.agent.turn_tokens]
+    since = [task.agent.at_work_since or scene.now for task in running]
+    seconds = sum((scene.now - one).total_seconds() for one in since)
+    meanwhile = Spending(tokens=sum(task.agent.turn_tokens for task in running), seconds=seconds)
+    over = reached(spent_today(scene) + meanwhile, replace(scene.room.day, turns=None))
+    if over:
+        yield from ((task.id, task.agent.turn, f"the day's budget is used up: {over}") for task in running)
 
 
 def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:

@@ -466,9 +466,9 @@ def checkpoint(task: Task, at: datetime) -> events.Event:
     return events.CheckpointSaved(at=at, number=task.seq)
 
 
-def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False) -> Happening:
+def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False, turn: int | None = None) -> Happening:
     """Somebody wants the task to stand still."""
-    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park)
+    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park, turn=turn)
 
 
 def resume(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
