@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from orchestrator.core.budget import NOTHING_SPENT, Spending
-from orchestrator.core.events import Event, RetryRequested, TurnFinished
+from orchestrator.core.events import Event, ResumeRequested, RetryRequested, TurnFinished
 from orchestrator.core.limits import Windows, window_of
+from orchestrator.core.model import BlockedBy
 from orchestrator.core.stream.neutral import ErrorClass, Limit
 
 MOST_WINDOWS = 50
@@ -19,7 +20,7 @@ REFUSALS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
 class Account:
     """Changed by the supervisor's loop alone.
 
-    `refused` says why the service would not have the account, until a person has a task tried again; `logged_out` why
+    `refused` says why the service would not have the account, until a person has a task go on; `logged_out` why
     agents could not reach it at all, until the next look finds them logged in. `unlooked` is set before the first look:
     nothing new begins until then.
     """
@@ -37,10 +38,13 @@ class Account:
 
     def decided(self, event: Event) -> None:
         """Take in what a decision says of the account."""
-        if isinstance(event, TurnFinished) and event.error_class in REFUSALS:
-            self.refused = f"the service refused the account: {event.reason}"
-        elif isinstance(event, RetryRequested):
-            self.refused = None
+        match event:
+            case TurnFinished() if event.error_class in REFUSALS:
+                self.refused = f"the service refused the account: {event.reason}"
+            case RetryRequested() | ResumeRequested(blocked_by=BlockedBy.USER):
+                self.refused = None
+            case _:
+                pass
 
     def hear(self, limit: Limit, now: datetime) -> bool:
         """Take in news of a usage window; whether that says something else than before."""

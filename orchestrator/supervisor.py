@@ -217,8 +217,11 @@ class Supervisor:
             self._windows_told = False
 
     def _hold_back(self) -> None:
-        """Let nobody begin a turn while the account's limit or the day's budget forbids it; what runs ends its turn."""
+        """Let nobody begin a turn that the account or the day forbids; a turn that uses up the day is cut short."""
         scene = self.scene()
+        for task_id, turn, reason in admission.to_interrupt(scene):
+            told = PauseRequested(at=scene.now, blocked_by=BlockedBy.BUDGET, reason=reason, turn=turn)
+            self._hear(task_id, told)
         for task_id, by, reason in admission.to_hold(scene):
             self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.to_let_go(scene):
@@ -241,8 +244,8 @@ class Supervisor:
             self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
 
     def take_tasks(self) -> None:
-        """Admit tasks again after a drain, and let go on what it held."""
-        self.room = replace(self.room, draining=False)
+        """Admit tasks again after a drain or a refusal of the account, and let go on what the drain held."""
+        self.room, self.account.refused = replace(self.room, draining=False), None
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
         self._take(lambda: None)

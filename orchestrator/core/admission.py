@@ -4,12 +4,12 @@ All that one process assumes alone about places is here and in the store, so tha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
 from orchestrator.core.course import cap_reached
-from orchestrator.core.limits import Wall, Windows, nearly_used_up, walls
+from orchestrator.core.limits import Wall, Windows, concerns, is_told, nearly_used_up, walls
 from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
 
 BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
@@ -99,19 +99,24 @@ def wall_before(task: Task, scene: Scene) -> Wall | None:
     """The usage limit, if any, that keeps a task from beginning a turn: told by the CLI, or met by another task."""
     model = scene.model_of(task)
     told = walls(scene.windows, scene.now, scene.room.limit_margin, model)
-    met = account_limit(scene)
+    met = account_limit(scene, model)
     if met is not None and met.retry_at is not None and met.id != task.id:
         told = (*told, Wall(window=f"met by {met.id}", until=met.retry_at))
     return max(told, key=lambda wall: wall.until, default=None)
 
 
-def account_limit(scene: Scene) -> Task | None:
-    """The task that waits longest for a usage limit whose end nobody told; others do not run into it meanwhile."""
+def account_limit(scene: Scene, model: str | None = None) -> Task | None:
+    """The task that waits longest for a usage limit whose end nobody told; others do not run into it meanwhile.
+
+    Only those that concern the model count, if one is given.
+    """
     waiting = [
         task
         for task in scene.tasks
-        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused and not task.agent.limit_window
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused
         if task.retry_at and task.retry_at > scene.now
+        if not is_told(scene.windows, task.agent.limit_window)
+        if model is None or concerns(task.agent.limit_window or "", model)
     ]
     return max(waiting, key=lambda task: task.retry_at or scene.now, default=None)
 
@@ -130,6 +135,22 @@ def day_used_up(scene: Scene, more: int = 0) -> str | None:
     reserved = Spending(usd=scene.room.turn_usd * running)
     over = reached(spent_today(scene) + reserved, scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
+
+
+def to_interrupt(scene: Scene) -> Iterator[tuple[str, int, str]]:
+    """The turns that have told of so much meanwhile that the day's budget is used up: task, turn, the reason in words.
+
+    How many turns there are does not change by ending one.
+    """
+    if scene.room.day == NO_CAPS:
+        return
+    running = [task for task in scene.tasks if task.holds_slot and task.owed is Owed.TURN and task.agent.turn_tokens]
+    since = [task.agent.at_work_since or scene.now for task in running]
+    seconds = sum((scene.now - one).total_seconds() for one in since)
+    meanwhile = Spending(tokens=sum(task.agent.turn_tokens for task in running), seconds=seconds)
+    over = reached(spent_today(scene) + meanwhile, replace(scene.room.day, turns=None))
+    if over:
+        yield from ((task.id, task.agent.turn, f"the day's budget is used up: {over}") for task in running)
 
 
 def to_hold(scene: Scene) -> Iterator[tuple[str, BlockedBy, str]]:

@@ -112,6 +112,7 @@ def begin_agent(task: Task, role: str) -> Task:
         attempt=attempt,
         session_id=old.session_id if resumed else fresh_session,
         resumed=resumed,
+        begun_anew=old.role == role and not resumed,
         current_step=old.current_step,
         tokens_used=old.tokens_used,
         cost_usd=old.cost_usd,
@@ -301,9 +302,11 @@ def begin_anew(task: Task, at: datetime) -> Task:
     """The task with an attempt in a new session owed at once: the one to resume is gone. That costs no try.
 
     A CLI that was killed before its first answer has told its session's id and left nothing to resume (measured).
+    What was answered in this stage is told once more, for only the old session knew it.
     """
     agent = replace(task.agent, session_seen=False)
-    return replace(task, agent=agent, retry_at=at, owed=Owed.STOP if task.run else Owed.RETRY)
+    asks = tuple(replace(ask, told=False) if ask.stage == task.stage else ask for ask in task.asks)
+    return replace(task, agent=agent, asks=asks, retry_at=at, owed=Owed.STOP if task.run else Owed.RETRY)
 
 
 def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:

@@ -227,12 +227,16 @@ class CheckpointSaved(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequested(Fact):
-    """Somebody, or the daemon for want of room, wants the task to stand still; `park` ends its agent's process too."""
+    """Somebody, or the daemon for want of room, wants the task to stand still; `park` ends its agent's process too.
+
+    `turn` is one under way that is to be ended first; what holds the task before the next one is asked for then.
+    """
 
     blocked_by: BlockedBy = BlockedBy.USER
     by: str = ""
     reason: str = ""
     park: bool = False
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

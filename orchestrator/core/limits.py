@@ -76,6 +76,17 @@ def walls(windows: Windows, now: datetime, margin: float, model: str | None = No
     return tuple(sorted((wall for wall in found if wall.until > now), key=lambda wall: wall.until, reverse=True))
 
 
+def is_told(windows: Windows, name: str | None) -> bool:
+    """Whether it is known how a window stands; one that is used up until nobody knows when is not."""
+    window = windows.get(name or "")
+    return window is not None and (window.status != "rejected" or _ends(window))
+
+
+def _ends(window: Window) -> bool:
+    """Whether a window has a reset that can be meant: to come when it was told, and not too far away."""
+    return window.resets_at is not None and window.seen_at < window.resets_at <= window.seen_at + FARTHEST_RESET
+
+
 def concerns(window: str, model: str) -> bool:
     """Whether a window binds a model: `seven_day_opus` binds the models of that family, `five_hour` all of them."""
     family = next((name for name in FAMILIES if window.endswith(f"_{name}")), None)

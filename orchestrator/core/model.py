@@ -163,7 +163,8 @@ class Agent:
     `read_offset` counts bytes of its output that were read; `cost_usd` and `tokens_used` are the task's so far. What
     earlier sessions had used is kept apart, for the CLI's totals are cumulative over a session (collected.md §1.2):
     they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
-    `nudges` how often it was found stalled since it last got on.
+    `nudges` how often it was found stalled since it last got on. `begun_anew` says that it is in the place of one whose
+    conversation is lost.
 
     Of the present turn: tool calls, tools at work, commands that ran out of time, tokens as far as told, until when the
     CLI is about to try a call again, and whether it was frozen while a tool worked.
@@ -177,6 +178,7 @@ class Agent:
     session_id: str | None = None
     session_seen: bool = False
     resumed: bool = False
+    begun_anew: bool = False
     turn: int = 0
     turn_deadline: datetime | None = None
     current_step: int | None = None

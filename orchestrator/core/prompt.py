@@ -48,7 +48,12 @@ def _heading(task: Task, stage: Stage) -> str:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.agent.waits:
+    if task.agent.begun_anew and task.agent.turn == 1:
+        why = (
+            "Another agent was at this work and its conversation is lost. Look at the branch, what lies uncommitted "
+            "and the files in workspace_dir (agents/*/out too), then go on from what it left."
+        )
+    elif task.agent.waits:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif _news(task):
         why = "What you asked for was answered."
@@ -56,11 +61,6 @@ def _why(task: Task, stage: Stage) -> str:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.resumed and task.agent.turn == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
-    elif task.agent.attempt > 1 and task.agent.turn == 1 and not task.agent.resumed and _begun(task, stage):
-        why = (
-            "Another agent began this stage and its conversation is lost. Look at the branch, the outbox and the files "
-            "in workspace_dir, then go on from what it left."
-        )
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
     elif any(one.startswith(_WISHES[0]) for one in task.feedback):
@@ -72,11 +72,6 @@ def _why(task: Task, stage: Stage) -> str:
     else:
         why = "The stages before this one are done."
     return f"why: {why}"
-
-
-def _begun(task: Task, stage: Stage) -> bool:
-    """Whether an agent of this stage was at work in this visit before the present attempt."""
-    return any(entry.state == stage.name for entry in task.failures.entries[-3:]) or bool(_lacking(task))
 
 
 def _lacking(task: Task) -> list[str]:

@@ -67,6 +67,9 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
         transitions.require("pause", task)
     elif not task.holds_slot:
         return standing.parked(task) if event.park and task.paused else task
+    if event.turn is not None:
+        under_way = (task.owed, task.agent.turn) == (Owed.TURN, event.turn)
+        return turns.interrupted(task, event.at) if under_way else task
     if event.blocked_by in (BlockedBy.RATE_LIMIT, BlockedBy.SERVICE):
         task = replace(task, agent=replace(task.agent, waits=0))
     task = standing.held(task, event.blocked_by)

@@ -8,6 +8,8 @@ from orchestrator.core.asks import Ask, Subject, how_to_answer
 from orchestrator.core.course import cap_reached
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 
+_MENDED = "mend that, then orchestrator resume --all; a new login is seen without it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
@@ -26,7 +28,9 @@ def explain(task: Task, scene: Scene) -> Why:
             own = hindrances(task, scene)
             if own:
                 return Why(facts=own, next=_in_vain(task, scene) or "it starts by itself when that is over")
-            return Why(facts=_no_place(task, scene), next="it starts by itself when there is a place")
+            mended = scene.trouble and withheld(task, scene) == scene.trouble
+            following = _MENDED if mended else "it starts by itself when there is a place"
+            return Why(facts=_no_place(task, scene), next=following)
         case TaskStatus.IN_PROGRESS:
             if task.paused:
                 return _paused(task, scene)
@@ -65,7 +69,7 @@ def _paused(task: Task, scene: Scene) -> Why:
         case BlockedBy.RATE_LIMIT:
             return _limited(task, scene, still)
         case BlockedBy.SERVICE if scene.trouble and task.retry_at is None:
-            return Why(facts=(scene.trouble, still), next="mend that: it goes on by itself, or when a task is retried")
+            return Why(facts=(scene.trouble, still), next=_MENDED)
         case BlockedBy.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
             return Why(facts=(reason, still), next=f"it tries again by itself at {_clock(task)}")

@@ -13,6 +13,16 @@ from tests.acceptance.house import House
 REFUSED = {"error": {"text": "Failed to authenticate: OAuth session expired", "status": 401}}
 
 
+def test_an_account_that_was_refused_is_tried_again_at_a_word_though_nothing_is_left_to_retry(tmp_path: Path) -> None:
+    with House(tmp_path, scenario={"ANALYSIS": [REFUSED]}) as house:
+        first, second = house.submit(), house.submit()
+        house.wait_for_end(first, TaskStatus.BLOCKED)
+        house.say("POST", f"/api/tasks/{first}/cancel")
+        assert "orchestrator resume --all" in house.client.why(second).next
+        house.say("POST", "/api/resume")
+        house.wait_for_end(second, TaskStatus.BLOCKED)
+
+
 def test_one_refusal_of_the_account_stops_the_others_until_a_person_has_tried_again(tmp_path: Path) -> None:
     with House(tmp_path, scenario={"ANALYSIS": [REFUSED]}) as house:
         first, second = house.submit(), house.submit()

@@ -14,10 +14,11 @@ import pytest
 from orchestrator.core import commands as do
 from orchestrator.core import events
 from orchestrator.core.admission import Room
+from orchestrator.core.budget import Caps
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Priority, Task, TaskStatus
+from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Owed, Priority, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf
 from orchestrator.journal import lines
@@ -272,6 +273,25 @@ async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path
         house.supervisor.flush_telemetry()
         house.store.release("A")
         assert house.store.load("A").task.agent.read_offset == 501
+
+
+async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(day=Caps(tokens=1000))) as house:
+        await house.with_agent("A")
+        house.supervisor.note("A", 1, lambda agent: replace(agent, turn_tokens=1200))
+        house.supervisor.feel_pressure(None)
+        await house.settled()
+        assert "InterruptTurn" in house.hands.names("A")
+        ended = events.TurnFinished(
+            at=START, attempt=1, outcome=events.TurnOutcome.INTERRUPTED, offset=500, tokens=1200
+        )
+        await house.told("A", ended)
+        assert house.task("A").agent.blocked_by is BlockedBy.BUDGET
+        assert house.hands.names("A").count("SendTurn") == 1
+        house.now += timedelta(days=1)
+        await house.told("nobody", events.AlarmRang(at=house.now))
+        assert house.task("A").holds_slot
+        assert house.task("A").owed is Owed.TURN
 
 
 # Who may start

@@ -312,8 +312,8 @@ def told(task: Task, at: datetime) -> events.Event:
     return events.PersonTold(at=at, key=task.notices[0].key if task.notices else "nothing")
 
 
-def limit_hit(resets_in: float | None = None) -> Happening:
-    """The agent's turn ended at a usage limit, whose end was told or was not."""
+def limit_hit(resets_in: float | None = None, window: str | None = None) -> Happening:
+    """The agent's turn ended at a usage limit, whose name and end were told or were not."""
     return lambda task, at: events.TurnFinished(
         at=at,
         attempt=task.agent.attempt,
@@ -322,6 +322,7 @@ def limit_hit(resets_in: float | None = None) -> Happening:
         error_class=ErrorClass.USAGE_LIMIT,
         offset=task.agent.read_offset + 100,
         resets_at=None if resets_in is None else at + timedelta(seconds=resets_in),
+        window=window,
     )
 
 
@@ -465,9 +466,9 @@ def checkpoint(task: Task, at: datetime) -> events.Event:
     return events.CheckpointSaved(at=at, number=task.seq)
 
 
-def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False) -> Happening:
+def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False, turn: int | None = None) -> Happening:
     """Somebody wants the task to stand still."""
-    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park)
+    return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park, turn=turn)
 
 
 def resume(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:

@@ -6,9 +6,10 @@ import pytest
 
 from orchestrator.account import MOST_WINDOWS, Account
 from orchestrator.core.budget import Spending
+from orchestrator.core.model import BlockedBy
 from orchestrator.core.stream.neutral import ErrorClass, Limit, LimitStatus
 from tests.fakes.world import START
-from tests.unit.playbook import Happening, a_task, alarm, finished, retry
+from tests.unit.playbook import Happening, a_task, alarm, finished, resume, retry
 
 LATER = START + timedelta(hours=1)
 
@@ -55,7 +56,9 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
     assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
     refusal = "the service refused the account: no credit"
     assert after(finished("no credit", error_class=error), alarm) == refusal
-    assert after(retry) is None
+    assert after(resume(BlockedBy.SERVICE)) == refusal
+    assert after(resume()) is None
+    assert after(finished("no credit", error_class=error), retry) is None
 
 
 def test_nobody_being_logged_in_comes_before_any_refusal() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene, day_used_up, to_hold, to_let_go
+from orchestrator.core.admission import Room, Scene, day_used_up, to_hold, to_interrupt, to_let_go
 from orchestrator.core.admission import admitted as let_in
 from orchestrator.core.budget import Caps, Spending, reached, seconds_left, total, usd_left
 from orchestrator.core.model import BlockedBy, Owed, Task
@@ -191,6 +191,40 @@ def test_a_task_between_two_turns_is_held_for_the_day_and_let_go_on_the_next_eve
     assert list(to_let_go(scene(play.task))) == [(play.task.id, BUDGET)]
     play = play >> resume(BUDGET) >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
     assert play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
+
+
+TOKENS, HOURS = Room(places=9, day=Caps(tokens=1000)), Room(places=9, day=Caps(hours=1))
+
+
+def in_a_turn(tokens: int) -> Task:
+    task = at_work()
+    return replace(task, agent=replace(task.agent, turn_tokens=tokens))
+
+
+@pytest.mark.parametrize(
+    ("task", "room", "hours", "interrupted"),
+    [
+        (in_a_turn(999), TOKENS, 0, False),
+        (in_a_turn(1000), TOKENS, 0, True),
+        (in_a_turn(9), HOURS, 0.9, False),
+        (in_a_turn(9), HOURS, 1.0, True),
+        (in_a_turn(9), replace(DAY, day=Caps(turns=0)), 0, False),
+        (in_a_turn(9), Room(), 9, False),
+        (in_a_turn(0), HOURS, 9, False),
+    ],
+)
+def test_a_turn_that_uses_up_the_day_is_interrupted_and_no_other_begins(
+    task: Task, room: Room, hours: float, interrupted: bool
+) -> None:
+    found = [(name, turn) for name, turn, _ in to_interrupt(scene(task, room=room, hours=hours))]
+    assert found == ([(task.id, task.agent.turn)] if interrupted else [])
+
+
+def test_only_the_turn_that_is_meant_is_ended_for_the_day() -> None:
+    play = Playbook(in_a_turn(1000)) >> pause(BUDGET, turn=1) << "end turn 1 of 1" << "wake in 60 s"
+    assert play >> pause(BUDGET, turn=1)
+    following = replace(at_work(), agent=replace(at_work().agent, turn=2))
+    assert Playbook(following) >> pause(BUDGET, turn=1)
 
 
 def test_a_task_at_its_own_cap_is_not_let_go_by_the_next_day() -> None:

@@ -281,6 +281,19 @@ def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None
     assert list(to_let_go(walled(standing, name="seven_day_sonnet"))) == [(between.id, BlockedBy.RATE_LIMIT)]
 
 
+@pytest.mark.parametrize("resets_in", [None, -60.0, 9 * 24 * HOUR])
+def test_a_window_that_ends_nobody_knows_when_holds_others_until_one_has_tried_it(resets_in: float | None) -> None:
+    opus, sonnet = (replace(submitted(f"LOCAL-{name}"), title=name) for name in ("opus", "sonnet"))
+    trying = after(at_work(), limit_hit(resets_in, "seven_day_opus"), frozen)
+    told = {"seven_day_opus": window("rejected", resets_in)}
+    unclear = replace(walled(replace(trying, title="opus"), opus, sonnet), windows=told)
+    assert let_in(unclear) == ["LOCAL-sonnet"]
+    assert "met by" in explain(opus, unclear).facts[0]
+    assert "LOCAL-opus" in let_in(replace(unclear, now=START + timedelta(minutes=5)))
+    open_again = replace(unclear, windows={"seven_day_opus": window("allowed")})
+    assert "LOCAL-opus" in let_in(open_again)
+
+
 def test_a_turn_under_way_and_what_needs_no_agent_are_not_held_before_a_wall() -> None:
     assert not list(to_hold(walled(replace(at_work(), title="opus"))))
     assert not list(to_hold(walled(replace(at("COMPLETION", Owed.DELIVERY), title="opus"))))
