@@ -1,4 +1,5 @@
-"""Provided values in what a branch would take with it: every file, file name and message that its commits bring.
+"""What a branch would take with it and must not: provided values in its files, their names and messages; and messages
+that tell secrets of a known form.
 
 Values are looked for in the objects themselves, which git reads out to us; none of them is ever told to git.
 """
@@ -7,9 +8,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.core.change import Change, parse_messages
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
+from orchestrator.core.findings import Severity
+from orchestrator.core.leaks import leaks
 from orchestrator.core.masking import names_in
+from orchestrator.core.redact import Redactor
 from orchestrator.git import Git
 
 AT_ONCE = 32 * 1024 * 1024
@@ -17,6 +22,7 @@ LARGEST = 512 * 1024 * 1024
 """Bytes that are read together, and of one object that is looked through at all."""
 READING = 600.0
 """Seconds."""
+NAMED = 5
 
 
 class ValueLeaked(OrchestratorError):
@@ -46,6 +52,22 @@ def refuse_leaks(git: Git, base: str, commit: str, values: Mapping[str, str]) ->
                     f"delivered; the work itself is safe at {commit} in {shown(str(git.folder))}: take the value out "
                     "of every commit there and deliver it by hand, and have the value changed where it is used"
                 )
+
+
+def messages(git: Git, base: str, commit: str) -> Change:
+    """The messages of all commits since `base`, as if each were a new file. Raises GitError."""
+    return parse_messages(git.run("log", "-z", "--format=%H%n%B", f"{base}..{commit}", "--", timeout=READING))
+
+
+def refuse_told_secrets(git: Git, base: str, commit: str, redactor: Redactor) -> None:
+    """Raise ValueLeaked if the message of a commit since `base` tells a secret of a known form."""
+    found = [one for one in leaks(messages(git, base, commit), redactor) if one.severity is Severity.HIGH]
+    if found:
+        raise ValueLeaked(
+            f"commits of the branch tell secrets ({'; '.join(map(str, found[:NAMED]))}), so nothing was published; the "
+            f"work itself is safe at {commit} in {shown(str(git.folder))}: reword those commits there and publish the "
+            "branch by hand, and have the secrets changed where they are used"
+        )
 
 
 def _new_objects(git: Git, base: str, commit: str) -> list[_Object]:

@@ -20,6 +20,7 @@ from orchestrator.core.model import Task
 from orchestrator.core.redact import Redactor
 from orchestrator.files import content_of
 from orchestrator.git import Git, GitError
+from orchestrator.leaks import messages
 
 REPORT = "report"
 """The file in a run's folder that a command is to leave its report in, by way of ORCHESTRATOR_REPORT."""
@@ -146,7 +147,8 @@ class Judge:
         return _weighed(check, verdict), reason
 
     def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
-        change = self._change(task)
+        said = messages(self.git_of(task.id), task.base_commit, task.head or task.base_commit)
+        change = Change(added={**self._change(task).added, **said.added})
         verdict, reason = verdict_on(leaks(change, self.redactor), change)
         return _weighed(check, verdict), reason
 

@@ -24,6 +24,17 @@ class Change:
         return max((own for own in self.added if plain == own or plain.endswith(f"/{own}")), key=len, default=None)
 
 
+def parse_messages(log: str) -> Change:
+    """The messages of commits that `git log -z --format=%H%n%B` shows, as if each were a new file."""
+    told = (one.partition("\n") for one in log.split("\0") if one)
+    return Change(
+        added={
+            f"the message of commit {commit[:12]}": dict(enumerate(message.split("\n"), start=1))
+            for commit, _, message in told
+        }
+    )
+
+
 def parse_change(diff: str) -> Change:
     """The change that `git diff-tree -p -U0 --src-prefix=a/ --dst-prefix=b/` shows.
 

@@ -138,6 +138,18 @@ def test_a_secret_in_the_change_fails_and_one_that_was_there_before_is_not_spoke
     assert Desk(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
 
 
+def test_a_secret_in_the_message_of_a_commit_fails(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, {"x.txt": ""}, {"a.py": "x = 1\n"})
+    token = "ghp_" + SECRET * 2
+    git(desk.repo, "commit", "--quiet", "--amend", "--message", f"Call the forge\n\nwith {token}")
+    head = git(desk.repo, "rev-parse", "HEAD")
+    desk.task = replace(desk.task, head=head)
+    result = desk.evaluate()["security"]
+    assert result.verdict is Verdict.FAIL
+    assert result.reason.startswith(f"1 finding in what was changed: the message of commit {head[:12]}:3: ")
+    assert token not in result.reason
+
+
 def test_a_secret_in_the_output_does_not_get_into_the_reason(tmp_path: Path) -> None:
     text = f"[checks.unit_test]\ncommand = \"echo 'error: password={SECRET}9'; exit 1\"\n"
     results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()

@@ -6,11 +6,20 @@ from pathlib import Path
 import pytest
 
 from orchestrator.git import Git
-from orchestrator.leaks import ValueLeaked, refuse_leaks
+from orchestrator.leaks import ValueLeaked, refuse_leaks, refuse_told_secrets
+from orchestrator.wiring import bundled_redactor
 from tests.fakes.repositories import commit, git, repository
 
 SECRET = "s3cr3t-value"
 VALUES = {"DB_PASSWORD": SECRET}
+
+
+TOKEN = "ghp_" + "0123456789abcdefghij" * 2
+REDACTOR = bundled_redactor()
+
+
+def publish(folder: Path, base: str) -> None:
+    refuse_told_secrets(Git.own(folder / ".git"), base, git(folder, "rev-parse", "HEAD"), REDACTOR)
 
 
 def look(folder: Path, base: str) -> None:
@@ -73,3 +82,14 @@ def test_no_name_of_a_file_keeps_the_branch_from_being_looked_through(tmp_path: 
     commit(tmp_path / "repo", {f"new {name}": SECRET})
     with pytest.raises(ValueLeaked):
         look(tmp_path / "repo", base)
+
+
+def test_a_commit_whose_message_tells_a_secret_is_not_published(tmp_path: Path) -> None:
+    base = repository(tmp_path / "repo")
+    commit(tmp_path / "repo", {"a.txt": "a"}, f"Call the forge\n\nwith {TOKEN} for now")
+    commit(tmp_path / "repo", {"a.txt": "b"}, "Set the password of the test server at 10.0.0.7")
+    told_by = git(tmp_path / "repo", "rev-parse", "HEAD~1")
+    with pytest.raises(ValueLeaked, match=f"the message of commit {told_by[:12]}:3: github_token was added") as told:
+        publish(tmp_path / "repo", base)
+    assert TOKEN not in str(told.value)
+    publish(tmp_path / "repo", told_by)

@@ -54,7 +54,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     ),
     "checkpoint_files": frozenset({"files", "journal"}),
     "checkpoints": frozenset({"checkpoint_files", "files", "workspace"}),
-    "checks": frozenset({"bundled", "declared", "files", "git"}),
+    "checks": frozenset({"bundled", "declared", "files", "git", "leaks"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
         | {"log", "operating", "recovery", "settings", "simulation", "store"}
