@@ -184,8 +184,16 @@ def daemon(settings: Settings) -> Finding:
         with Client(settings.socket) as client:
             found = client.status()
     except (DaemonUnreachable, RequestRefused, OrchestratorError) as error:
-        return Finding(name="daemon", level=Level.BAD, text=str(error).partition(";")[0], mend="orchestrator serve")
+        text = str(error).partition(";")[0]
+        return Finding(name="daemon", level=Level.BAD, text=text, mend=starts_daemon(settings.socket))
     return Finding(name="daemon", level=Level.OK, text=f"pid {found.pid}, version {found.version}, {found.health}")
+
+
+def starts_daemon(socket: Path) -> str:
+    """The command that starts the daemon of this socket; one below /run has its folder from the service manager."""
+    if socket.is_relative_to("/run/user"):
+        return "systemctl --user restart orchestrator"
+    return "sudo systemctl restart orchestrator" if socket.is_relative_to("/run") else "orchestrator serve"
 
 
 def _one(name: str, good: bool, text: str, mend: str) -> Finding:

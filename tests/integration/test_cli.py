@@ -210,6 +210,20 @@ async def test_the_doctor_says_what_would_stop_the_night_and_what_mends_it(orche
     assert all(one["mend"] for one in found.values() if one["level"] != "ok")
 
 
+@pytest.mark.parametrize(
+    ("socket", "mend"),
+    [
+        ("/run/orchestrator-of-a-test/x.sock", "sudo systemctl restart orchestrator"),
+        ("/run/user/4242/orchestrator/x.sock", "systemctl --user restart orchestrator"),
+    ],
+)
+async def test_the_doctor_has_a_service_started_by_its_manager(orchestrator: Shell, socket: str, mend: str) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    config.write_text(f'socket = "{socket}"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
+    done = await orchestrator("--config", str(config), "doctor", "--json")
+    assert [one["mend"] for one in json.loads(done.out)["findings"] if one["name"] == "daemon"] == [mend]
+
+
 async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrator: Shell, desk: Desk) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text('free_space_floor = "1MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')

@@ -172,6 +172,18 @@ def test_a_key_that_is_gone_is_not_replaced_before_something_new_is_kept(data: P
     assert not (data / "vault.key").exists()
 
 
+def test_where_the_service_gives_its_credential_no_more_it_is_named_and_wanted_back(
+    tmp_path: Path, data: Path, folder: Path
+) -> None:
+    given = credentials(tmp_path, key_text())
+    Vault(data, given).put(folder, TASK, NAME, VALUE)
+    said = str(refusal(Vault(data), folder))
+    assert "credential orchestrator-key" in said
+    assert str(data / "vault.key") in said
+    assert "bring it back, or provide again" in said
+    assert Vault(data, given).values(folder, TASK) == {NAME: VALUE}
+
+
 def test_an_entry_moved_to_another_name_or_task_does_not_open(data: Path, folder: Path) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, NAME, VALUE)
