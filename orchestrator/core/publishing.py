@@ -65,12 +65,16 @@ def approved(task: Task, subject: Subject) -> Task:
 
 
 def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
-    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts."""
+    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts.
+
+    A round has evaluations of its own, however many failed before it: its wish is new.
+    """
     stage = pipeline.stage(task.stage)
     tried = halts.spent(task, stage.budget) if stage.budget else None
-    if tried is None or stage.on_fail is None:
+    if tried is None or stage.budget is None or stage.on_fail is None:
         return halts.blocked(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
+    tried = halts.begun_anew(tried, but=stage.budget)
     task = standing.let_go(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
     return replace(course.enter(pipeline, task, stage.on_fail, at), feedback=wanted)
 

@@ -554,6 +554,17 @@ def evaluating(*verdicts: Verdict) -> Task:
     return task
 
 
+def failing_again(task: Task) -> Playbook:
+    """The task brought to its next evaluation, which fails and is explained, without trouble otherwise."""
+    while task.stage != "EVALUATION" or task.owed is not Owed.CHECKS:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(Verdict.FAIL)(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
+    while task.owed is not Owed.GATE:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    return Playbook(task)
+
+
 def with_budget(task: Task, name: str, used: int) -> Task:
     """The task with so many tries of a budget used."""
     return replace(task, budgets={**task.budgets, name: replace(task.budgets[name], used=used)})

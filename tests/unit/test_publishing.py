@@ -34,8 +34,10 @@ from tests.unit.playbook import (
     daemon_started,
     delivered,
     failed,
+    failing_again,
     full,
     later,
+    looked,
     merged,
     pause,
     posted,
@@ -248,6 +250,32 @@ def test_rounds_end_with_their_budget_and_what_was_not_taken_up_is_told_again() 
     play = play >> retry >> admitted << "deliver c2" >> delivered << "propose c2" >> proposed << "wake in 60 s"
     play = looking(play << "tell review_asked" >> told) >> seen(comments=("one",)) >> admitted << "start planner 3"
     assert play.task.budgets["review_rounds"].used == 1
+
+
+@pytest.mark.parametrize("by", ["a reviewer", "a person"])
+def test_a_round_has_evaluations_of_its_own_however_many_failed_before_it(by: str) -> None:
+    tried = with_budget(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2), "design_revisions", 3)
+    play = Playbook(with_budget(tried, "escalations", 1))
+    sent_back = (
+        looking(play) >> seen(comments=("ci failed",))
+        if by == "a reviewer"
+        else play >> answered(1, CHANGES, "smaller")
+    )
+    counted = {name: budget.used for name, budget in sent_back.task.budgets.items() if budget.used}
+    assert counted == {"review_rounds": 1}
+    assert (tried.cycle, sent_back.task.cycle) == (3, 1)
+
+
+def test_the_third_failed_evaluation_of_a_round_halts_the_task() -> None:
+    play = looking(Playbook(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2))) >> seen(comments=("one",))
+    for cycle in (1, 2, 3):
+        play = failing_again(play.task)
+        after, _ = machine.decide(play.pipeline, play.task, looked()(play.task, play.now))
+        play = Playbook(after)
+        assert play.task.budgets["eval_cycles"].used == cycle
+    assert (play.task.status, play.task.block_reason) == (
+        TaskStatus.BLOCKED, "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+    )  # fmt: skip
 
 
 def test_a_persons_changes_end_with_the_same_budget() -> None:
