@@ -10,6 +10,7 @@ Answers have the form of the real ones as far as they are read. Lists come in pa
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,6 +34,10 @@ TOKEN = "forge-token-of-the-tests"
 REPO = "team/tool"
 FIRST_ID = 3_000_000_000
 """Ids are larger than 32 bits hold, as on the real forges."""
+
+
+DRIPPING = 0.01
+"""Seconds between two bytes of an answer that drips."""
 
 
 class NoSuchPull(Exception):
@@ -112,11 +117,15 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What goes back; a list is parted into pages, bytes are sent as they are."""
+    """What goes back; a list is parted into pages, bytes are sent as they are.
+
+    One that drips sends its head byte by byte until the other side has had enough.
+    """
 
     status: int = 200
     body: "JsonValue | bytes" = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    drips: bool = False
 
 
 class ForgeServer:
@@ -284,6 +293,8 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self.close_connection = True
             return
+        if answer.drips:
+            self._drip()
         body = (
             answer.body if isinstance(answer.body, bytes) else b"" if answer.body is None else orjson.dumps(answer.body)
         )
@@ -293,6 +304,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
+        while True:
+            self.wfile.write(b"x")
+            self.wfile.flush()
+            time.sleep(DRIPPING)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815 - the names are the base class's
 

@@ -67,6 +67,11 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
+class Dripping:
+    """The head of an answer, byte by byte, until the server closes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Flood:
     """An answer of so many bytes."""
 
@@ -81,7 +86,7 @@ class Raw:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Mishap: TypeAlias = Busy | Silent | Flood | Raw
+Mishap: TypeAlias = Busy | Silent | Dripping | Flood | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"{")
                 self.wfile.flush()
                 self.tracker.closing.wait()
+            case Dripping():
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
+                while not self.tracker.closing.wait(0.01):
+                    self.wfile.write(b"x")
             case Flood(size):
                 self._begin(200, size, {})
                 for _ in range(0, size, 65536):

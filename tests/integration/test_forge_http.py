@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.forge import http
 from orchestrator.forge.errors import (
     AccessDenied,
     ForgeBusy,
@@ -114,6 +115,24 @@ def test_nothing_that_answers_is_unreachable() -> None:
         api.ask("GET", "/user")
     with pytest.raises(ForgeUnreachable):
         api.tail("/log", 10)
+    api.close()
+
+
+@pytest.mark.parametrize("where", ["an answer", "a log"])
+def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(
+    server: ForgeServer, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(http, "LONGEST_READING", 0.3)
+    api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+    server.answer_next(Answer(drips=True))
+    if where == "a log":
+        assert api.tail("/log", 10) == ""
+    else:
+        with pytest.raises(ForgeUnreachable, match=r"did not end its answer at /user within 0\.3 s") as slow:
+            api.ask("GET", "/user")
+        assert slow.value.again_after == 60.0
+    server.answer_next(Answer(body=[1]))
+    assert api.ask("GET", "/user") == [1]
     api.close()
 
 
