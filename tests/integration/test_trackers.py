@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -416,6 +417,21 @@ def page_of(name: str, server: JiraServer | GitHubServer | GitLabServer) -> str:
     """Where people read the ticket of this name."""
     pages = {KINDS[0]: "browse/ABC-1", KINDS[1]: "acme/app/issues/1", KINDS[2]: "acme/tools/app/-/issues/1"}
     return f"{server.url}/{pages[name]}"
+
+
+MANY = tuple(Said(author="ada", text=f"comment {number}") for number in range(250))
+
+
+@pytest.mark.parametrize("user", ["", "me@acme.example"], ids=["server", "cloud"])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_was_left_on_a_ticket_is_not_left_again_however_much_was_said_before_it(name: str, user: str) -> None:
+    report = "# Findings\n\n- one\n- two\n\n\n    code"
+    with serving(name, replace(ISSUE, comments=MANY), "token") as server:
+        if isinstance(server, JiraServer):
+            server.user = user
+        for _ in range(2):
+            assert asyncio.run(Trackers([server.account], SHORT).tell(page_of(name, server), report, None)) == ""
+        assert [asked.method for asked in server.asked].count("POST") == 1
 
 
 @pytest.mark.parametrize("name", KINDS)
