@@ -72,13 +72,14 @@ class Opinion:
 
 @dataclass(kw_only=True)
 class Job:
-    """A check on a commit; `log` is what it printed."""
+    """A check on a commit; `log` is what it printed, `workflow` the number of what it is a job of."""
 
     id: int
     name: str
     commit: str
     status: str
     log: str = ""
+    workflow: int = 1
 
 
 @dataclass(kw_only=True)
@@ -137,7 +138,6 @@ class ForgeServer:
         self.branches = {"main": sha_of("main")}
         self.pulls: list[Pull] = []
         self.jobs: list[Job] = []
-        self.behind = 0
         self.trial_at = ""
         self.asked: list[Asked] = []
         self.merge_messages: list[str] = []
@@ -217,9 +217,10 @@ class ForgeServer:
         pull.opinions.append(opinion)
         return opinion
 
-    def runs(self, name: str, status: str, log: str = "", commit: str = "") -> Job:
+    def runs(self, name: str, status: str, log: str = "", commit: str = "", workflow: int = 1) -> Job:
         """A check of the newest pull request's head, or of another commit."""
-        job = Job(id=self.id(), name=name, commit=commit or self.pulls[-1].head_sha, status=status, log=log)
+        on = commit or self.pulls[-1].head_sha
+        job = Job(id=self.id(), name=name, commit=on, status=status, log=log, workflow=workflow)
         self.jobs.append(job)
         return job
 
