@@ -37,7 +37,7 @@ from orchestrator.forge.opening import Host, Opened, open_forge
 from orchestrator.forge.texts import harmless
 from orchestrator.push import push, push_address
 from orchestrator.quarantine import quarantine
-from orchestrator.release import Release
+from orchestrator.release import Release, Upstream
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
@@ -249,14 +249,21 @@ class Publisher:
         return hindrances_to_merge(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
     def _prepare(self, task: Task, command: do.PrepareRelease) -> outside.ReleasePrepared:
-        version, commit = self.release.prepare(task, command.commit, lambda text: self._fit(text, Outlet.TEXT))
+        fit, upstream = partial(self._fit, outlet=Outlet.TEXT), self._upstream(task)
+        version, commit = self.release.prepare(task, command.commit, fit, upstream)
         return outside.ReleasePrepared(at=self.clock(), version=version, commit=commit)
 
     def _tag(self, task: Task, command: do.TagRelease) -> outside.Released:
-        address = push_address(Path(task.repo)) if task.publication.forge else None
-        login = open_forge(task.publication.forge, self.hosts()).login if task.publication.forge else None
-        tag = self.release.tag(task, command, address, login)
+        tag = self.release.tag(task, command, self._upstream(task))
         return outside.Released(at=self.clock(), tag=tag)
+
+    def _upstream(self, task: Task) -> Upstream | None:
+        """Where a release is pushed to; None if it stays at home."""
+        address = push_address(Path(task.repo)) if task.publication.forge else None
+        if address is None:
+            return None
+        with self._forge(task) as opened:
+            return Upstream(address=address, login=opened.login)
 
     async def _post(self, task: Task) -> outside.ReportPosted:
         names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
