@@ -22,9 +22,9 @@ import structlog
 from orchestrator.core import commands as do
 from orchestrator.core import events, outside
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.feedback import Round, feedback, mark_of
+from orchestrator.core.feedback import Round, feedback, unheard
 from orchestrator.core.forge import Draft, PullState, PullStatus
-from orchestrator.core.merge import MergePolicy, hindrances_to_merge
+from orchestrator.core.merge import UNSETTLED, MergePolicy, hindrances_to_merge
 from orchestrator.core.model import Task
 from orchestrator.core.pull_request import Sources, Words, labels, pull_request, related_code, squash_commit
 from orchestrator.core.redact import Redactor, Result
@@ -32,10 +32,11 @@ from orchestrator.core.sanitize import Outlet, sanitized
 from orchestrator.core.stream.fields import list_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.files import content_of, parsed, write_atomically
-from orchestrator.forge.errors import ForgeError, MergeRefused
+from orchestrator.forge.errors import ForgeError, ForgeUnreachable, MergeRefused
 from orchestrator.forge.opening import Host, Opened, open_forge
+from orchestrator.forge.port import Forge
 from orchestrator.forge.texts import harmless
-from orchestrator.push import push, push_address
+from orchestrator.push import forge_address, push, push_address
 from orchestrator.quarantine import quarantine
 from orchestrator.release import Release, Upstream
 from orchestrator.workspace import Workspace
@@ -46,6 +47,8 @@ AT_ONCE = 16
 """Changes that are brought out at the same time: slow forges hold up one another, and nothing else."""
 LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
+SOON = 10.0
+"""Seconds in which a forge works out whether a pull request can be merged."""
 Publishing = (
     do.OpenPullRequest | do.LookAtPullRequest | do.MergePullRequest | do.PrepareRelease | do.TagRelease | do.PostReport
 )
@@ -192,31 +195,50 @@ class Publisher:
         try:
             with self._forge(task) as opened:
                 state = opened.forge.state(command.number)
-                comments = opened.forge.open_comments(command.number) if state.pull.status is PullStatus.OPEN else ()
-                failed = opened.forge.failed_checks(state) if state.pull.status is PullStatus.OPEN else ()
+                ours = state.pull.status is PullStatus.OPEN and state.pull.head_sha == task.publication.head
+                looked = self._heard(opened.forge, command, state) if ours else None
         except ForgeError as error:
-            unseen = (f"the pull request could not be looked at: {error}",)
             return outside.PullRequestSeen(
-                at=self.clock(), number=command.number, status=PullStatus.OPEN, hindrances=unseen
+                at=self.clock(),
+                number=command.number,
+                status=PullStatus.OPEN,
+                hindrances=(f"the pull request could not be looked at: {error}",),
+                look_after=max(error.again_after, task.terms.look_every) if error.again_after else None,
             )
-        looked = Round(number=command.round, at=self.clock(), state=state, comments=comments, failed=failed)
-        new = feedback(looked, frozenset(command.seen))
+        new = feedback(looked, frozenset(command.seen)) if looked else None
         if new is not None:
             folder = Path(task.folder)
             write_atomically(folder / f"{new.name}.md", self.redactor.masked(new.markdown).encode())
             masked = self.redactor.masked(orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode())
             write_atomically(folder / f"{new.name}.json", masked.encode())
+        hindrances = self._hindrances(task, state)
+        unsettled = UNSETTLED in hindrances and hindrances != task.publication.hindrances
         return outside.PullRequestSeen(
-            at=looked.at,
+            at=self.clock(),
             number=command.number,
             status=state.pull.status,
-            hindrances=self._hindrances(task, state),
+            hindrances=hindrances,
             reviewers=tuple(dict.fromkeys(review.author for review in state.reviews if review.counts)),
             feedback=new.name if new else None,
             marks=new.marks if new else (),
-            comments=tuple((one.id, mark_of(one)) for one in comments if new and mark_of(one) in new.marks),
+            comments=new.answers if new else (),
             merge_commit=state.pull.merge_commit,
-            asked=command.asked,
+            asked=command.asked and looked is not None,
+            look_after=SOON if unsettled else None,
+        )
+
+    def _heard(self, forge: Forge, command: do.LookAtPullRequest, state: PullState) -> Round:
+        """What reviewers and checks say of the commit that was judged here.
+
+        Of another one nothing is taken up: a round over it could not be pushed.
+        """
+        failed = unheard(state, frozenset(command.seen))
+        return Round(
+            number=command.round,
+            at=self.clock(),
+            state=state,
+            comments=forge.open_comments(command.number),
+            failed=tuple(forge.failure(check, state.pull.head_sha) for check in failed),
         )
 
     def _merge(self, task: Task, command: do.MergePullRequest) -> outside.PullRequestMerged | outside.MergeRefused:
@@ -226,6 +248,8 @@ class Publisher:
                 self._clean_up(task, command, opened)
                 return outside.PullRequestMerged(at=self.clock(), commit=state.pull.merge_commit or command.head)
             hindrances = self._hindrances(task, state)
+            if hindrances == (UNSETTLED,):
+                raise ForgeUnreachable(f"{state.pull.url}: {UNSETTLED}", again_after=SOON)
             if hindrances:
                 return outside.MergeRefused(at=self.clock(), hindrances=hindrances)
             subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
@@ -234,6 +258,8 @@ class Publisher:
             try:
                 merged = opened.forge.merge(command.number, words.title, words.body, command.head)
             except MergeRefused as error:
+                if error.again_after is not None:
+                    raise
                 return outside.MergeRefused(at=self.clock(), hindrances=(str(error),))
             self._clean_up(task, command, opened)
         return outside.PullRequestMerged(at=self.clock(), commit=merged.commit)
@@ -275,7 +301,9 @@ class Publisher:
         return outside.ReportPosted(at=self.clock(), url=url, failure=failure)
 
     def _forge(self, task: Task) -> "_Closing":
-        return _Closing(open_forge(task.publication.forge or "", self.hosts()))
+        """The forge of the task's repository, which may have moved since the task was handed in."""
+        address = forge_address(Path(task.repo)) or task.publication.forge or ""
+        return _Closing(open_forge(address, self.hosts()))
 
     def _sources(self, task: Task) -> Sources:
         folder = Path(task.folder)

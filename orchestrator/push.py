@@ -12,9 +12,9 @@ from pathlib import Path
 from orchestrator.clone import Clone
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
-from orchestrator.forge.errors import ForgeUnreachable
+from orchestrator.forge.errors import ForgeUnreachable, UnknownForge
 from orchestrator.forge.login import Login
-from orchestrator.forge.remote import without_login
+from orchestrator.forge.remote import remote_of, without_login
 from orchestrator.git import Git, GitError
 from orchestrator.repository import open_repository
 
@@ -37,6 +37,17 @@ def push_address(repository: Path) -> str | None:
     """Where the user's repository is pushed to; None if it has no remote `origin`."""
     git, _ = open_repository(repository)
     return git.ask("config", "--get", "remote.origin.pushurl") or git.ask("config", "--get", "remote.origin.url")
+
+
+def forge_address(repository: Path) -> str | None:
+    """The forge on which the user's repository is by now, as its remote `origin` says; None if that names none."""
+    git, _ = open_repository(repository)
+    address = git.ask("config", "--get", "remote.origin.url")
+    try:
+        remote_of(address or "")
+    except UnknownForge:
+        return None
+    return address
 
 
 def push(clone: Clone, address: str, commit: str, ref: str, login: Login | None) -> None:

@@ -7,6 +7,8 @@ from typing import assert_never
 from orchestrator.core.escape import shown
 from orchestrator.core.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
 
+UNSETTLED = "the forge has not yet worked out whether it can be merged"
+"""It works that out when it is asked, and anew whenever the base branch has moved."""
 _NAMED = 5
 
 
@@ -35,7 +37,8 @@ def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
     if state.pull.unfinished:
         yield "it is marked as a draft"
     if state.pull.head_sha != policy.head:
-        yield f"its head is {shown(state.pull.head_sha)[:12]}, not {policy.head[:12]}, the commit that was judged"
+        there, judged = shown(state.pull.head_sha)[:12], policy.head[:12]
+        yield f"its head is {there}, not {judged}, the commit that was judged; merge it by hand, or set its branch back"
     match state.mergeable:
         case Mergeable.YES:
             pass
@@ -44,7 +47,7 @@ def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
         case Mergeable.BLOCKED:
             yield f"a rule of the repository blocks it ({shown(state.obstacle) or 'the forge does not say which'})"
         case Mergeable.UNKNOWN:
-            yield "the forge has not yet worked out whether it can be merged"
+            yield UNSETTLED
         case _:
             assert_never(state.mergeable)
 

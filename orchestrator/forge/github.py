@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from orchestrator.core.forge import (
-    CheckStatus,
     Comment,
     CommentKind,
     Draft,
@@ -139,19 +138,10 @@ class GitHub:
             open_threads=sum(thread.get("isResolved") is not True for thread in self._threads(number)),
         )
 
-    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
-        """The red checks of a state with the ends of their logs."""
-        return tuple(
-            FailedCheck(
-                name=check.name,
-                commit=state.pull.head_sha,
-                conclusion=check.conclusion,
-                url=check.url,
-                tail=self._tail(check.log_id or ""),
-            )
-            for check in state.checks
-            if check.status is CheckStatus.RED
-        )
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log."""
+        tail = self._tail(check.log_id or "")
+        return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
     def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
         """Squash and merge exactly this head, or the merge of it that stands."""

@@ -4,7 +4,6 @@ from datetime import datetime
 from urllib.parse import quote
 
 from orchestrator.core.forge import (
-    CheckStatus,
     Comment,
     Draft,
     FailedCheck,
@@ -131,19 +130,10 @@ class GitLab:
             open_threads=sum(reading.is_open_thread(discussion) for discussion in discussions),
         )
 
-    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
-        """The red checks of a state with the ends of their logs."""
-        return tuple(
-            FailedCheck(
-                name=check.name,
-                commit=state.pull.head_sha,
-                conclusion=check.conclusion,
-                url=check.url,
-                tail=self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else "",
-            )
-            for check in state.checks
-            if check.status is CheckStatus.RED
-        )
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log."""
+        tail = self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else ""
+        return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
     def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
         """Squash and merge exactly this head, or the merge of it that stands."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from orchestrator.core.forge import Comment, Draft, FailedCheck, Merged, PullRequest, PullState
+from orchestrator.core.forge import Comment, Draft, FailedCheck, ForgeCheck, Merged, PullRequest, PullState
 
 
 class Forge(Protocol):
@@ -40,8 +40,8 @@ class Forge(Protocol):
     def state(self, number: int) -> PullState:
         """All that decides whether it may be merged."""
 
-    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
-        """The red checks of a state with the ends of their logs (16 KiB); a log that cannot be had is empty."""
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log (16 KiB); a log that cannot be had is empty."""
 
     def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
         """Squash and merge exactly this head, or the merge of it that stands.

@@ -9,6 +9,7 @@ from orchestrator.core.forge import (
     CheckStatus,
     CommentKind,
     Draft,
+    FailedCheck,
     Mergeable,
     PullStatus,
     ReviewVerdict,
@@ -52,6 +53,13 @@ class Place:
 
     def opened(self) -> int:
         return self.forge.open(DRAFT).number
+
+
+def failures(forge: Forge, number: int) -> list[FailedCheck]:
+    """The red checks of a pull request."""
+    state = forge.state(number)
+    red = [check for check in state.checks if check.status is CheckStatus.RED]
+    return [forge.failure(check, state.pull.head_sha) for check in red]
 
 
 DIALECTS: dict[str, tuple[Callable[[ForgeServer, Asked], Answer], type[GitHub] | type[GitLab]]] = {
@@ -252,7 +260,7 @@ def test_failed_checks_come_with_the_end_of_their_log(place: Place) -> None:
     log = "".join(f"line {line}\n" for line in range(20_000))
     place.server.runs("actions/test", RED[place.name], log)
     place.server.runs("build", GREEN[place.name], "fine")
-    (failed,) = place.forge.failed_checks(place.forge.state(number))
+    (failed,) = failures(place.forge, number)
     assert (failed.name, failed.commit) == ("actions/test", place.server.branches[DRAFT.head])
     assert failed.tail.endswith("line 19998\nline 19999\n")
     assert len(failed.tail) == 16 * 1024
@@ -345,8 +353,7 @@ def test_a_github_job_without_actions_tells_what_its_app_wrote() -> None:
         server.reviews("alice", "COMMENTED", "In all, fine.")
         server.reviews("alice", "PENDING", "Not yet said.")
         server.reviews("bob", "APPROVED", "Nice, thanks!")
-        state = forge.state(number)
-        assert [(one.name, one.tail) for one in forge.failed_checks(state)] == [
+        assert [(one.name, one.tail) for one in failures(forge, number)] == [
             ("status/ci", ""),
             ("lint", "It failed\na.py:3 unused import"),
         ]

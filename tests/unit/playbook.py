@@ -400,6 +400,13 @@ def seen(
     )
 
 
+def to_be_seen_in(seconds: float, *hindrances: str) -> Happening:
+    """The forge said when it is to be looked at again."""
+    return lambda _, at: outside.PullRequestSeen(
+        at=at, number=7, status=PullStatus.OPEN, hindrances=hindrances, look_after=seconds
+    )
+
+
 def merged(task: Task, at: datetime) -> events.Event:
     """The pull request stands merged."""
     return outside.PullRequestMerged(at=at, commit="m" * 40)

@@ -64,8 +64,10 @@ def test_each_thing_that_is_missing_is_said_in_plain_words(state: PullState, hin
 
 
 def test_a_head_that_was_not_judged_is_not_merged() -> None:
-    assert hindrances_to_merge(READY, MergePolicy(head=EARLIER)) == (
-        "its head is aaaaaaaaaaaa, not eeeeeeeeeeee, the commit that was judged",
+    (told,) = hindrances_to_merge(READY, MergePolicy(head=EARLIER))
+    assert told == (
+        "its head is aaaaaaaaaaaa, not eeeeeeeeeeee, the commit that was judged; "
+        "merge it by hand, or set its branch back"
     )
 
 
