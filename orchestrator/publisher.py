@@ -45,6 +45,8 @@ log = structlog.get_logger()
 
 AT_ONCE = 16
 """Changes that are brought out at the same time: slow forges hold up one another, and nothing else."""
+MOST_NAMED = 10
+"""Commits that are named in an answer to a reviewer."""
 LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
 SOON = 10.0
@@ -183,12 +185,21 @@ class Publisher:
         """Each comment is answered once, with the commits of the round; who asked is asked for another look."""
         if not command.replies:
             return
-        commits = ", ".join(dict.fromkeys(commit[:12] for step in task.steps for commit in step.commits)) or "no commit"
-        text = self._fit(f"Addressed in {commits}.", Outlet.TEXT)
+        text = self._fit(self._answer(task, command.commit), Outlet.TEXT)
         for reply in command.replies:
             key = f"{task.id}:reply:{_name(reply.mark)}"
             _as_far_as_it_goes(task, partial(opened.forge.reply, number, reply.comment_id, key, text))
-        _as_far_as_it_goes(task, partial(opened.forge.request_review, number, task.publication.reviewers))
+        for reviewer in task.publication.reviewers:
+            _as_far_as_it_goes(task, partial(opened.forge.request_review, number, (reviewer,)))
+
+    def _answer(self, task: Task, commit: str) -> str:
+        """What was made of a round, counted from what was pushed before it."""
+        since = task.publication.head or task.base_commit
+        commits = self.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
+        if not commits:
+            return "Looked at; nothing was changed for it."
+        more = f" and {len(commits) - MOST_NAMED} more" if len(commits) > MOST_NAMED else ""
+        return f"Addressed in {', '.join(one[:12] for one in commits[:MOST_NAMED])}{more}."
 
     def _look(self, task: Task, command: do.LookAtPullRequest) -> outside.PullRequestSeen:
         """What cannot be seen now is told as a hindrance: a look that fails is no reason to halt a task."""

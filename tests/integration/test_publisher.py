@@ -81,9 +81,11 @@ class Stage:
     def after(self, command: Publishing, task: Task | None = None) -> Published:
         return asyncio.run(self.publisher.carry_out(task or self.task, command))
 
-    def opened(self, *replies: Reply, reviewers: tuple[str, ...] = ()) -> outside.PullRequestOpened:
-        order = do.OpenPullRequest(branch=BRANCH, commit=self.head, round=1, replies=replies)
-        reviewed = replace(self.task, publication=replace(self.task.publication, reviewers=reviewers))
+    def opened(
+        self, *replies: Reply, reviewers: tuple[str, ...] = (), task: Task | None = None
+    ) -> outside.PullRequestOpened:
+        order, task = do.OpenPullRequest(branch=BRANCH, commit=self.head, round=1, replies=replies), task or self.task
+        reviewed = replace(task, publication=replace(task.publication, reviewers=reviewers))
         opened = self.after(order, reviewed)
         assert isinstance(opened, outside.PullRequestOpened)
         return opened
@@ -105,8 +107,24 @@ def test_a_comment_that_was_deleted_and_a_reviewer_who_left_hold_nothing_up(stag
     there = stage.server.says("alice", "rename it", ("a.txt", 1))
     gone, kept = Reply(comment_id="thread:999", mark="a"), Reply(comment_id=f"thread:{there.id}", mark="b")
     assert stage.opened(gone, kept, reviewers=("stranger", "alice")).number == number
-    answers = [said for said in stage.server.pulls[-1].threads if said.root == there.id]
-    assert ["Addressed in" in said.body for said in answers] == [True]
+    (answer,) = [said for said in stage.server.pulls[-1].threads if said.root == there.id]
+    assert answer.body.endswith(f"\nAddressed in {stage.head[:12]}.")
+    assert stage.server.pulls[-1].asked == ["alice"]
+
+
+def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage: Stage) -> None:
+    stage.opened()
+    before = stage.proposed()
+    said = [stage.server.says("alice", text, ("a.txt", 1)) for text in ("why?", "rename it")]
+    stage.opened(Reply(comment_id=f"thread:{said[0].id}", mark="a"), task=before)
+    for number in range(12):
+        commit(stage.worktree, {f"{number}.txt": "x"})
+    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.opened(Reply(comment_id=f"thread:{said[1].id}", mark="b"), task=before)
+    first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
+    assert first == "Looked at; nothing was changed for it."
+    assert second.startswith("Addressed in ")
+    assert second.endswith(" and 2 more.")
 
 
 def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None:
