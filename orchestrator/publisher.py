@@ -182,10 +182,11 @@ class Publisher:
         return outside.PullRequestOpened(at=self.clock(), number=pull.number, url=pull.url, commit=command.commit)
 
     def _reply(self, task: Task, command: do.OpenPullRequest, opened: Opened, number: int) -> None:
-        """Each comment is answered once, with the commits of the round; who asked is asked for another look."""
-        if not command.replies:
-            return
-        text = self._fit(self._answer(task, command.commit), Outlet.TEXT)
+        """Each comment is answered once, with the commits of the round; who looked before is asked to look again.
+
+        Also after a round that nobody asked for: an approval counts for the commit that was looked at.
+        """
+        text = self._fit(self._answer(task, command.commit), Outlet.TEXT) if command.replies else ""
         for reply in command.replies:
             key = f"{task.id}:reply:{_name(reply.mark)}"
             _as_far_as_it_goes(task, partial(opened.forge.reply, number, reply.comment_id, key, text))

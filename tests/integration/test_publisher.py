@@ -12,6 +12,7 @@ from orchestrator import clock, publisher
 from orchestrator.bundled import Kind, bundled
 from orchestrator.core import commands as do
 from orchestrator.core import outside
+from orchestrator.core.feedback import marks_kept
 from orchestrator.core.merge import UNSETTLED
 from orchestrator.core.model import Task
 from orchestrator.core.publication import Publication, Reply
@@ -69,7 +70,7 @@ class Stage:
     def seen(self, task: Task | None = None, **told: tuple[str, ...] | bool) -> outside.PullRequestSeen:
         """A look at the newest pull request."""
         number = self.server.pulls[-1].number
-        look = do.LookAtPullRequest(number=number, round=1, seen=(), **told)  # type: ignore[arg-type]  # either
+        look = do.LookAtPullRequest(number=number, **{"round": 1, "seen": (), **told})  # type: ignore[arg-type]  # any
         seen = self.after(look, task or self.proposed())
         assert isinstance(seen, outside.PullRequestSeen)
         return seen
@@ -125,6 +126,29 @@ def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage:
     assert first == "Looked at; nothing was changed for it."
     assert second.startswith("Addressed in ")
     assert second.endswith(" and 2 more.")
+
+
+def test_who_looked_before_is_asked_again_also_after_a_round_without_comments(stage: Stage) -> None:
+    stage.opened()
+    for _ in range(2):
+        stage.opened(reviewers=("alice",))
+    assert stage.server.pulls[-1].asked == ["alice"]
+
+
+def test_of_many_comments_each_is_heard_and_answered_once_also_after_a_restart(stage: Stage) -> None:
+    stage.opened()
+    said = [stage.server.says("alice", f"Line {number}", ("a.txt", 1)) for number in range(230)]
+    seen: tuple[str, ...] = ()
+    heard: list[Reply] = []
+    while (new := stage.seen(seen=seen)).feedback:
+        assert stage.seen(seen=seen).marks == new.marks, "a daemon that was killed before it noted them looks again"
+        seen = marks_kept((*seen, *new.marks))
+        heard += [Reply(comment_id=one, mark=mark) for one, mark in new.comments]
+    assert [reply.comment_id for reply in heard] == [f"thread:{one.id}" for one in said]
+    for _ in range(2):
+        stage.opened(*heard[-3:])
+    answered = [one.root for one in stage.server.pulls[-1].threads if one.author == stage.server.viewer]
+    assert answered == [one.id for one in said[-3:]]
 
 
 def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None:
