@@ -22,6 +22,8 @@ MOST_COMMENTS = 100
 MOST_CHECKS = 20
 """Of one round, each with the end of its log."""
 
+_NOT_OF_THE_CHANGE = frozenset({"action_required", "canceled", "cancelled", "stale"})
+"""How checks end that found nothing: no change of ours mends them, though they keep it from being merged."""
 _LONGEST_QUOTE = 10_000
 _LONGEST_TAIL = 16 * 1024
 _LONGEST_LINE = 1_000
@@ -54,8 +56,9 @@ class Feedback:
 
 
 def unheard(state: PullState, seen: frozenset[str]) -> tuple[ForgeCheck, ...]:
-    """The failed checks that were not `seen` before, as many as a round takes up."""
-    red = (check for check in state.checks if check.status is CheckStatus.RED)
+    """The checks that found something and were not `seen` before, as many as a round takes up."""
+    ended_red = (check for check in state.checks if check.status is CheckStatus.RED)
+    red = (check for check in ended_red if check.conclusion not in _NOT_OF_THE_CHANGE)
     new = [check for check in red if _mark_of_check(check.name, state.pull.head_sha) not in seen]
     return tuple(new[:MOST_CHECKS])
 

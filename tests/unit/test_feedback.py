@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
+import pytest
+
 from orchestrator.core.feedback import MOST_CHECKS, MOST_COMMENTS, Round, feedback, mark_of, marks_kept, unheard
 from orchestrator.core.forge import (
     CheckStatus,
@@ -127,6 +129,12 @@ def test_a_failed_check_is_told_once_per_commit_and_not_too_many_at_once() -> No
     seen = frozenset(mark_of(replace(FAILED, name=check.name)) for check in first)
     assert unheard(state, seen) == red[MOST_CHECKS:]
     assert unheard(replace(state, pull=replace(PULL, head_sha="b" * 40)), seen) == first
+
+
+@pytest.mark.parametrize("conclusion", ["cancelled", "canceled", "action_required", "stale"])
+def test_a_check_that_somebody_cancelled_begins_no_round(conclusion: str) -> None:
+    ended = ForgeCheck(name="e2e", status=CheckStatus.RED, conclusion=conclusion)
+    assert unheard(replace(STATE, checks=(ended,)), frozenset()) == ()
 
 
 def test_one_mark_is_kept_of_each_comment_and_each_check_that_of_its_newest_words_or_commit() -> None:
