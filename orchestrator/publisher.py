@@ -274,7 +274,7 @@ class Publisher:
                     raise
                 return outside.MergeRefused(at=self.clock(), hindrances=(str(error),))
             self._clean_up(task, command, opened)
-        return outside.PullRequestMerged(at=self.clock(), commit=merged.commit)
+        return outside.PullRequestMerged(at=self.clock(), commit=merged)
 
     def _clean_up(self, task: Task, command: do.MergePullRequest, opened: Opened) -> None:
         try:

@@ -146,11 +146,3 @@ class Comment:
     path: str | None = None
     line: int | None = None
     outdated: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """A merge that stands; `already` if it stood before it was asked for."""
-
-    commit: str
-    already: bool

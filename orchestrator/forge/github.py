@@ -9,7 +9,6 @@ from orchestrator.core.forge import (
     Draft,
     FailedCheck,
     ForgeCheck,
-    Merged,
     PullRequest,
     PullState,
     PullStatus,
@@ -17,7 +16,7 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.forge import github_reading as reading
-from orchestrator.forge.answers import LONG, TAIL, URL, name_of, number_of, objects_of
+from orchestrator.forge.answers import LONG, TAIL, name_of, number_of, objects_of
 from orchestrator.forge.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
 from orchestrator.forge.http import Declined, Http, Method, Params
 from orchestrator.forge.login import Login
@@ -75,19 +74,17 @@ class GitHub:
         if missing:
             self._repo("POST", f"/issues/{number}/labels", {"labels": missing})
 
-    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
         """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
         kind, _, one = comment_id.partition(":")
-        if kind != CommentKind.THREAD or not one.isdigit():
-            return self._comment(number, key, text)
         body: JsonObject = {"body": marked(key, text)}
-        said = self._said(f"/pulls/{number}/comments", key)
-        if said is None:
+        if kind != CommentKind.THREAD or not one.isdigit():
+            if not self._said(f"/issues/{number}/comments", key):
+                self._repo("POST", f"/issues/{number}/comments", body)
+        elif not self._said(f"/pulls/{number}/comments", key):
             answered = object_of(self._repo("GET", f"/pulls/comments/{one}"))
             root = answered.get("in_reply_to_id") or number_of(answered.get("id"), "comment")
-            path = f"/pulls/{number}/comments/{root}/replies"
-            said = object_of(self._repo("POST", path, body))
-        return text_of(said.get("html_url"), URL)
+            self._repo("POST", f"/pulls/{number}/comments/{root}/replies", body)
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet."""
@@ -143,8 +140,8 @@ class GitHub:
         tail = self._tail(check.log_id or "")
         return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
-    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
-        """Squash and merge exactly this head, or the merge of it that stands."""
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge."""
         pull = self._pull(number)
         stands = standing(pull, expected_head)
         if stands is not None:
@@ -161,7 +158,7 @@ class GitHub:
             done = object_of(self._repo("PUT", f"/pulls/{number}/merge", wanted))
         except Declined as error:
             raise refusal_of(error) from error
-        return Merged(commit=text_of(done.get("sha")), already=False)
+        return text_of(done.get("sha"))
 
     def delete_branch(self, number: int) -> None:
         """Delete the head branch of a merged pull request, if it holds nothing but what was merged."""
@@ -209,18 +206,10 @@ class GitHub:
             return pull
         return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
 
-    def _comment(self, number: int, key: str, text: str) -> str:
-        """Say something in the conversation, once per key."""
-        body: JsonObject = {"body": marked(key, text)}
-        said = self._said(f"/issues/{number}/comments", key)
-        if said is None:
-            said = object_of(self._repo("POST", f"/issues/{number}/comments", body))
-        return text_of(said.get("html_url"), URL)
-
-    def _said(self, path: str, key: str) -> JsonObject | None:
-        """What was said there under this key by this account."""
+    def _said(self, path: str, key: str) -> bool:
+        """Whether something was said there under this key by this account."""
         items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
-        return next((item for item in items if _login(item) == self._viewer()), None) if items else None
+        return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
         answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))

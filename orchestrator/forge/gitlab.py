@@ -8,7 +8,6 @@ from orchestrator.core.forge import (
     Draft,
     FailedCheck,
     ForgeCheck,
-    Merged,
     PullRequest,
     PullState,
     PullStatus,
@@ -72,15 +71,18 @@ class GitLab:
         if missing:
             self._ask("PUT", f"/merge_requests/{number}", {"add_labels": ",".join(missing)})
 
-    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
         """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
         _, _, one = comment_id.partition(":")
         for discussion in self._discussions(number):
             notes = objects_of(discussion.get("notes"))
             if one in {str(note.get("id")) for note in notes}:
                 thread = quote(text_of(discussion.get("id")), safe="")
-                return self._said(number, f"/merge_requests/{number}/discussions/{thread}/notes", key, text)
-        return self._said(number, f"/merge_requests/{number}/notes", key, text)
+                path = f"/merge_requests/{number}/discussions/{thread}/notes"
+                break
+        else:
+            path = f"/merge_requests/{number}/notes"
+        self._say(number, path, key, text)
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet."""
@@ -135,8 +137,8 @@ class GitLab:
         tail = self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else ""
         return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
-    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
-        """Squash and merge exactly this head, or the merge of it that stands."""
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         stands = standing(pull, expected_head)
@@ -152,7 +154,7 @@ class GitLab:
             raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
         except Declined as error:
             raise refusal_of(error) from error
-        return Merged(commit=done.merge_commit or "", already=False)
+        return done.merge_commit or ""
 
     def delete_branch(self, number: int) -> None:
         """Delete the source branch of a merged merge request, if it holds nothing but what was merged."""
@@ -187,16 +189,14 @@ class GitLab:
             return pull
         return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
 
-    def _said(self, number: int, path: str, key: str, text: str) -> str:
+    def _say(self, number: int, path: str, key: str, text: str) -> None:
         """Say it there, unless this account has said it under this key anywhere on the merge request."""
         body: JsonObject = {"body": marked(key, text)}
         notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
         viewer = self._viewer() if there else ""
-        note = next((note for note in there if name_of(note.get("author"), "username") == viewer), None)
-        if note is None:
-            note = object_of(self._ask("POST", path, body))
-        return f"{self._pull(number).url}#note_{number_of(note.get('id'), 'note')}"
+        if not any(name_of(note.get("author"), "username") == viewer for note in there):
+            self._ask("POST", path, body)
 
     def _discussions(self, number: int) -> list[JsonObject]:
         return list(self._http.pages(f"{self._project}/merge_requests/{number}/discussions"))

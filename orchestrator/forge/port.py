@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from orchestrator.core.forge import Comment, Draft, FailedCheck, ForgeCheck, Merged, PullRequest, PullState
+from orchestrator.core.forge import Comment, Draft, FailedCheck, ForgeCheck, PullRequest, PullState
 
 
 class Forge(Protocol):
@@ -25,8 +25,8 @@ class Forge(Protocol):
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add the labels that it does not have."""
 
-    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
-        """Answer a comment in its thread or, where it has none, in the conversation, once per key; the address."""
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
+        """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet; the author is left out."""
@@ -43,8 +43,8 @@ class Forge(Protocol):
     def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
         """A red check on a commit with the end of its log (16 KiB); a log that cannot be had is empty."""
 
-    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
-        """Squash and merge exactly this head, or the merge of it that stands.
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge, also where it stands already.
 
         Raises HeadMoved, and MergeRefused where a rule of the repository is not met, also if the account could pass
         over it.
