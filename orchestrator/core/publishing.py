@@ -19,7 +19,7 @@ from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.publication import Publish, Reply
 
 MOST_REFUSALS = 3
-"""Merges that the forge refuses for reasons that no look shows (a merge queue, squashing not allowed)."""
+"""How often a forge may refuse what no look showed a hindrance to (a merge queue, say) before a person is asked."""
 LOOK_AGAIN = 60.0
 """Seconds until a look that a person asked for and that failed is made again, where nobody looks by the clock."""
 
@@ -145,7 +145,7 @@ def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Tas
         publication,
         hindrances=event.hindrances,
         refusals=0 if event.hindrances else publication.refusals,
-        reviewers=event.reviewers,
+        reviewers=event.reviewers or publication.reviewers,
         asked_for_round=asked and not event.asked,
     )
     task = replace(task, publication=looked)

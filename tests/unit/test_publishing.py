@@ -305,6 +305,12 @@ def test_a_forge_that_says_when_is_looked_at_then_and_not_before() -> None:
     assert play >> later(10) >> alarm << "look at pull request 7" >> seen() << "wake in 60 s"
 
 
+def test_who_looked_before_is_known_though_the_last_look_failed() -> None:
+    play = looking(looking(opened()) >> seen() << "wake in 60 s")
+    play = play >> to_be_seen_in(90, "it could not be looked at") << "wake in 90 s"
+    assert play.task.publication.reviewers == ("grace",)
+
+
 def refused_again(play: Playbook) -> Playbook:
     """The same after a look that shows nothing against a merge, which the forge then refuses."""
     return looking(play) >> seen() >> admitted << "merge 7" >> refused("use the merge queue") << "wake in 60 s"
