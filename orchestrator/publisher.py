@@ -22,9 +22,9 @@ import structlog
 from orchestrator.core import commands as do
 from orchestrator.core import events, outside
 from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.feedback import Round, feedback, mark_of
+from orchestrator.core.feedback import Round, feedback, unheard
 from orchestrator.core.forge import Draft, PullState, PullStatus
-from orchestrator.core.merge import MergePolicy, hindrances_to_merge
+from orchestrator.core.merge import UNSETTLED, MergePolicy, hindrances_to_merge
 from orchestrator.core.model import Task
 from orchestrator.core.pull_request import Sources, Words, labels, pull_request, related_code, squash_commit
 from orchestrator.core.redact import Redactor, Result
@@ -32,20 +32,25 @@ from orchestrator.core.sanitize import Outlet, sanitized
 from orchestrator.core.stream.fields import list_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.files import content_of, parsed, write_atomically
-from orchestrator.forge.errors import ForgeError, MergeRefused
+from orchestrator.forge.errors import ForgeError, ForgeUnreachable, MergeRefused
 from orchestrator.forge.opening import Host, Opened, open_forge
+from orchestrator.forge.port import Forge
 from orchestrator.forge.texts import harmless
-from orchestrator.push import push, push_address
+from orchestrator.push import forge_address, push, push_address
 from orchestrator.quarantine import quarantine
-from orchestrator.release import Release
+from orchestrator.release import Release, Upstream
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
 
 AT_ONCE = 16
 """Changes that are brought out at the same time: slow forges hold up one another, and nothing else."""
+MOST_NAMED = 10
+"""Commits that are named in an answer to a reviewer."""
 LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
+SOON = 10.0
+"""Seconds in which a forge works out whether a pull request can be merged."""
 Publishing = (
     do.OpenPullRequest | do.LookAtPullRequest | do.MergePullRequest | do.PrepareRelease | do.TagRelease | do.PostReport
 )
@@ -177,46 +182,75 @@ class Publisher:
         return outside.PullRequestOpened(at=self.clock(), number=pull.number, url=pull.url, commit=command.commit)
 
     def _reply(self, task: Task, command: do.OpenPullRequest, opened: Opened, number: int) -> None:
-        """Each comment is answered once, with the commits of the round; who asked is asked for another look."""
-        if not command.replies:
-            return
-        commits = ", ".join(dict.fromkeys(commit[:12] for step in task.steps for commit in step.commits)) or "no commit"
-        text = self._fit(f"Addressed in {commits}.", Outlet.TEXT)
+        """Each comment is answered once, with the commits of the round; who looked before is asked to look again.
+
+        Also after a round that nobody asked for: an approval counts for the commit that was looked at.
+        """
+        text = self._fit(self._answer(task, command.commit), Outlet.TEXT) if command.replies else ""
         for reply in command.replies:
             key = f"{task.id}:reply:{_name(reply.mark)}"
             _as_far_as_it_goes(task, partial(opened.forge.reply, number, reply.comment_id, key, text))
-        _as_far_as_it_goes(task, partial(opened.forge.request_review, number, task.publication.reviewers))
+        for reviewer in task.publication.reviewers:
+            _as_far_as_it_goes(task, partial(opened.forge.request_review, number, (reviewer,)))
+
+    def _answer(self, task: Task, commit: str) -> str:
+        """What was made of a round, counted from what was pushed before it."""
+        since = task.publication.head or task.base_commit
+        commits = self.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
+        if not commits:
+            return "Looked at; nothing was changed for it."
+        more = f" and {len(commits) - MOST_NAMED} more" if len(commits) > MOST_NAMED else ""
+        return f"Addressed in {', '.join(one[:12] for one in commits[:MOST_NAMED])}{more}."
 
     def _look(self, task: Task, command: do.LookAtPullRequest) -> outside.PullRequestSeen:
         """What cannot be seen now is told as a hindrance: a look that fails is no reason to halt a task."""
         try:
             with self._forge(task) as opened:
                 state = opened.forge.state(command.number)
-                comments = opened.forge.open_comments(command.number) if state.pull.status is PullStatus.OPEN else ()
-                failed = opened.forge.failed_checks(state) if state.pull.status is PullStatus.OPEN else ()
+                ours = state.pull.status is PullStatus.OPEN and state.pull.head_sha == task.publication.head
+                looked = self._heard(opened.forge, command, state) if ours else None
         except ForgeError as error:
-            unseen = (f"the pull request could not be looked at: {error}",)
             return outside.PullRequestSeen(
-                at=self.clock(), number=command.number, status=PullStatus.OPEN, hindrances=unseen
+                at=self.clock(),
+                number=command.number,
+                status=PullStatus.OPEN,
+                hindrances=(f"the pull request could not be looked at: {error}",),
+                look_after=max(error.again_after, task.terms.look_every) if error.again_after else None,
             )
-        looked = Round(number=command.round, at=self.clock(), state=state, comments=comments, failed=failed)
-        new = feedback(looked, frozenset(command.seen))
+        new = feedback(looked, frozenset(command.seen)) if looked else None
         if new is not None:
             folder = Path(task.folder)
             write_atomically(folder / f"{new.name}.md", self.redactor.masked(new.markdown).encode())
             masked = self.redactor.masked(orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode())
             write_atomically(folder / f"{new.name}.json", masked.encode())
+        hindrances = self._hindrances(task, state)
+        unsettled = UNSETTLED in hindrances and hindrances != task.publication.hindrances
         return outside.PullRequestSeen(
-            at=looked.at,
+            at=self.clock(),
             number=command.number,
             status=state.pull.status,
-            hindrances=self._hindrances(task, state),
+            hindrances=hindrances,
             reviewers=tuple(dict.fromkeys(review.author for review in state.reviews if review.counts)),
             feedback=new.name if new else None,
             marks=new.marks if new else (),
-            comments=tuple((one.id, mark_of(one)) for one in comments if new and mark_of(one) in new.marks),
+            comments=new.answers if new else (),
             merge_commit=state.pull.merge_commit,
-            asked=command.asked,
+            asked=command.asked and looked is not None,
+            look_after=SOON if unsettled else None,
+        )
+
+    def _heard(self, forge: Forge, command: do.LookAtPullRequest, state: PullState) -> Round:
+        """What reviewers and checks say of the commit that was judged here.
+
+        Of another one nothing is taken up: a round over it could not be pushed.
+        """
+        failed = unheard(state, frozenset(command.seen))
+        return Round(
+            number=command.round,
+            at=self.clock(),
+            state=state,
+            comments=forge.open_comments(command.number),
+            failed=tuple(forge.failure(check, state.pull.head_sha) for check in failed),
         )
 
     def _merge(self, task: Task, command: do.MergePullRequest) -> outside.PullRequestMerged | outside.MergeRefused:
@@ -226,6 +260,8 @@ class Publisher:
                 self._clean_up(task, command, opened)
                 return outside.PullRequestMerged(at=self.clock(), commit=state.pull.merge_commit or command.head)
             hindrances = self._hindrances(task, state)
+            if hindrances == (UNSETTLED,):
+                raise ForgeUnreachable(f"{state.pull.url}: {UNSETTLED}", again_after=SOON)
             if hindrances:
                 return outside.MergeRefused(at=self.clock(), hindrances=hindrances)
             subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
@@ -234,9 +270,11 @@ class Publisher:
             try:
                 merged = opened.forge.merge(command.number, words.title, words.body, command.head)
             except MergeRefused as error:
+                if error.again_after is not None:
+                    raise
                 return outside.MergeRefused(at=self.clock(), hindrances=(str(error),))
             self._clean_up(task, command, opened)
-        return outside.PullRequestMerged(at=self.clock(), commit=merged.commit)
+        return outside.PullRequestMerged(at=self.clock(), commit=merged)
 
     def _clean_up(self, task: Task, command: do.MergePullRequest, opened: Opened) -> None:
         try:
@@ -249,14 +287,21 @@ class Publisher:
         return hindrances_to_merge(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
     def _prepare(self, task: Task, command: do.PrepareRelease) -> outside.ReleasePrepared:
-        version, commit = self.release.prepare(task, command.commit, lambda text: self._fit(text, Outlet.TEXT))
+        fit, upstream = partial(self._fit, outlet=Outlet.TEXT), self._upstream(task)
+        version, commit = self.release.prepare(task, command.commit, fit, upstream)
         return outside.ReleasePrepared(at=self.clock(), version=version, commit=commit)
 
     def _tag(self, task: Task, command: do.TagRelease) -> outside.Released:
-        address = push_address(Path(task.repo)) if task.publication.forge else None
-        login = open_forge(task.publication.forge, self.hosts()).login if task.publication.forge else None
-        tag = self.release.tag(task, command, address, login)
+        tag = self.release.tag(task, command, self._upstream(task))
         return outside.Released(at=self.clock(), tag=tag)
+
+    def _upstream(self, task: Task) -> Upstream | None:
+        """Where a release is pushed to; None if it stays at home."""
+        address = push_address(Path(task.repo)) if task.publication.forge else None
+        if address is None:
+            return None
+        with self._forge(task) as opened:
+            return Upstream(address=address, login=opened.login)
 
     async def _post(self, task: Task) -> outside.ReportPosted:
         names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
@@ -268,7 +313,9 @@ class Publisher:
         return outside.ReportPosted(at=self.clock(), url=url, failure=failure)
 
     def _forge(self, task: Task) -> "_Closing":
-        return _Closing(open_forge(task.publication.forge or "", self.hosts()))
+        """The forge of the task's repository, which may have moved since the task was handed in."""
+        address = forge_address(Path(task.repo)) or task.publication.forge or ""
+        return _Closing(open_forge(address, self.hosts()))
 
     def _sources(self, task: Task) -> Sources:
         folder = Path(task.folder)

@@ -12,9 +12,9 @@ from pathlib import Path
 from orchestrator.clone import Clone
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
-from orchestrator.forge.errors import ForgeUnreachable
+from orchestrator.forge.errors import ForgeUnreachable, UnknownForge
 from orchestrator.forge.login import Login
-from orchestrator.forge.remote import without_login
+from orchestrator.forge.remote import remote_of, without_login
 from orchestrator.git import Git, GitError
 from orchestrator.repository import open_repository
 
@@ -26,6 +26,8 @@ _UNREACHED = re.compile(
     r"unexpected disconnect|early eof|requested url returned error: (?:429|5[0-9]{2})",
     re.IGNORECASE,
 )
+_FORCED = re.compile(r"^ ! \[rejected\]|'Note about fast-forwards'", re.MULTILINE)
+"""What git itself says of a push that would have to be forced; what the other side refuses is `[remote rejected]`."""
 _OF_THE_REMOTE = re.compile(r"^remote:.*$", re.MULTILINE)
 
 
@@ -39,6 +41,17 @@ def push_address(repository: Path) -> str | None:
     return git.ask("config", "--get", "remote.origin.pushurl") or git.ask("config", "--get", "remote.origin.url")
 
 
+def forge_address(repository: Path) -> str | None:
+    """The forge on which the user's repository is by now, as its remote `origin` says; None if that names none."""
+    git, _ = open_repository(repository)
+    address = git.ask("config", "--get", "remote.origin.url")
+    try:
+        remote_of(address or "")
+    except UnknownForge:
+        return None
+    return address
+
+
 def push(clone: Clone, address: str, commit: str, ref: str, login: Login | None) -> None:
     """Have `ref` stand at `commit` on the remote; there already, it stays. Raises PushRefused and ForgeUnreachable.
 
@@ -48,9 +61,14 @@ def push(clone: Clone, address: str, commit: str, ref: str, login: Login | None)
     try:
         git.run("push", "--quiet", "--no-verify", address, f"{commit}:{ref}", timeout=PUSH_TIMEOUT)
     except GitError as error:
-        said = _said(error, address)
+        said, place = _said(error, address), without_login(address)
+        if _FORCED.search(_OF_THE_REMOTE.sub("", error.stderr)):
+            raise PushRefused(
+                f"{place} has commits of others on {ref}, which are never overwritten; take them elsewhere and set it"
+                " back or delete it there, then retry, or go on by hand"
+            ) from error
         raise PushRefused(
-            f"{without_login(address)} did not take {ref}: {said}; see that `git push` works there by hand, then retry"
+            f"{place} did not take {ref}: {said}; see that `git push` works there by hand, then retry"
         ) from error
 
 

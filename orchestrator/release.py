@@ -14,11 +14,14 @@ from orchestrator.clone import Clone
 from orchestrator.core import commands as do
 from orchestrator.core.changelog import entry_of, version_of, with_entry
 from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.escape import shown
 from orchestrator.core.model import Task
 from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.files import content_of, parsed
 from orchestrator.forge.login import Login
+from orchestrator.forge.remote import without_login
 from orchestrator.push import push, stands_at
+from orchestrator.repository import open_repository
 from orchestrator.workspace import Workspace
 
 CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
@@ -29,14 +32,25 @@ class ReleaseError(OrchestratorError):
     """A release cannot be prepared or tagged as it stands; the message says what to mend."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """Where a release is pushed to, and as whom."""
+
+    address: str
+    login: Login | None
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """Prepares and tags releases; every method blocks and may be called again."""
 
     workspace: Workspace
 
-    def prepare(self, task: Task, commit: str, fit: Callable[[str], str]) -> tuple[str, str]:
-        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave."""
+    def prepare(self, task: Task, commit: str, fit: Callable[[str], str], upstream: Upstream | None) -> tuple[str, str]:
+        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave.
+
+        Raises ReleaseError where the version is taken: nobody is to be asked about what cannot be.
+        """
         folder = Path(task.folder)
         summary = (content_of(folder / SUMMARY) or b"").decode("utf-8", "replace")
         ticket = object_of(object_of(parsed(content_of(folder / "ticket-parsed.json") or b"")).get("fields"))
@@ -49,6 +63,7 @@ class Release:
         ref = f"refs/orchestrator/{task.id}/release-{version}-{sha256(entry.encode()).hexdigest()[:12]}"
         clone = self.workspace.clone_of(task.id)
         made = clone.ref(ref)
+        self._must_be_free(task, f"v{version}", made, upstream)
         if made is not None:
             return version, made
         if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
@@ -60,23 +75,34 @@ class Release:
         clone.git.run("update-ref", ref, made, "0" * len(made))
         return version, made
 
-    def tag(self, task: Task, command: do.TagRelease, address: str | None, login: Login | None) -> str:
+    def tag(self, task: Task, command: do.TagRelease, upstream: Upstream | None) -> str:
         """Set the tag in the user's repository and push it with the branch; the tag's name.
 
         Raises ReleaseError where that tag stands at another commit, and what delivering and pushing raise.
         """
         tag = f"v{command.version}"
-        ref = f"refs/tags/{tag}"
-        clone = self.workspace.clone_of(task.id)
-        there = stands_at(clone.git, address, ref, login) if address else None
-        if there not in (None, command.commit):
-            raise ReleaseError(f"the remote has a tag {tag} at {there[:12]}; choose another version")
+        self._must_be_free(task, tag, command.commit, upstream)
         self.workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
         self.workspace.set_tag(Path(task.repo), tag, command.commit)
-        if address:
-            push(clone, address, command.commit, f"refs/heads/{command.branch}", login)
-            push(clone, address, command.commit, ref, login)
+        if upstream:
+            clone = self.workspace.clone_of(task.id)
+            push(clone, upstream.address, command.commit, f"refs/heads/{command.branch}", upstream.login)
+            push(clone, upstream.address, command.commit, f"refs/tags/{tag}", upstream.login)
         return tag
+
+    def _must_be_free(self, task: Task, tag: str, commit: str | None, upstream: Upstream | None) -> None:
+        """Raise ReleaseError if the tag stands anywhere but at this commit, in the user's repository or upstream."""
+        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.repo))
+        places = {shown(task.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
+        if upstream:
+            git = self.workspace.clone_of(task.id).git
+            places[without_login(upstream.address)] = stands_at(git, upstream.address, ref, upstream.login)
+        for place, there in places.items():
+            if there not in (None, commit):
+                raise ReleaseError(
+                    f"{place} has a tag {tag} already, at {there[:12]}; delete it there and retry, or choose another"
+                    " version: name it under `## Version` in the ticket, then submit it anew"
+                )
 
 
 def _changelog(clone: Clone, commit: str) -> str:

@@ -1,4 +1,4 @@
-"""Atlassian's document format, the rich text of Jira Cloud, as Markdown.
+"""Atlassian's document format, the rich text of Jira Cloud, as Markdown; and plain text in that format.
 
 The format is a tree of nodes with `type`, `content`, `attrs` and, on texts, `marks`
 (https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/). A node that is not known gives what is
@@ -6,6 +6,7 @@ in it; so a document that is wrong in any way loses its form and never its words
 Markdown into Jira means it. Only what would break out of a table's cell, a link or code is kept from doing so.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from orchestrator.core.stream.neutral import JsonObject, JsonValue
 DEEPEST = 40
 """Nodes within nodes; what lies deeper is told without its form."""
 
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _LAST_SECOND = 253402300799
 _WRAPS = {"strong": "**", "em": "*", "strike": "~~"}
 _INLINE = frozenset(
@@ -28,6 +30,24 @@ def as_markdown(document: JsonValue) -> str:
     if isinstance(document, str):
         return document.strip()
     return "\n\n".join(_blocks(object_of(document), 0)).strip()
+
+
+def as_document(text: str) -> JsonObject:
+    """Plain text as a document: blank lines part its paragraphs, and what was a line of its own stays one.
+
+    Markdown would let lines of prose run together; lists, tables and code must not.
+    """
+    paragraphs = (part.strip("\n") for part in _BLANK_LINES.split(text))
+    content: list[JsonValue] = [{"type": "paragraph", "content": _lines(part)} for part in paragraphs if part.strip()]
+    return {"type": "doc", "version": 1, "content": content}
+
+
+def _lines(paragraph: str) -> list[JsonValue]:
+    first, *others = paragraph.split("\n")
+    nodes: list[JsonValue] = [{"type": "text", "text": first}]
+    for line in others:
+        nodes += [{"type": "hardBreak"}, {"type": "text", "text": line}]
+    return nodes
 
 
 def _content(node: JsonObject) -> list[JsonObject]:

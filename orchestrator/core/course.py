@@ -324,9 +324,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
     task = replace(task, budgets=counted.budgets) if counted else task
     if back is None:
         lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
-        cycle = task.stages[task.stage].visits
-        times = "once" if cycle == 1 else f"{cycle} times"
-        return blocked(task, f"{stage.name} failed {times}, most lately: {'; '.join(lacking)}", at)
+        return blocked(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     back_there = enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
     return replace(back_there, feedback=(ONCE_MORE,)) if last_pass else back_there

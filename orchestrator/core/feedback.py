@@ -14,12 +14,16 @@ from hashlib import sha256
 
 from orchestrator.core.codec import Json, stamp, to_json
 from orchestrator.core.escape import shown
-from orchestrator.core.forge import Comment, FailedCheck, PullState, ReviewVerdict
+from orchestrator.core.forge import CheckStatus, Comment, FailedCheck, ForgeCheck, PullState, ReviewVerdict
 from orchestrator.core.markdown import visible
 
 MOST_COMMENTS = 100
 """Of one round; the others stay for the next."""
+MOST_CHECKS = 20
+"""Of one round, each with the end of its log."""
 
+_NOT_OF_THE_CHANGE = frozenset({"action_required", "canceled", "cancelled", "stale"})
+"""How checks end that found nothing: no change of ours mends them, though they keep it from being merged."""
 _LONGEST_QUOTE = 10_000
 _LONGEST_TAIL = 16 * 1024
 _LONGEST_LINE = 1_000
@@ -39,33 +43,55 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What is new in a round: the text and the data of its two files, and the marks by which it is known later."""
+    """What is new in a round: the text and the data of its two files, and the marks by which it is known later.
+
+    `answers` pairs the ids of the comments, each of which is to be answered, with their marks.
+    """
 
     name: str
     markdown: str
     document: Json
     marks: tuple[str, ...]
+    answers: tuple[tuple[str, str], ...] = ()
+
+
+def unheard(state: PullState, seen: frozenset[str]) -> tuple[ForgeCheck, ...]:
+    """The checks that found something and were not `seen` before, as many as a round takes up."""
+    ended_red = (check for check in state.checks if check.status is CheckStatus.RED)
+    red = (check for check in ended_red if check.conclusion not in _NOT_OF_THE_CHANGE)
+    new = [check for check in red if _mark_of_check(check.name, state.pull.head_sha) not in seen]
+    return tuple(new[:MOST_CHECKS])
 
 
 def feedback(looked: Round, seen: frozenset[str]) -> Feedback | None:
-    """What a round says that was not `seen` before; None where that is nothing."""
+    """What a round says: its comments that were not `seen` before, and its failed checks; None if there is neither."""
     comments = [comment for comment in looked.comments if mark_of(comment) not in seen][:MOST_COMMENTS]
-    failed = [check for check in looked.failed if mark_of(check) not in seen]
-    if not comments and not failed:
+    if not comments and not looked.failed:
         return None
     return Feedback(
         name=f"review-feedback-{looked.number}",
-        markdown=_markdown(looked, comments, failed),
-        document=_document(looked, comments, failed),
-        marks=(*map(mark_of, comments), *map(mark_of, failed)),
+        markdown=_markdown(looked, comments, looked.failed),
+        document=_document(looked, comments, looked.failed),
+        marks=(*map(mark_of, comments), *map(mark_of, looked.failed)),
+        answers=tuple((comment.id, mark_of(comment)) for comment in comments),
     )
 
 
 def mark_of(item: Comment | FailedCheck) -> str:
     """What a comment or a failed check is known by over the rounds."""
     if isinstance(item, FailedCheck):
-        return f"check:{item.name}@{item.commit}"
+        return _mark_of_check(item.name, item.commit)
     return f"{item.id}@{_digest(item.body)[:16]}"
+
+
+def marks_kept(marks: Iterable[str]) -> tuple[str, ...]:
+    """The marks that are still needed: of each comment that of its present words, of each check that of its commit."""
+    newest = {mark.rpartition("@")[0] or mark: mark for mark in marks}
+    return tuple(newest.values())
+
+
+def _mark_of_check(name: str, commit: str) -> str:
+    return f"check:{name}@{commit}"
 
 
 def _markdown(looked: Round, comments: Sequence[Comment], failed: Sequence[FailedCheck]) -> str:

@@ -51,22 +51,21 @@ class CommentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A pull request as it is to be; `key` marks whose it is, so that asking again makes no second one.
-
-    `unfinished` opens it as what forges call a draft.
-    """
+    """A pull request as it is to be; `key` marks whose it is, so that asking again makes no second one."""
 
     key: str
     head: str
     base: str
     title: str
     body: str
-    unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """A pull request from the branch `head` of the repository itself into `base`."""
+    """A pull request from the branch `head` of the repository itself into `base`.
+
+    An `unfinished` one is what forges call a draft.
+    """
 
     number: int
     url: str
@@ -119,15 +118,11 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullState:
-    """All that decides whether a pull request may be merged; `obstacle` says in the forge's word what blocks it.
-
-    `behind` counts the commits of the base branch that the head does not have.
-    """
+    """All that decides whether a pull request may be merged; `obstacle` says in the forge's word what blocks it."""
 
     pull: PullRequest
     mergeable: Mergeable
     obstacle: str = ""
-    behind: int = 0
     reviews: tuple[Review, ...] = ()
     review_required: bool = False
     checks: tuple[ForgeCheck, ...] = ()
@@ -151,11 +146,3 @@ class Comment:
     path: str | None = None
     line: int | None = None
     outdated: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """A merge that stands; `already` if it stood before it was asked for."""
-
-    commit: str
-    already: bool

@@ -52,6 +52,12 @@ def renewed(task: Task) -> Task:
     return replace(task, budgets={**task.budgets, **fresh})
 
 
+def begun_anew(task: Task, but: str) -> Task:
+    """The task with every try whole again, but for those of one budget: what follows is judged by itself."""
+    fresh = {name: budget if name == but else replace(budget, used=0) for name, budget in task.budgets.items()}
+    return replace(task, budgets=fresh)
+
+
 def step_name(task: Task) -> str | None:
     """The present step as failures name it."""
     return str(task.agent.current_step) if task.agent.current_step else None

@@ -7,19 +7,17 @@ from typing import assert_never
 from orchestrator.core.escape import shown
 from orchestrator.core.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
 
+UNSETTLED = "the forge has not yet worked out whether it can be merged"
+"""It works that out when it is asked, and anew whenever the base branch has moved."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePolicy:
-    """What is asked beyond what the forge asks itself: `approvals` on the very commit, and whether a check must exist.
-
-    `head` is the commit that was judged here.
-    """
+    """What is asked beyond what the forge asks itself: so many approvals on the very commit that was judged here."""
 
     head: str
     approvals: int = 1
-    some_check: bool = True
 
 
 def hindrances_to_merge(state: PullState, policy: MergePolicy) -> tuple[str, ...]:
@@ -30,23 +28,17 @@ def hindrances_to_merge(state: PullState, policy: MergePolicy) -> tuple[str, ...
         case PullStatus.CLOSED:
             return ("it was closed without a merge",)
         case PullStatus.OPEN:
-            return (*_of_the_head(state, policy), *_of_people(state, policy), *_of_checks(state, policy))
+            return (*_of_the_head(state, policy), *_of_people(state, policy), *_of_checks(state))
         case _:
             assert_never(state.pull.status)
-
-
-def check_status(state: PullState) -> CheckStatus | None:
-    """What all checks together come to; None where there is none."""
-    found = {check.status for check in state.checks}
-    order = (CheckStatus.RED, CheckStatus.PENDING, CheckStatus.GREEN)
-    return next((status for status in order if status in found), None)
 
 
 def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
     if state.pull.unfinished:
         yield "it is marked as a draft"
     if state.pull.head_sha != policy.head:
-        yield f"its head is {shown(state.pull.head_sha)[:12]}, not {policy.head[:12]}, the commit that was judged"
+        there, judged = shown(state.pull.head_sha)[:12], policy.head[:12]
+        yield f"its head is {there}, not {judged}, the commit that was judged; merge it by hand, or set its branch back"
     match state.mergeable:
         case Mergeable.YES:
             pass
@@ -55,7 +47,7 @@ def _of_the_head(state: PullState, policy: MergePolicy) -> Iterator[str]:
         case Mergeable.BLOCKED:
             yield f"a rule of the repository blocks it ({shown(state.obstacle) or 'the forge does not say which'})"
         case Mergeable.UNKNOWN:
-            yield "the forge has not yet worked out whether it can be merged"
+            yield UNSETTLED
         case _:
             assert_never(state.mergeable)
 
@@ -75,14 +67,14 @@ def _of_people(state: PullState, policy: MergePolicy) -> Iterator[str]:
         yield f"review threads that are not resolved: {state.open_threads}"
 
 
-def _of_checks(state: PullState, policy: MergePolicy) -> Iterator[str]:
+def _of_checks(state: PullState) -> Iterator[str]:
     red = [check.name for check in state.checks if check.status is CheckStatus.RED]
     pending = [check.name for check in state.checks if check.status is CheckStatus.PENDING]
     if red:
         yield f"checks failed: {_names(red)}"
     if pending:
         yield f"checks have not finished: {_names(pending)}"
-    if policy.some_check and not state.checks:
+    if not state.checks:
         yield "no check has reported on it"
 
 

@@ -310,7 +310,7 @@ class Task:
 
     @property
     def cycle(self) -> int:
-        """Which evaluation this is or was, or will be before the first, counted from one."""
+        """Which evaluation this is or was, or will be before the first, counted from one in each round of review."""
         budget = self.budgets.get("eval_cycles")
         return budget.used + 1 if budget else 1
 

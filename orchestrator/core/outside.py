@@ -28,7 +28,7 @@ class PullRequestSeen(Fact):
 
     `feedback` names the two files that tell of new comments and failed checks, `marks` is what those are known by,
     `comments` pairs the ids of those that can be answered with their marks. `asked` says that this is the look that a
-    person asked for, and that it came about.
+    person asked for, and that it came about; `look_after` is in how many seconds to look again, where the forge says.
     """
 
     number: int
@@ -40,6 +40,7 @@ class PullRequestSeen(Fact):
     comments: tuple[tuple[str, ...], ...] = ()
     merge_commit: str | None = None
     asked: bool = False
+    look_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ class Publication:
 
     `round` counts the rounds of review so far, `seen` holds the marks of all comments and failed checks that were
     taken up, `replies` those still to be answered, `hindrances` why the pull request could not be merged when it was
-    looked at last. `asked_for_round` says that a person wants comments taken up at the next look.
+    looked at last, `refusals` how often the forge refused to merge it since though nothing was seen to hinder that.
+    `asked_for_round` says that a person wants comments taken up at the next look.
     """
 
     forge: str | None = None
@@ -45,6 +46,7 @@ class Publication:
     replies: tuple[Reply, ...] = ()
     reviewers: tuple[str, ...] = ()
     hindrances: tuple[str, ...] = ()
+    refusals: int = 0
     version: str | None = None
     tag: str | None = None
     report_url: str | None = None

@@ -12,13 +12,14 @@ from typing import assert_never
 
 from orchestrator.core import course, events, halts, outside, standing
 from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
+from orchestrator.core.feedback import marks_kept
 from orchestrator.core.forge import PullStatus
 from orchestrator.core.model import Owed, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.publication import Publish, Reply
 
-REPLIES_KEPT = 200
-MARKS_KEPT = 2000
+MOST_REFUSALS = 3
+"""How often a forge may refuse what no look showed a hindrance to (a merge queue, say) before a person is asked."""
 LOOK_AGAIN = 60.0
 """Seconds until a look that a person asked for and that failed is made again, where nobody looks by the clock."""
 
@@ -65,12 +66,16 @@ def approved(task: Task, subject: Subject) -> Task:
 
 
 def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
-    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts."""
+    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts.
+
+    A round has evaluations of its own, however many failed before it: its wish is new.
+    """
     stage = pipeline.stage(task.stage)
     tried = halts.spent(task, stage.budget) if stage.budget else None
-    if tried is None or stage.on_fail is None:
+    if tried is None or stage.budget is None or stage.on_fail is None:
         return halts.blocked(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
+    tried = halts.begun_anew(tried, but=stage.budget)
     task = standing.let_go(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
     return replace(course.enter(pipeline, task, stage.on_fail, at), feedback=wanted)
 
@@ -100,6 +105,7 @@ def _opened(task: Task, event: outside.PullRequestOpened) -> Task:
         head=event.commit,
         replies=(),
         hindrances=("it was just pushed",),
+        refusals=0,
     )
     return _waiting_for_merge(replace(task, publication=publication), event.at)
 
@@ -107,11 +113,16 @@ def _opened(task: Task, event: outside.PullRequestOpened) -> Task:
 def _waiting_for_merge(task: Task, at: datetime) -> Task:
     """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
     task = replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING, retry_at=_next_look(task, at))
-    if task.terms.auto_merge:
+    if _merges_by_itself(task):
         return standing.let_go(task)
     text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
     seen = f"{task.publication.head} {task.publication.round}"
     return standing.with_ask(task, Asking(subject=Subject.MERGE, text=text, name=task.stage, content=seen), at)
+
+
+def _merges_by_itself(task: Task) -> bool:
+    """Whether nobody's word is needed: a forge that refuses again and again is for a person to look at."""
+    return task.terms.auto_merge and task.publication.refusals < MOST_REFUSALS
 
 
 def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
@@ -133,33 +144,35 @@ def _seen(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Tas
     looked = replace(
         publication,
         hindrances=event.hindrances,
-        reviewers=event.reviewers,
+        refusals=0 if event.hindrances else publication.refusals,
+        reviewers=event.reviewers or publication.reviewers,
         asked_for_round=asked and not event.asked,
     )
     task = replace(task, publication=looked)
-    task = replace(task, retry_at=_next_look(task, event.at))
+    task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
     if event.feedback is not None and (asked or task.terms.follow_reviews):
         return _taken_up(pipeline, task, event)
-    if task.terms.auto_merge and not event.hindrances:
+    if _merges_by_itself(task) and not event.hindrances:
+        task = _withdrawn(task, event.at)
         return standing.let_go(replace(task, status=TaskStatus.IN_PROGRESS, owed=Owed.MERGE, retry_at=None))
     return task
 
 
-def _next_look(task: Task, at: datetime) -> datetime | None:
+def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime | None:
     """When the pull request is looked at next; None where that waits for a person's word."""
     every = task.terms.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
-    return at + timedelta(seconds=every) if every else None
+    return at + timedelta(seconds=every if after is None else after) if every else None
 
 
 def _taken_up(pipeline: Pipeline, task: Task, event: outside.PullRequestSeen) -> Task:
-    """Each comment once: its mark is kept for good, its id until it was answered.
+    """Each comment once: the mark of its words is kept for good, its id until it was answered.
 
     Where no round is left they are not taken up, so that they are told again when a person lets the task go on.
     """
     before = publication = task.publication
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
-    seen = (*publication.seen, *event.marks)
-    task = replace(task, publication=replace(publication, replies=replies[-REPLIES_KEPT:], seen=seen[-MARKS_KEPT:]))
+    seen = marks_kept((*publication.seen, *event.marks))
+    task = replace(task, publication=replace(publication, replies=replies, seen=seen))
     wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
     taken = sent_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
@@ -191,7 +204,8 @@ def _refused(task: Task, event: outside.MergeRefused) -> Task:
     """Nothing is bypassed: what hinders the merge is told, and the task waits again."""
     if task.owed is not Owed.MERGE:
         return task
-    task = replace(task, publication=replace(task.publication, hindrances=event.hindrances))
+    refusals = task.publication.refusals + 1
+    task = replace(task, publication=replace(task.publication, hindrances=event.hindrances, refusals=refusals))
     return _waiting_for_merge(task, event.at)
 
 

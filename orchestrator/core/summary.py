@@ -67,10 +67,15 @@ def _facts(task: Task, changed: str) -> str:
         ("Branch", f"{as_code(task.branch)} at {head}, from {as_code(task.base_branch)}"),
         ("Repository", inert(task.repo)),
         ("Change", inert(changed)),
-        ("Evaluations", str(task.cycle)),
+        ("Evaluations", _evaluations(task)),
         ("Agents", f"{task.agent.attempt} processes, {task.agent.tokens_used} tokens, {task.agent.cost_usd:.2f} USD"),
     ]
     return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value.replace('|', _PIPE)} |" for name, value in rows)))
+
+
+def _evaluations(task: Task) -> str:
+    """How many there were; each round of review counts its own."""
+    return f"{task.cycle} in round {task.publication.round} of review" if task.publication.round else str(task.cycle)
 
 
 def _steps(steps: Iterable[Step]) -> list[str]:

@@ -1,17 +1,14 @@
 """GitHub and GitHub Enterprise: REST for what is said and done, GraphQL for what only it tells (github_reading.py)."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from orchestrator.core.forge import (
-    CheckStatus,
     Comment,
     CommentKind,
     Draft,
     FailedCheck,
     ForgeCheck,
-    Merged,
     PullRequest,
     PullState,
     PullStatus,
@@ -19,11 +16,12 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.forge import github_reading as reading
-from orchestrator.forge.answers import LONG, TAIL, URL, name_of, number_of, objects_of
+from orchestrator.forge.answers import LONG, TAIL, name_of, number_of, objects_of
 from orchestrator.forge.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
 from orchestrator.forge.http import Declined, Http, Method, Params
 from orchestrator.forge.login import Login
 from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
+from orchestrator.forge.proposing import standing_for, under_key
 from orchestrator.forge.remote import Kind, Remote
 from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
 
@@ -50,42 +48,24 @@ class GitHub:
         """Close the connections."""
         self._http.close()
 
-    def find(self, head: str, base: str) -> PullRequest | None:
-        """The open pull request between two branches of the repository."""
-        return next((pull for pull in self._between(head, base, "open")), None)
-
     def open(self, draft: Draft) -> PullRequest:
         """The pull request of the draft: found and brought up to date, or new."""
-        found = self.find(draft.head, draft.base)
+        body = marked(draft.key, draft.body)
+        found = standing_for(self._of(draft.head, "open"), draft)
         if found is not None:
-            return self._updated(found, draft.title, marked(draft.key, draft.body))
-        for ended in self._between(draft.head, draft.base, "closed"):
-            if key_of(ended.body) == draft.key:
-                return ended
+            return self._updated(found, body)
+        ended = under_key(self._of(draft.head, "closed"), draft)
+        if ended is not None:
+            return ended
+        wanted: JsonObject = {"title": one_line(draft.title), "body": body, "head": draft.head, "base": draft.base}
         try:
-            made = self._repo(
-                "POST",
-                "/pulls",
-                {
-                    "title": one_line(draft.title),
-                    "body": marked(draft.key, draft.body),
-                    "head": draft.head,
-                    "base": draft.base,
-                    "draft": draft.unfinished,
-                },
-            )
+            made = self._repo("POST", "/pulls", wanted)
         except Declined:  # it may have been opened since it was looked for
-            found = self.find(draft.head, draft.base)
+            found = standing_for(self._of(draft.head, "open"), draft)
             if found is None:
                 raise
-            return self._updated(found, draft.title, marked(draft.key, draft.body))
+            return self._updated(found, body)
         return reading.pull_of(object_of(made))
-
-    def update(self, number: int, title: str, body: str) -> None:
-        """Give a pull request this title and body."""
-        pull = self._pull(number)
-        key = key_of(pull.body)
-        self._updated(pull, title, marked(key, body) if key else harmless(body))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add the labels that it does not have."""
@@ -94,27 +74,17 @@ class GitHub:
         if missing:
             self._repo("POST", f"/issues/{number}/labels", {"labels": missing})
 
-    def comment(self, number: int, key: str, text: str) -> str:
-        """Say something in the conversation, once per key."""
-        body: JsonObject = {"body": marked(key, text)}
-        said = self._said(f"/issues/{number}/comments", key)
-        if said is None:
-            said = object_of(self._repo("POST", f"/issues/{number}/comments", body))
-        return text_of(said.get("html_url"), URL)
-
-    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
         """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
         kind, _, one = comment_id.partition(":")
-        if kind != CommentKind.THREAD or not one.isdigit():
-            return self.comment(number, key, text)
         body: JsonObject = {"body": marked(key, text)}
-        said = self._said(f"/pulls/{number}/comments", key)
-        if said is None:
+        if kind != CommentKind.THREAD or not one.isdigit():
+            if not self._said(f"/issues/{number}/comments", key):
+                self._repo("POST", f"/issues/{number}/comments", body)
+        elif not self._said(f"/pulls/{number}/comments", key):
             answered = object_of(self._repo("GET", f"/pulls/comments/{one}"))
             root = answered.get("in_reply_to_id") or number_of(answered.get("id"), "comment")
-            path = f"/pulls/{number}/comments/{root}/replies"
-            said = object_of(self._repo("POST", path, body))
-        return text_of(said.get("html_url"), URL)
+            self._repo("POST", f"/pulls/{number}/comments/{root}/replies", body)
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet."""
@@ -125,25 +95,25 @@ class GitHub:
         if missing:
             self._repo("POST", f"/pulls/{number}/requested_reviewers", {"reviewers": missing})
 
-    def open_comments(
-        self, number: int, since: datetime | None = None, trusted: frozenset[str] = frozenset()
-    ) -> tuple[Comment, ...]:
+    def open_comments(self, number: int) -> tuple[Comment, ...]:
         """What is to be answered, earliest first."""
-        threads, viewer = self._threads(number)
-        resolved = reading.settled(threads)
+        resolved = reading.settled(self._threads(number))
+        threads, reviews, conversation = (
+            self._http.pages(f"/repos/{self._path}/{place}")
+            for place in (f"pulls/{number}/comments", f"pulls/{number}/reviews", f"issues/{number}/comments")
+        )
         found = [
-            *self._comments(CommentKind.THREAD, f"/pulls/{number}/comments"),
-            *self._comments(CommentKind.REVIEW, f"/pulls/{number}/reviews"),
-            *self._comments(CommentKind.CONVERSATION, f"/issues/{number}/comments"),
+            *self._comments(CommentKind.THREAD, threads),
+            *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
+            *self._comments(CommentKind.CONVERSATION, conversation),
         ]
         heard: dict[str, bool] = {}
         kept = []
         for comment, root in found:
-            ours = key_of(comment.body) is not None and comment.author.removesuffix("[bot]") == viewer
-            if ours or root in resolved or not comment.body.strip() or (since is not None and comment.at < since):
+            if key_of(comment.body) is not None or root in resolved or not comment.body.strip():
                 continue
             if comment.author not in heard:
-                heard[comment.author] = comment.author in trusted or self._may_write(comment.author)
+                heard[comment.author] = self._may_write(comment.author)
             if heard[comment.author]:
                 kept.append(comment)
         return tuple(sorted(kept, key=lambda comment: comment.at))
@@ -155,34 +125,23 @@ class GitHub:
         if text_of(asked.get("headRefOid")) != pull.head_sha:
             raise ForgeUnreachable(f"pull request {number} changed while it was read; look again", again_after=10.0)
         mergeable, obstacle = reading.mergeable_of(asked)
-        threads, _ = self._threads(number)
         return PullState(
             pull=pull,
             mergeable=mergeable,
             obstacle=obstacle,
-            behind=self._behind(pull),
             reviews=reading.reviews_of(asked),
             review_required=text_of(asked.get("reviewDecision")) == "REVIEW_REQUIRED",
             checks=self._checks(pull.head_sha),
-            open_threads=sum(thread.get("isResolved") is not True for thread in threads),
+            open_threads=sum(thread.get("isResolved") is not True for thread in self._threads(number)),
         )
 
-    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
-        """The red checks of a state with the ends of their logs."""
-        return tuple(
-            FailedCheck(
-                name=check.name,
-                commit=state.pull.head_sha,
-                conclusion=check.conclusion,
-                url=check.url,
-                tail=self._tail(check.log_id or ""),
-            )
-            for check in state.checks
-            if check.status is CheckStatus.RED
-        )
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log."""
+        tail = self._tail(check.log_id or "")
+        return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
-    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
-        """Squash and merge exactly this head, or the merge of it that stands."""
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge."""
         pull = self._pull(number)
         stands = standing(pull, expected_head)
         if stands is not None:
@@ -199,7 +158,7 @@ class GitHub:
             done = object_of(self._repo("PUT", f"/pulls/{number}/merge", wanted))
         except Declined as error:
             raise refusal_of(error) from error
-        return Merged(commit=text_of(done.get("sha")), already=False)
+        return text_of(done.get("sha"))
 
     def delete_branch(self, number: int) -> None:
         """Delete the head branch of a merged pull request, if it holds nothing but what was merged."""
@@ -222,16 +181,17 @@ class GitHub:
         return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
 
     def _asked_of(self, query: str, variables: Mapping[str, JsonValue]) -> JsonObject:
-        """What GraphQL says of the repository, with `viewer` beside it."""
+        """What GraphQL says of the repository."""
         body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
         data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
-        return {**object_of(data.get("repository")), "viewer": data.get("viewer")}
+        return object_of(data.get("repository"))
 
-    def _between(self, head: str, base: str, status: str) -> list[PullRequest]:
-        params: Params = {"head": f"{self._owner}:{head}", "base": base, "state": status}
+    def _of(self, head: str, status: str) -> list[PullRequest]:
+        """The pull requests from a branch of the repository, whatever they aim at."""
+        params: Params = {"head": f"{self._owner}:{head}", "state": status}
         listed = self._http.pages(f"/repos/{self._path}/pulls", params)
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
-        return [pull for pull in pulls if (pull.head, pull.base) == (head, base)]
+        return [pull for pull in pulls if pull.head == head]
 
     def _is_own(self, pull: JsonObject) -> bool:
         """Whether its branch is one of this repository and not of a fork."""
@@ -241,50 +201,47 @@ class GitHub:
     def _pull(self, number: int) -> PullRequest:
         return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
 
-    def _updated(self, pull: PullRequest, title: str, body: str) -> PullRequest:
-        title = one_line(title)
-        if pull.title == title and same(pull.body, body):
+    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
+        if same(pull.body, body):
             return pull
-        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"title": title, "body": body})))
+        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
 
-    def _said(self, path: str, key: str) -> JsonObject | None:
-        """What was said there under this key by this account."""
+    def _said(self, path: str, key: str) -> bool:
+        """Whether something was said there under this key by this account."""
         items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
-        return next((item for item in items if _login(item) == self._viewer()), None) if items else None
+        return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
         answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
-    def _threads(self, number: int) -> tuple[list[JsonObject], str]:
-        """The review threads, and the login that asks."""
+    def _threads(self, number: int) -> list[JsonObject]:
+        """The review threads."""
         return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
 
     def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
-        rows, _ = self._pages_of(reading.CHECKS, {"sha": sha}, ("object", "statusCheckRollup", "contexts"))
-        return tuple(map(reading.check_of, rows))
+        rows = self._pages_of(reading.CHECKS, {"sha": sha}, ("object", "statusCheckRollup", "contexts"))
+        return tuple(map(reading.check_of, reading.newest(rows)))
 
-    def _pages_of(
-        self, query: str, variables: Mapping[str, JsonValue], way: tuple[str, ...]
-    ) -> tuple[list[JsonObject], str]:
-        """All nodes of the connection at the end of the way, and the login that asks."""
+    def _pages_of(self, query: str, variables: Mapping[str, JsonValue], way: tuple[str, ...]) -> list[JsonObject]:
+        """All nodes of the connection at the end of the way."""
         rows: list[JsonObject] = []
         after: str | None = None
         for _ in range(reading.MOST_PAGES):
-            answer = connection = self._asked_of(query, {**variables, "after": after})
+            connection = self._asked_of(query, {**variables, "after": after})
             for name in way:
                 connection = object_of(connection.get(name))
             rows += objects_of(connection.get("nodes"))
             page = object_of(connection.get("pageInfo"))
             if page.get("hasNextPage") is not True:
-                return rows, name_of(answer.get("viewer"), "login").removesuffix("[bot]")
+                return rows
             after = text_of(page.get("endCursor"))
         raise ForgeRefused(f"{self._path} has more than {reading.MOST} things to look at in one place")
 
-    def _comments(self, kind: CommentKind, path: str) -> list[tuple[Comment, int]]:
+    @staticmethod
+    def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
         """The comments of one kind, each with the first of its thread."""
-        listed = self._http.pages(f"/repos/{self._path}{path}")
-        return [reading.comment_of(kind, item) for item in listed if text_of(item.get("state")) != "PENDING"]
+        return [reading.comment_of(kind, item) for item in listed]
 
     def _may_write(self, login: str) -> bool:
         if not login or login.endswith("[bot]"):
@@ -294,13 +251,6 @@ class GitHub:
         except NotThere:
             return False
         return text_of(answer.get("permission")) in _WRITERS
-
-    def _behind(self, pull: PullRequest) -> int:
-        if pull.status is not PullStatus.OPEN:
-            return 0
-        span = f"{quote(pull.base, safe='')}...{quote(pull.head_sha, safe='')}"
-        answer = object_of(self._repo("GET", f"/compare/{span}", params={"per_page": 1}))
-        return number_of(answer.get("behind_by"), "comparison")
 
     def _tail(self, log_id: str) -> str:
         kind, _, one = log_id.partition(":")

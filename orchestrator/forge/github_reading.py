@@ -18,23 +18,24 @@ from orchestrator.core.forge import (
 from orchestrator.core.stream.fields import integer_of, list_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.forge.answers import LONG, URL, at_of, name_of, number_of, objects_of
-from orchestrator.forge.errors import AccessDenied, ForgeBusy, ForgeRefused, NotThere
+from orchestrator.forge.errors import AccessDenied, ForgeBusy, ForgeRefused, ForgeUnreachable, NotThere
 
 MOST_PAGES = 50
 MOST = 100 * MOST_PAGES
 
-STATE = """query($owner:String!,$name:String!,$number:Int!){viewer{login} repository(owner:$owner,name:$name){
+STATE = """query($owner:String!,$name:String!,$number:Int!){repository(owner:$owner,name:$name){
 pullRequest(number:$number){headRefOid mergeable mergeStateStatus reviewDecision
 latestOpinionatedReviews(first:100){nodes{state authorCanPushToRepository author{login} commit{oid}}}}}}"""
 
-THREADS = """query($owner:String!,$name:String!,$number:Int!,$after:String){viewer{login}
+THREADS = """query($owner:String!,$name:String!,$number:Int!,$after:String){
 repository(owner:$owner,name:$name){pullRequest(number:$number){reviewThreads(first:100,after:$after){
 pageInfo{hasNextPage endCursor} nodes{isResolved comments(first:1){nodes{url}}}}}}}"""
 
-CHECKS = """query($owner:String!,$name:String!,$sha:GitObjectID!,$after:String){viewer{login}
+CHECKS = """query($owner:String!,$name:String!,$sha:GitObjectID!,$after:String){
 repository(owner:$owner,name:$name){object(oid:$sha){... on Commit{statusCheckRollup{contexts(first:100,after:$after){
 pageInfo{hasNextPage endCursor} nodes{__typename
-... on CheckRun{databaseId name status conclusion detailsUrl}
+... on CheckRun{databaseId name status conclusion detailsUrl
+checkSuite{app{databaseId} workflowRun{event workflow{databaseId}}}}
 ... on StatusContext{context state targetUrl}}}}}}}}"""
 
 _JOB = re.compile(r"/actions/runs/\d+/job/(\d+)(?:$|[?#])")
@@ -54,10 +55,14 @@ def data_of(answer: JsonObject, repository: str) -> JsonObject:
     kinds = {text_of(error.get("type")) for error in errors}
     if "RATE_LIMITED" in kinds or "rate limit" in told.lower():
         raise ForgeBusy(f"GitHub answers no more questions for now: {told}", again_after=60.0)
+    if "something went wrong" in told.lower():
+        raise ForgeUnreachable(f"GitHub broke off over a question: {told}", again_after=10.0)
     if "NOT_FOUND" in kinds:
         raise NotThere(f"{repository}: {told}; look whether it is there and this account may see it")
     if kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
-        raise AccessDenied(f"{repository}: {told}; let this account, or its token, read pull requests and checks")
+        raise AccessDenied(
+            f"{repository}: {told}; let this account, or its token, read pull requests, checks and actions"
+        )
     raise ForgeRefused(f"GitHub refused a question about {repository}: {told}")
 
 
@@ -127,6 +132,27 @@ def check_of(row: JsonObject) -> ForgeCheck:
         url=url,
         log_id=f"job:{job[1]}" if job else f"run:{run}" if run else None,
     )
+
+
+def newest(rows: Iterable[JsonObject]) -> list[JsonObject]:
+    """The checks without those that ran once more since: GitHub keeps every run, and goes by the last one of each."""
+    found: dict[tuple[str, ...], JsonObject] = {}
+    for row in sorted(rows, key=lambda row: integer_of(row.get("databaseId")) or 0):
+        found[_check_key(row)] = row
+    return list(found.values())
+
+
+def _check_key(row: JsonObject) -> tuple[str, ...]:
+    """What two runs of one check have in common: a name alone may be that of jobs of several workflows."""
+    suite = object_of(row.get("checkSuite"))
+    run = object_of(suite.get("workflowRun"))
+    of = (object_of(suite.get("app")).get("databaseId"), object_of(run.get("workflow")).get("databaseId"))
+    return text_of(row.get("context")), text_of(row.get("name")), *map(str, of), text_of(run.get("event"))
+
+
+def asks_for_something(review: JsonObject) -> bool:
+    """Whether a review's own words are a wish: those of an approval are none, and of a pending one nobody has seen."""
+    return text_of(review.get("state")) not in {"APPROVED", "PENDING"}
 
 
 def settled(threads: Iterable[JsonObject]) -> frozenset[int]:

@@ -4,12 +4,10 @@ from datetime import datetime
 from urllib.parse import quote
 
 from orchestrator.core.forge import (
-    CheckStatus,
     Comment,
     Draft,
     FailedCheck,
     ForgeCheck,
-    Merged,
     PullRequest,
     PullState,
     PullStatus,
@@ -22,6 +20,7 @@ from orchestrator.forge.errors import AccessDenied, ForgeRefused, HeadMoved, Log
 from orchestrator.forge.http import Declined, Http, Method, Params
 from orchestrator.forge.login import Login
 from orchestrator.forge.merging import must_be_mergeable, refusal_of, standing
+from orchestrator.forge.proposing import standing_for, under_key
 from orchestrator.forge.remote import Kind, Remote
 from orchestrator.forge.texts import harmless, key_of, marked, one_line, same
 
@@ -41,43 +40,29 @@ class GitLab:
         """Close the connections."""
         self._http.close()
 
-    def find(self, head: str, base: str) -> PullRequest | None:
-        """The open merge request between two branches of the project."""
-        return next(iter(self._between(head, base, "opened")), None)
-
     def open(self, draft: Draft) -> PullRequest:
         """The merge request of the draft: found and brought up to date, or new."""
         body = marked(draft.key, draft.body)
-        found = self.find(draft.head, draft.base)
+        found = standing_for(self._of(draft.head, "opened"), draft)
         if found is not None:
-            return self._updated(found, draft.title, body)
-        for ended in (
-            *self._between(draft.head, draft.base, "merged"),
-            *self._between(draft.head, draft.base, "closed"),
-        ):
-            if key_of(ended.body) == draft.key:
-                return ended
-        title = ("Draft: " if draft.unfinished else "") + one_line(draft.title)
+            return self._updated(found, body)
+        ended = under_key((*self._of(draft.head, "merged"), *self._of(draft.head, "closed")), draft)
+        if ended is not None:
+            return ended
         wanted: JsonObject = {
             "source_branch": draft.head,
             "target_branch": draft.base,
-            "title": title,
+            "title": one_line(draft.title),
             "description": body,
         }
         try:
             made = self._ask("POST", "/merge_requests", wanted)
         except Declined:  # it may have been opened since it was looked for
-            found = self.find(draft.head, draft.base)
+            found = standing_for(self._of(draft.head, "opened"), draft)
             if found is None:
                 raise
-            return self._updated(found, draft.title, body)
+            return self._updated(found, body)
         return reading.pull_of(object_of(made))
-
-    def update(self, number: int, title: str, body: str) -> None:
-        """Give a merge request this title and body."""
-        pull = self._pull(number)
-        key = key_of(pull.body)
-        self._updated(pull, title, marked(key, body) if key else harmless(body))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add the labels that it does not have; a comma would part one into two."""
@@ -86,19 +71,18 @@ class GitLab:
         if missing:
             self._ask("PUT", f"/merge_requests/{number}", {"add_labels": ",".join(missing)})
 
-    def comment(self, number: int, key: str, text: str) -> str:
-        """Say something in the conversation, once per key."""
-        return self._said(number, f"/merge_requests/{number}/notes", key, text)
-
-    def reply(self, number: int, comment_id: str, key: str, text: str) -> str:
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
         """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
         _, _, one = comment_id.partition(":")
         for discussion in self._discussions(number):
             notes = objects_of(discussion.get("notes"))
             if one in {str(note.get("id")) for note in notes}:
                 thread = quote(text_of(discussion.get("id")), safe="")
-                return self._said(number, f"/merge_requests/{number}/discussions/{thread}/notes", key, text)
-        return self.comment(number, key, text)
+                path = f"/merge_requests/{number}/discussions/{thread}/notes"
+                break
+        else:
+            path = f"/merge_requests/{number}/notes"
+        self._say(number, path, key, text)
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet."""
@@ -112,28 +96,24 @@ class GitLab:
             ids: list[JsonValue] = [*asked.values(), *map(self._user, missing)]
             self._ask("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
 
-    def open_comments(
-        self, number: int, since: datetime | None = None, trusted: frozenset[str] = frozenset()
-    ) -> tuple[Comment, ...]:
+    def open_comments(self, number: int) -> tuple[Comment, ...]:
         """What is to be answered, earliest first."""
-        viewer, head = self._viewer(), self._pull(number)
+        head = self._pull(number)
         heard: dict[str, bool] = {}
         kept = []
         for note in (note for discussion in self._discussions(number) for note in reading.open_notes(discussion)):
             comment = reading.comment_of(note, head)
-            ours = key_of(comment.body) is not None and comment.author == viewer
-            if ours or not comment.body.strip() or (since is not None and comment.at < since):
+            if key_of(comment.body) is not None or not comment.body.strip():
                 continue
             if comment.author not in heard:
-                heard[comment.author] = comment.author in trusted or self._may_write(object_of(note.get("author")))
+                heard[comment.author] = self._may_write(object_of(note.get("author")))
             if heard[comment.author]:
                 kept.append(comment)
         return tuple(sorted(kept, key=lambda comment: comment.at))
 
     def state(self, number: int) -> PullState:
         """All that decides whether it may be merged."""
-        params: Params = {"include_diverged_commits_count": True}
-        whole = object_of(self._ask("GET", f"/merge_requests/{number}", params=params))
+        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         discussions = self._discussions(number)
         versions = objects_of(self._ask("GET", f"/merge_requests/{number}/versions"))
@@ -146,29 +126,19 @@ class GitLab:
             pull=pull,
             mergeable=mergeable,
             obstacle=obstacle,
-            behind=integer_of(whole.get("diverged_commits_count")) or 0,
             reviews=reading.reviews_of(pull, since, approvals, reviewers, notes),
             review_required=(integer_of(approvals.get("approvals_left")) or 0) > 0,
             checks=self._checks(whole, pull, since),
             open_threads=sum(reading.is_open_thread(discussion) for discussion in discussions),
         )
 
-    def failed_checks(self, state: PullState) -> tuple[FailedCheck, ...]:
-        """The red checks of a state with the ends of their logs."""
-        return tuple(
-            FailedCheck(
-                name=check.name,
-                commit=state.pull.head_sha,
-                conclusion=check.conclusion,
-                url=check.url,
-                tail=self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else "",
-            )
-            for check in state.checks
-            if check.status is CheckStatus.RED
-        )
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log."""
+        tail = self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else ""
+        return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
-    def merge(self, number: int, title: str, body: str, expected_head: str) -> Merged:
-        """Squash and merge exactly this head, or the merge of it that stands."""
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         stands = standing(pull, expected_head)
@@ -184,7 +154,7 @@ class GitLab:
             raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
         except Declined as error:
             raise refusal_of(error) from error
-        return Merged(commit=done.merge_commit or "", already=False)
+        return done.merge_commit or ""
 
     def delete_branch(self, number: int) -> None:
         """Delete the source branch of a merged merge request, if it holds nothing but what was merged."""
@@ -201,37 +171,32 @@ class GitLab:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
         self._ask("DELETE", path)
 
-    def _ask(
-        self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
-    ) -> JsonValue:
-        return self._http.ask(method, self._project + path, body, params)
+    def _ask(self, method: Method, path: str, body: JsonObject | None = None) -> JsonValue:
+        return self._http.ask(method, self._project + path, body)
 
-    def _between(self, head: str, base: str, status: str) -> list[PullRequest]:
-        params: Params = {"source_branch": head, "target_branch": base, "state": status}
+    def _of(self, head: str, status: str) -> list[PullRequest]:
+        """The merge requests from a branch of the project, whatever they aim at."""
+        params: Params = {"source_branch": head, "state": status}
         listed = self._http.pages(f"{self._project}/merge_requests", params)
         pulls = [reading.pull_of(item) for item in listed if reading.is_own(item)]
-        return [pull for pull in pulls if (pull.head, pull.base) == (head, base)]
+        return [pull for pull in pulls if pull.head == head]
 
     def _pull(self, number: int) -> PullRequest:
         return reading.pull_of(object_of(self._ask("GET", f"/merge_requests/{number}")))
 
-    def _updated(self, pull: PullRequest, title: str, body: str) -> PullRequest:
-        title = ("Draft: " if pull.unfinished else "") + one_line(title)
-        if pull.title == title and same(pull.body, body):
+    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
+        if same(pull.body, body):
             return pull
-        wanted: JsonObject = {"title": title, "description": body}
-        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", wanted)))
+        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
 
-    def _said(self, number: int, path: str, key: str, text: str) -> str:
+    def _say(self, number: int, path: str, key: str, text: str) -> None:
         """Say it there, unless this account has said it under this key anywhere on the merge request."""
         body: JsonObject = {"body": marked(key, text)}
         notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
         viewer = self._viewer() if there else ""
-        note = next((note for note in there if name_of(note.get("author"), "username") == viewer), None)
-        if note is None:
-            note = object_of(self._ask("POST", path, body))
-        return f"{self._pull(number).url}#note_{number_of(note.get('id'), 'note')}"
+        if not any(name_of(note.get("author"), "username") == viewer for note in there):
+            self._ask("POST", path, body)
 
     def _discussions(self, number: int) -> list[JsonObject]:
         return list(self._http.pages(f"{self._project}/merge_requests/{number}/discussions"))

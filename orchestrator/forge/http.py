@@ -1,11 +1,14 @@
-"""HTTP as forges speak it: JSON, pages, limits of an account; every answer bounded, every failure a ForgeError."""
+"""HTTP as forges speak it: JSON, pages, limits of an account; every answer bounded, every failure a ForgeError.
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+Whoever asks waits, on an event loop that nobody else has: only there can an answer be given up whose bytes, from the
+first of its head to the last of its body, come one by one.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -24,13 +27,14 @@ from orchestrator.forge.errors import (
     NotThere,
 )
 
+Came = TypeVar("Came")
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Params = Mapping[str, str | int | bool]
 
 PATIENCE = httpx.Timeout(30.0, connect=10.0)
 """Seconds without a byte."""
 LONGEST_READING = 300.0
-"""Seconds for the body of one answer, whose bytes may come one by one."""
+"""Seconds for one answer as a whole, its head included."""
 MOST_REDIRECTS = 3
 _BROKEN = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
 """What httpx raises for a connection that breaks off, and for a redirect to what is no address (the last two)."""
@@ -53,13 +57,15 @@ class Http:
         _must_be_safe(api)
         self._name = name
         self._api = api.rstrip("/")
-        self._client = httpx.Client(
+        self._loop = asyncio.Runner()
+        self._client = httpx.AsyncClient(
             headers={"User-Agent": "orchestrator", **_AS_IT_IS, **headers}, timeout=PATIENCE, follow_redirects=False
         )
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._loop.run(self._client.aclose())
+        self._loop.close()
 
     def ask(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> JsonValue:
         """What the forge answers to one request; `path` is below the API, or a whole address of the same server."""
@@ -81,32 +87,27 @@ class Http:
     def tail(self, path: str, size: int) -> str:
         """The last `size` bytes of a text, read without the login where the forge hands on to another server.
 
-        "" where there is none, where it would be larger than 256 MiB, and where it is not as safe to fetch as the API:
-        what a forge may name is not what everybody on this machine's networks would show us.
+        "" where there is none, where it does not end in time or within 256 MiB, and where it is not as safe to fetch as
+        the API: what a forge may name is not what everybody on this machine's networks would show us.
         """
-        request = self._client.build_request("GET", self._api + path)
         try:
-            for _ in range(MOST_REDIRECTS + 1):
-                with closing(self._client.send(request, stream=True)) as response:
-                    if response.next_request is None:
-                        return self._end_of(response, size)
-                    request = response.next_request
-                if not self._as_safe(request.url):
-                    return ""
-        except _BROKEN as error:
-            raise self._unreachable(error) from error
-        return ""
-
-    def _end_of(self, response: httpx.Response, size: int) -> str:
-        kept, read, begun = b"", 0, time.monotonic()
-        if response.status_code != httpx.codes.OK:
+            return self._run(self._tail(path, size))
+        except TimeoutError:
             return ""
-        for piece in response.iter_raw():
-            kept = (kept + piece)[-size:]
-            read += len(piece)
-            if read > LARGEST_LOG or time.monotonic() - begun > LONGEST_READING:
+
+    async def _tail(self, path: str, size: int) -> str:
+        request = self._client.build_request("GET", self._api + path)
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._client.send(request, stream=True)
+            try:
+                if response.next_request is None:
+                    return await _end_of(response, size)
+                request = response.next_request
+            finally:
+                await response.aclose()
+            if not self._as_safe(request.url):
                 return ""
-        return kept.decode("utf-8", "replace")
+        return ""
 
     def _as_safe(self, url: httpx.URL) -> bool:
         """Whether an address that the forge names is read as safely as its API, and is no door to this machine."""
@@ -114,33 +115,44 @@ class Http:
         return url.scheme == here.scheme and (url.scheme == "https" or _is_loopback(url.host))
 
     def _sent(self, method: Method, path: str, body: JsonObject | None, params: Params | None) -> httpx.Response:
+        try:
+            response = self._run(self._whole(method, path, body, params))
+        except TimeoutError as error:
+            raise ForgeUnreachable(
+                f"{self._name} did not end its answer at {shown(path)} within {LONGEST_READING:g} s", again_after=_LATER
+            ) from error
+        if not response.is_success:
+            raise self._refusal(response, f"{method} {shown(path)}")
+        return response
+
+    async def _whole(self, method: Method, path: str, body: JsonObject | None, params: Params | None) -> httpx.Response:
+        """The answer with its body as it came."""
         url = path if path.startswith(("https://", "http://")) else self._api + path
         content = None if body is None else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        begun = time.monotonic()
-        try:
-            with self._client.stream(method, url, params=params, content=content, headers=headers) as response:
-                read = bytearray()
-                for piece in response.iter_raw():
-                    read += piece
-                    if len(read) > LARGEST_ANSWER:
-                        raise ForgeRefused(
-                            f"{self._name} answered with more than {LARGEST_ANSWER} bytes at {shown(path)}"
-                        )
-                    if time.monotonic() - begun > LONGEST_READING:
-                        raise ForgeUnreachable(
-                            f"{self._name} did not end its answer at {shown(path)} within {LONGEST_READING:.0f} s",
-                            again_after=_LATER,
-                        )
-        except _BROKEN as error:
-            raise self._unreachable(error) from error
+        read = bytearray()
+        async with self._client.stream(method, url, params=params, content=content, headers=headers) as response:
+            async for piece in response.aiter_raw():
+                read += piece
+                if len(read) > LARGEST_ANSWER:
+                    raise ForgeRefused(f"{self._name} answered with more than {LARGEST_ANSWER} bytes at {shown(path)}")
         if "Content-Encoding" in response.headers:
             raise ForgeRefused(f"{self._name} packed its answer although it was asked not to; look for a proxy between")
         whole = httpx.Response(response.status_code, headers=response.headers, content=bytes(read))
         whole.request = response.request
-        if not response.is_success:
-            raise self._refusal(whole, f"{method} {shown(path)}")
         return whole
+
+    def _run(self, asking: Coroutine[None, None, Came]) -> Came:
+        """What comes of asking. Raises ForgeUnreachable where it breaks off, TimeoutError where it takes too long."""
+
+        async def bounded() -> Came:
+            async with asyncio.timeout(LONGEST_READING):
+                return await asking
+
+        try:
+            return self._loop.run(bounded())
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> ForgeUnreachable:
         return ForgeUnreachable(
@@ -193,6 +205,18 @@ class Http:
                 return ForgeRefused(f"{told}; the repository has moved: set its remote to the new address")
             case _:
                 return Declined(told, status)
+
+
+async def _end_of(response: httpx.Response, size: int) -> str:
+    kept, read = b"", 0
+    if response.status_code != httpx.codes.OK:
+        return ""
+    async for piece in response.aiter_raw():
+        kept = (kept + piece)[-size:]
+        read += len(piece)
+        if read > LARGEST_LOG:
+            return ""
+    return kept.decode("utf-8", "replace")
 
 
 class Declined(ForgeRefused):

@@ -1,19 +1,19 @@
 """What holds for every merge, whatever the forge: exactly the judged head, once, and over no rule."""
 
 from orchestrator.core.escape import shown
-from orchestrator.core.forge import Mergeable, Merged, PullRequest, PullStatus
+from orchestrator.core.forge import Mergeable, PullRequest, PullStatus
 from orchestrator.forge.errors import HeadMoved, MergeRefused
 from orchestrator.forge.http import Declined
 
 _CONFLICT = 409
 
 
-def standing(pull: PullRequest, expected_head: str) -> Merged | None:
-    """The merge of the expected head that stands already; raises HeadMoved for another head."""
+def standing(pull: PullRequest, expected_head: str) -> str | None:
+    """The commit of the merge of the expected head, if it stands already; raises HeadMoved for another head."""
     if pull.head_sha != expected_head:
         now = shown(pull.head_sha)[:12]
         raise HeadMoved(f"the head of {shown(pull.url)} is {now} now, not {expected_head[:12]}; judge it again")
-    return Merged(commit=pull.merge_commit or "", already=True) if pull.status is PullStatus.MERGED else None
+    return pull.merge_commit or "" if pull.status is PullStatus.MERGED else None
 
 
 def must_be_mergeable(pull: PullRequest, mergeable: Mergeable, obstacle: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from orchestrator.forge.github import GitHub
 from orchestrator.forge.gitlab import GitLab
 from orchestrator.forge.login import Login, login_for
+from orchestrator.forge.port import Forge
 from orchestrator.forge.remote import Kind, kind_of, remote_of
 
 
@@ -22,7 +23,7 @@ class Host:
 class Opened:
     """A forge that can be asked, and the login that it is asked with."""
 
-    forge: GitHub | GitLab
+    forge: Forge
     login: Login
 
 
@@ -33,5 +34,5 @@ def open_forge(address: str, hosts: Mapping[str, Host]) -> Opened:
     told = hosts.get(remote.host)
     login = login_for(kind, remote.host, told.token if told else None)
     api = told.api if told else None
-    forge = GitHub(remote, login, api) if kind is Kind.GITHUB else GitLab(remote, login, api)
+    forge: Forge = GitHub(remote, login, api) if kind is Kind.GITHUB else GitLab(remote, login, api)
     return Opened(forge=forge, login=login)

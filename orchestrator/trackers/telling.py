@@ -4,15 +4,16 @@ What a tracker does not take is for a warning, never for a halt: the work itself
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 from urllib.parse import quote
 
 import httpx
 import orjson
 
+from orchestrator.core.adf import as_document, as_markdown
 from orchestrator.core.reference import Reference
-from orchestrator.core.stream.fields import list_of, object_of, text_of
+from orchestrator.core.stream.fields import count_of, list_of, object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
@@ -21,6 +22,7 @@ from orchestrator.trackers.web import LARGEST_ANSWER, Params, Patience, UnfitAns
 
 LONGEST_COMMENT = 30_000
 """Characters; Jira takes 32,767 (sources.md §1.11)."""
+PAGE = 100
 
 
 async def leave_on_ticket(
@@ -56,13 +58,14 @@ async def _tell(
     match reference.site.kind:
         case Tracker.JIRA:
             issue = f"/rest/api/{3 if account.user else 2}/issue/{reference.key}"
-            body = _as_document(text) if account.user else text
+            body = as_document(text) if account.user else text
             await _once(client, f"{issue}/comment", {"body": body}, text)
             if status is not None:
                 await _set_status(client, issue, status)
         case Tracker.GITHUB:
-            path = f"/repos/{quote(reference.project)}/issues/{reference.number}/comments"
-            await _once(client, path, {"body": text}, text)
+            issue = f"/repos/{quote(reference.project)}/issues/{reference.number}"
+            pages = await _last_pages(client, issue)
+            await _once(client, f"{issue}/comments", {"body": text}, text, pages)
         case Tracker.GITLAB:
             path = f"/api/v4/projects/{quote(reference.project, safe='')}/issues/{reference.number}/notes"
             await _once(client, path, {"body": text}, text)
@@ -70,11 +73,21 @@ async def _tell(
             assert_never(reference.site.kind)
 
 
-async def _once(client: httpx.AsyncClient, path: str, body: Mapping[str, object], text: str) -> None:
+async def _last_pages(client: httpx.AsyncClient, issue: str) -> Sequence[int]:
+    """The pages with the newest comments of an issue on GitHub, which lists the oldest first, however it is asked."""
+    told = object_of(await _asked(client, client.build_request("GET", issue)))
+    last = max(-(-count_of(told.get("comments")) // PAGE), 1)
+    return range(max(last - 1, 1), last + 1)
+
+
+async def _once(
+    client: httpx.AsyncClient, path: str, body: Mapping[str, object], text: str, pages: Sequence[int] = (1,)
+) -> None:
     """Post it, unless the newest comments hold it already."""
-    newest: Params = {"per_page": 100, "maxResults": 100, "orderBy": "-created", "sort": "desc"}
-    if _plain(text) in _texts(await _asked(client, client.build_request("GET", path, params=newest))):
-        return
+    for page in pages:
+        newest: Params = {"per_page": PAGE, "maxResults": PAGE, "orderBy": "-created", "sort": "desc", "page": page}
+        if _plain(text) in _texts(await _asked(client, client.build_request("GET", path, params=newest))):
+            return
     await _asked(client, client.build_request("POST", path, json=dict(body)))
 
 
@@ -109,23 +122,7 @@ def _plain(text: str) -> str:
 
 def _text_of(comment: JsonObject) -> str:
     body = comment.get("body")
-    if not isinstance(body, dict):
-        return text_of(body, 2 * LONGEST_COMMENT)
-    paragraphs = [list_of(object_of(part).get("content")) for part in list_of(body.get("content"))]
-    return "\n\n".join(
-        "".join(text_of(object_of(word).get("text"), LONGEST_COMMENT) for word in words) for words in paragraphs
-    )
-
-
-def _as_document(text: str) -> JsonObject:
-    """Plain paragraphs in Atlassian's document format."""
-    return {
-        "type": "doc",
-        "version": 1,
-        "content": [
-            {"type": "paragraph", "content": [{"type": "text", "text": part}]} for part in text.split("\n\n") if part
-        ],
-    }
+    return as_markdown(body) if isinstance(body, dict) else text_of(body, 2 * LONGEST_COMMENT)
 
 
 async def _set_status(client: httpx.AsyncClient, issue: str, status: str) -> None:

@@ -28,7 +28,7 @@ def test_a_report_is_left_on_the_ticket_whose_status_follows(tmp_path: Path, jir
         done = house.wait_for_end(task)
         (said,) = jira.said["ABC-7"]
         report = (house.folder(task) / "review-report.md").read_text()
-        assert said.split() == report.split()
+        assert str(said).split() == report.split()
         assert jira.statuses["ABC-7"] == "Done"
         assert done.publication.report_url == f"{jira.url}/browse/ABC-7"
         assert git(house.repo, "for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"

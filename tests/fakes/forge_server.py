@@ -10,6 +10,7 @@ Answers have the form of the real ones as far as they are read. Lists come in pa
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,6 +34,10 @@ TOKEN = "forge-token-of-the-tests"
 REPO = "team/tool"
 FIRST_ID = 3_000_000_000
 """Ids are larger than 32 bits hold, as on the real forges."""
+
+
+DRIPPING = 0.01
+"""Seconds between two bytes of an answer that drips."""
 
 
 class NoSuchPull(Exception):
@@ -67,13 +72,14 @@ class Opinion:
 
 @dataclass(kw_only=True)
 class Job:
-    """A check on a commit; `log` is what it printed."""
+    """A check on a commit; `log` is what it printed, `workflow` the number of what it is a job of."""
 
     id: int
     name: str
     commit: str
     status: str
     log: str = ""
+    workflow: int = 1
 
 
 @dataclass(kw_only=True)
@@ -112,11 +118,15 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What goes back; a list is parted into pages, bytes are sent as they are."""
+    """What goes back; a list is parted into pages, bytes are sent as they are.
+
+    One that drips sends its head byte by byte until the other side has had enough.
+    """
 
     status: int = 200
     body: "JsonValue | bytes" = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    drips: bool = False
 
 
 class ForgeServer:
@@ -128,7 +138,6 @@ class ForgeServer:
         self.branches = {"main": sha_of("main")}
         self.pulls: list[Pull] = []
         self.jobs: list[Job] = []
-        self.behind = 0
         self.trial_at = ""
         self.asked: list[Asked] = []
         self.merge_messages: list[str] = []
@@ -208,9 +217,10 @@ class ForgeServer:
         pull.opinions.append(opinion)
         return opinion
 
-    def runs(self, name: str, status: str, log: str = "", commit: str = "") -> Job:
+    def runs(self, name: str, status: str, log: str = "", commit: str = "", workflow: int = 1) -> Job:
         """A check of the newest pull request's head, or of another commit."""
-        job = Job(id=self.id(), name=name, commit=commit or self.pulls[-1].head_sha, status=status, log=log)
+        on = commit or self.pulls[-1].head_sha
+        job = Job(id=self.id(), name=name, commit=on, status=status, log=log, workflow=workflow)
         self.jobs.append(job)
         return job
 
@@ -284,6 +294,8 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self.close_connection = True
             return
+        if answer.drips:
+            self._drip()
         body = (
             answer.body if isinstance(answer.body, bytes) else b"" if answer.body is None else orjson.dumps(answer.body)
         )
@@ -293,6 +305,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
+        while True:
+            self.wfile.write(b"x")
+            self.wfile.flush()
+            time.sleep(DRIPPING)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815 - the names are the base class's
 

@@ -33,7 +33,7 @@ def _listed(forge: ForgeServer, asked: Asked, _: str) -> Answer:
     owner, _, branch = asked.query["head"].partition(":")
     assert owner == REPO.partition("/")[0]
     wanted = {"open": {"open"}, "closed": {"closed", "merged"}}[asked.query["state"]]
-    found = [pull for pull in forge.pulls if pull.status in wanted and pull.base == asked.query["base"]]
+    found = [pull for pull in forge.pulls if pull.status in wanted]
     return Answer(body=[_pull(pull) for pull in reversed(found) if pull.head == branch])
 
 
@@ -55,7 +55,7 @@ def _opened(forge: ForgeServer, asked: Asked, _: str) -> Answer:
         base=base,
         title=text_of(asked.body["title"], 256),
         body=text_of(asked.body["body"], 65536),
-        draft=asked.body["draft"] is True,
+        draft=False,
         head_sha=forge.branches[head],
         author=forge.viewer,
     )
@@ -69,7 +69,7 @@ def _one(forge: ForgeServer, _: Asked, number: str) -> Answer:
 
 def _changed(forge: ForgeServer, asked: Asked, number: str) -> Answer:
     pull = forge.pull(number)
-    pull.title, pull.body = text_of(asked.body["title"], 256), text_of(asked.body["body"], 65536)
+    pull.body = text_of(asked.body["body"], 65536)
     return Answer(body=_pull(pull))
 
 
@@ -128,10 +128,6 @@ def _permission(forge: ForgeServer, _: Asked, user: str) -> Answer:
     return Answer(body={"permission": forge.users[user], "user": {"login": user}})
 
 
-def _compared(forge: ForgeServer, asked: Asked, _: str) -> Answer:
-    return Answer(body={"behind_by": forge.behind, "commits": []})
-
-
 def _log(forge: ForgeServer, asked: Asked, job: str) -> Answer:
     return Answer(status=302, headers={"Location": f"http://localhost:{forge.url.rpartition(':')[2]}/blobs/{job}"})
 
@@ -175,7 +171,6 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", r"/pulls/(\d+)/reviews", _reviews),
     ("POST", r"/pulls/(\d+)/requested_reviewers", _requested),
     ("GET", r"/collaborators/([^/]+)/permission", _permission),
-    ("GET", r"/compare/(.+)", _compared),
     ("GET", r"/actions/jobs/(\d+)/logs", _log),
     ("GET", r"/check-runs/(\d+)", _run),
     ("PUT", r"/pulls/(\d+)/merge", _merged),
@@ -253,6 +248,10 @@ def _check(job: Job) -> JsonObject:
         "status": "COMPLETED" if done else job.status,
         "conclusion": job.status if done else None,
         "detailsUrl": url,
+        "checkSuite": {
+            "app": {"databaseId": 15368},
+            "workflowRun": {"event": "pull_request", "workflow": {"databaseId": job.workflow}},
+        },
     }
 
 

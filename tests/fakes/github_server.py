@@ -2,6 +2,7 @@
 
 import re
 
+from orchestrator.core.stream.fields import text_of
 from orchestrator.core.stream.neutral import JsonValue
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
@@ -22,6 +23,8 @@ class GitHubServer(TrackerServer):
         issue = self.issues.get(f"{found['repo']}#{found['number']}") if found else None
         if found is None or issue is None:
             return None
+        if asked.method == "POST":
+            return self.take(f"{found['repo']}#{found['number']}", text_of(asked.body["body"], 40_000))
         return _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
 
 

@@ -32,8 +32,8 @@ def answer(forge: ForgeServer, asked: Asked) -> Answer:
 
 def _listed(forge: ForgeServer, asked: Asked, _: str) -> Answer:
     status = {"opened": "open"}.get(asked.query["state"], asked.query["state"])
-    wanted = (asked.query["source_branch"], asked.query["target_branch"], status)
-    found = [pull for pull in forge.pulls if (pull.head, pull.base, pull.status) == wanted]
+    wanted = (asked.query["source_branch"], status)
+    found = [pull for pull in forge.pulls if (pull.head, pull.status) == wanted]
     return Answer(body=[_pull(forge, pull) for pull in reversed(found)])
 
 
@@ -52,7 +52,7 @@ def _opened(forge: ForgeServer, asked: Asked, _: str) -> Answer:
         base=base,
         title=title,
         body=text_of(asked.body["description"], 65536),
-        draft=title.startswith("Draft: "),
+        draft=False,
         head_sha=forge.branches[head],
         author=forge.viewer,
     )
@@ -66,8 +66,8 @@ def _one(forge: ForgeServer, _: Asked, number: str) -> Answer:
 
 def _changed(forge: ForgeServer, asked: Asked, number: str) -> Answer:
     pull = forge.pull(number)
-    if "title" in asked.body:
-        pull.title, pull.body = text_of(asked.body["title"], 255), text_of(asked.body["description"], 65536)
+    if "description" in asked.body:
+        pull.body = text_of(asked.body["description"], 65536)
     pull.labels += [label for label in text_of(asked.body.get("add_labels")).split(",") if label]
     if "reviewer_ids" in asked.body:
         pull.asked = [list(forge.users)[int(str(one)) - 1] for one in list_of(asked.body["reviewer_ids"])]
@@ -202,7 +202,6 @@ def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
         "squash_commit_sha": pull.merge_commit,
         "has_conflicts": pull.conflict,
         "detailed_merge_status": "conflict" if pull.conflict else free,
-        "diverged_commits_count": forge.behind,
         "reviewers": reviewers,
         "head_pipeline": _trial(forge, pull),
     }

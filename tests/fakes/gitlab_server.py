@@ -3,6 +3,7 @@
 import re
 from urllib.parse import unquote
 
+from orchestrator.core.stream.fields import text_of
 from orchestrator.core.stream.neutral import JsonValue
 from orchestrator.core.ticket import Tracker
 from orchestrator.trackers.account import Account
@@ -23,6 +24,8 @@ class GitLabServer(TrackerServer):
         issue = self.issues.get(f"{unquote(found['project'])}#{found['number']}") if found else None
         if found is None or issue is None:
             return None
+        if asked.method == "POST":
+            return self.take(f"{unquote(found['project'])}#{found['number']}", text_of(asked.body["body"], 40_000))
         return _notes(issue, asked) if found["notes"] else _issue(int(found["number"]), issue)
 
 

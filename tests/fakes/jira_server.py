@@ -25,7 +25,7 @@ class JiraServer(TrackerServer):
         super().__init__(issues, token)
         self.user = user
         self.moved: dict[str, str] = {}
-        self.said: dict[str, list[str]] = {}
+        self.said: dict[str, list[JsonValue]] = {}
         self.statuses: dict[str, str] = {}
         self._going = threading.Event()
         self._going.set()
@@ -49,7 +49,7 @@ class JiraServer(TrackerServer):
             return None
         match found["part"], asked.method:
             case "/comment", "POST":
-                self.said.setdefault(key, []).append(text_of(asked.body["body"], 40_000))
+                self.said.setdefault(key, []).append(asked.body["body"])
                 self._going.wait()
                 return {"id": "1"}
             case "/comment", _:
@@ -91,7 +91,7 @@ def _issue(key: str, issue: Issue) -> JsonValue:
     }
 
 
-def _comments(issue: Issue, ours: list[str], asked: Asked) -> JsonValue:
+def _comments(issue: Issue, ours: list[JsonValue], asked: Asked) -> JsonValue:
     start, most = asked.number("startAt", 0), asked.number("maxResults", 50)
     numbered = list(enumerate((*issue.comments, *(Said(author="Robot", text=text) for text in ours))))
     if asked.query.get("orderBy") == "-created":

@@ -10,7 +10,7 @@ Each mishap is used up by one request; afterwards the tracker answers as it shou
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +33,7 @@ class Said:
     """A comment on an issue; `apart` is one that not everybody may read."""
 
     author: str
-    text: str
+    text: JsonValue
     apart: bool = False
     role: str = "MEMBER"
     system: bool = False
@@ -67,6 +67,11 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
+class Dripping:
+    """The head of an answer, byte by byte, until the server closes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Flood:
     """An answer of so many bytes."""
 
@@ -81,7 +86,7 @@ class Raw:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Mishap: TypeAlias = Busy | Silent | Flood | Raw
+Mishap: TypeAlias = Busy | Silent | Dripping | Flood | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +108,7 @@ class TrackerServer:
     """Serves from `__enter__` to `__exit__`; `asked` holds every request so far."""
 
     def __init__(self, issues: Mapping[str, Issue], token: str = "") -> None:
-        self.issues, self.token = issues, token
+        self.issues, self.token = dict(issues), token
         self.asked: list[Asked] = []
         self.mishaps: list[Mishap] = []
         self.closing = threading.Event()
@@ -127,6 +132,12 @@ class TrackerServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def take(self, name: str, text: str) -> JsonValue:
+        """Keep a comment on an issue."""
+        issue = self.issues[name]
+        self.issues[name] = replace(issue, comments=(*issue.comments, Said(author="robot", text=text)))
+        return {"id": len(issue.comments)}
 
     def authorization(self) -> str:
         """The header that a good login sends."""
@@ -186,6 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"{")
                 self.wfile.flush()
                 self.tracker.closing.wait()
+            case Dripping():
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
+                while not self.tracker.closing.wait(0.01):
+                    self.wfile.write(b"x")
             case Flood(size):
                 self._begin(200, size, {})
                 for _ in range(0, size, 65536):

@@ -1,8 +1,7 @@
 """Pull requests on both forges: everything once, nothing over a rule, and only what people with a say wrote."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -10,6 +9,7 @@ from orchestrator.core.forge import (
     CheckStatus,
     CommentKind,
     Draft,
+    FailedCheck,
     Mergeable,
     PullStatus,
     ReviewVerdict,
@@ -35,6 +35,8 @@ from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer
 LOGIN = Login(host="forge.test", token=TOKEN)
 REMOTE = Remote(host="forge.test", path=REPO)
 DRAFT = Draft(key="T-1:7:0", head="feature/x", base="main", title="T-1: Add a flag", body="## Summary\n\nIt adds one.")
+OF_NOBODY = "conversation:1"
+"""A comment that is not there any more; what answers it is said in the conversation."""
 GREEN = {"github": "SUCCESS", "gitlab": "success"}
 RED = {"github": "FAILURE", "gitlab": "failed"}
 RUNNING = {"github": "IN_PROGRESS", "gitlab": "running"}
@@ -51,6 +53,13 @@ class Place:
 
     def opened(self) -> int:
         return self.forge.open(DRAFT).number
+
+
+def failures(forge: Forge, number: int) -> list[FailedCheck]:
+    """The red checks of a pull request."""
+    state = forge.state(number)
+    red = [check for check in state.checks if check.status is CheckStatus.RED]
+    return [forge.failure(check, state.pull.head_sha) for check in red]
 
 
 DIALECTS: dict[str, tuple[Callable[[ForgeServer, Asked], Answer], type[GitHub] | type[GitLab]]] = {
@@ -70,7 +79,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(place: Place) -> None:
-    assert place.forge.find(DRAFT.head, "main") is None
     first = place.forge.open(DRAFT)
     assert (first.status, first.head, first.base, first.title) == (PullStatus.OPEN, "feature/x", "main", DRAFT.title)
     assert first.head_sha == place.server.branches[DRAFT.head]
@@ -79,10 +87,19 @@ def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(place: Place)
     written = len(place.server.written)
     assert place.forge.open(DRAFT).number == first.number
     assert len(place.server.written) == written
-    changed = Draft(key="T-1:9:0", head=DRAFT.head, base="main", title="T-1: Add two", body="Other words.")
-    assert place.forge.open(changed).title == "T-1: Add two"
+    changed = replace(DRAFT, key="T-1:9:0", body="Other words.")
+    assert place.forge.open(changed).number == first.number
+    assert [one.body for one in place.server.pulls] == ["<!-- orchestrator:T-1:9:0 -->\nOther words."]
+
+
+def test_one_that_a_person_named_anew_and_aimed_at_another_branch_is_the_same_still(place: Place) -> None:
+    number = place.opened()
+    (pull,) = place.server.pulls
+    pull.title, pull.base = "feat: a flag", "next"
+    again = place.forge.open(replace(DRAFT, body="Other words."))
+    assert (again.number, again.base, pull.title) == (number, "next", "feat: a flag")
+    assert pull.body.endswith("Other words.")
     assert len(place.server.pulls) == 1
-    assert place.forge.find(DRAFT.head, "main") is not None
 
 
 def test_an_answer_lost_after_a_pull_request_was_made_makes_no_second_one(place: Place) -> None:
@@ -116,24 +133,9 @@ def test_an_old_pull_request_of_the_same_branch_name_does_not_count_as_this_task
     assert place.forge.open(other).number == 2
 
 
-def test_a_draft_stays_one_when_it_is_brought_up_to_date(place: Place) -> None:
-    draft = Draft(key="k", head=DRAFT.head, base="main", title="A", body="", unfinished=True)
-    assert place.forge.open(draft).unfinished
-    place.forge.update(1, "B", "new")
-    assert place.forge.open(draft).unfinished
-
-
 def test_a_branch_that_was_not_pushed_is_refused_with_the_forges_reason(place: Place) -> None:
     with pytest.raises(ForgeRefused, match=r"422.*(head|source_branch)"):
         place.forge.open(Draft(key="k", head="nowhere", base="main", title="A", body=""))
-
-
-def test_an_update_keeps_the_key_and_writes_only_what_changed(place: Place) -> None:
-    number = place.opened()
-    place.forge.update(number, DRAFT.title, DRAFT.body)
-    assert place.server.written[1:] == []
-    place.forge.update(number, "Other", "Other words.")
-    assert place.server.pulls[0].body == "<!-- orchestrator:T-1:7:0 -->\nOther words."
 
 
 def test_labels_and_reviewers_are_added_once(place: Place) -> None:
@@ -154,10 +156,9 @@ def test_a_comment_is_said_once_per_key_also_when_its_answer_was_lost(place: Pla
         place.server.says("alice", "Hm.")
     place.server.lose_next_answer("POST")
     with pytest.raises(ForgeUnreachable):
-        place.forge.comment(number, "T-1:8:0", "Ready.")
-    url = place.forge.comment(number, "T-1:8:0", "Ready.")
-    assert place.forge.comment(number, "T-1:8:0", "Ready.") == url
-    assert place.forge.comment(number, "T-1:9:0", "Ready.") != url
+        place.forge.reply(number, OF_NOBODY, "T-1:8:0", "Ready.")
+    for key in ("T-1:8:0", "T-1:8:0", "T-1:9:0"):
+        place.forge.reply(number, OF_NOBODY, key, "Ready.")
     assert [one.body for one in place.server.pulls[0].conversation if one.author == "robot"] == [
         "<!-- orchestrator:T-1:8:0 -->\nReady.",
         "<!-- orchestrator:T-1:9:0 -->\nReady.",
@@ -167,7 +168,7 @@ def test_a_comment_is_said_once_per_key_also_when_its_answer_was_lost(place: Pla
 def test_a_mark_that_another_person_copied_keeps_nothing_back(place: Place) -> None:
     number = place.opened()
     place.server.says("mallory", "<!-- orchestrator:T-1:8:0 -->\nNothing to see.")
-    place.forge.comment(number, "T-1:8:0", "Ready.")
+    place.forge.reply(number, OF_NOBODY, "T-1:8:0", "Ready.")
     assert place.server.pulls[0].conversation[-1].body.endswith("Ready.")
 
 
@@ -197,7 +198,7 @@ def test_open_comments_are_those_of_people_with_a_say(place: Place) -> None:
     outdated = place.server.says("bob", "Old.", place=("c.py", 4))
     outdated.outdated = True
     place.server.says("robot", "A note that its owner wrote by hand.")
-    place.forge.comment(number, "k", "Said by the program.")
+    place.forge.reply(number, OF_NOBODY, "k", "Said by the program.")
     found = place.forge.open_comments(number)
     assert [(one.author, one.kind, one.path, one.line, one.outdated, one.body) for one in found] == [
         ("alice", CommentKind.THREAD, "src/a.py", 12, False, "Off by one."),
@@ -206,8 +207,6 @@ def test_open_comments_are_those_of_people_with_a_say(place: Place) -> None:
         ("robot", CommentKind.CONVERSATION, None, None, False, "A note that its owner wrote by hand."),
     ]
     assert found[0].id == f"thread:{root.id}"
-    assert place.forge.open_comments(number, since=found[1].at) == found[1:]
-    assert "mallory" in {one.author for one in place.forge.open_comments(number, trusted=frozenset({"mallory"}))}
 
 
 def test_all_comments_are_found_over_many_pages(place: Place) -> None:
@@ -227,11 +226,10 @@ def test_a_state_says_all_that_decides_about_a_merge(place: Place) -> None:
     place.server.runs("actions/test", RED[place.name])
     place.server.runs("build", GREEN[place.name])
     place.server.runs("deploy", RUNNING[place.name])
-    place.server.behind = 3
     place.server.pulls[0].rule = RULE[place.name]
     state = place.forge.state(number)
     assert (state.mergeable, state.obstacle, state.review_required) == (Mergeable.BLOCKED, RULE[place.name], True)
-    assert (state.behind, state.open_threads) == (3, 1)
+    assert state.open_threads == 1
     assert {check.name: check.status for check in state.checks} == {
         "actions/test": CheckStatus.RED,
         "build": CheckStatus.GREEN,
@@ -261,7 +259,7 @@ def test_failed_checks_come_with_the_end_of_their_log(place: Place) -> None:
     log = "".join(f"line {line}\n" for line in range(20_000))
     place.server.runs("actions/test", RED[place.name], log)
     place.server.runs("build", GREEN[place.name], "fine")
-    (failed,) = place.forge.failed_checks(place.forge.state(number))
+    (failed,) = failures(place.forge, number)
     assert (failed.name, failed.commit) == ("actions/test", place.server.branches[DRAFT.head])
     assert failed.tail.endswith("line 19998\nline 19999\n")
     assert len(failed.tail) == 16 * 1024
@@ -275,7 +273,7 @@ def test_a_merge_is_of_exactly_the_judged_head_and_stands_once(place: Place) -> 
     with pytest.raises(ForgeUnreachable):
         place.forge.merge(number, "T-1: Add a flag (#1)", "- It", head)
     merged = place.forge.merge(number, "T-1: Add a flag (#1)", "- It", head)
-    assert (merged.commit, merged.already) == (place.server.branches["main"], True)
+    assert merged == place.server.branches["main"]
     assert place.server.merge_messages == ["T-1: Add a flag (#1)\n\n- It"]
     assert place.forge.state(number).pull.status is PullStatus.MERGED
 
@@ -283,7 +281,7 @@ def test_a_merge_is_of_exactly_the_judged_head_and_stands_once(place: Place) -> 
 def test_a_merge_says_the_commit_that_it_made(place: Place) -> None:
     number, head = place.opened(), place.server.branches[DRAFT.head]
     merged = place.forge.merge(number, "T", "B", head)
-    assert (merged.commit, merged.already) == (place.server.branches["main"], False)
+    assert merged == place.server.branches["main"]
 
 
 @pytest.mark.parametrize(
@@ -314,16 +312,18 @@ def test_a_branch_is_deleted_only_when_merged_and_only_as_merged(place: Place) -
 
 def test_words_of_agents_call_nobody_close_nothing_and_command_nothing(place: Place) -> None:
     number = place.opened()
-    place.forge.comment(
-        number, "k", "Thanks @alice!\n/merge\nFixes #12\n<!-- orchestrator:other -->\x1b[31m\u202e\ud800\r\nEnd"
+    place.forge.reply(
+        number,
+        OF_NOBODY,
+        "k",
+        "Thanks @alice!\n/merge\nFixes #12\n<!-- orchestrator:other -->\x1b[31m\u202e\ud800\r\nEnd",
     )
     said = place.server.pulls[0].conversation[0].body.removeprefix("<!-- orchestrator:k -->\n")
     assert said == ("Thanks @\u200balice!\n\u200b/merge\nFixes \u200b#12\n<!\u200b-- orchestrator:other -->?\nEnd")
 
 
 def test_a_text_that_is_too_long_is_cut_and_says_so(place: Place) -> None:
-    number = place.opened()
-    place.forge.update(number, "t" * 1000, "x" * 200_000)
+    place.forge.open(replace(DRAFT, title="t" * 1000, body="x" * 200_000))
     assert len(place.server.pulls[0].title) == 250
     assert len(place.server.pulls[0].body) < 65_000
     assert "cut here" in place.server.pulls[0].body
@@ -335,7 +335,7 @@ def test_a_repository_that_cannot_be_seen_is_told_so(name: str) -> None:
     with ForgeServer(dialect) as server:
         forge = kind(Remote(host="forge.test", path="team/other"), LOGIN, server.api)
         with pytest.raises(NotThere, match="this account may see it"):
-            forge.find("a", "main")
+            forge.open(DRAFT)
         with pytest.raises(NotThere, match="this account may see it"):
             forge.state(1)
         forge.close()
@@ -351,14 +351,14 @@ def test_a_github_job_without_actions_tells_what_its_app_wrote() -> None:
         server.runs("status/later", "EXPECTED")
         server.reviews("alice", "COMMENTED", "In all, fine.")
         server.reviews("alice", "PENDING", "Not yet said.")
-        state = forge.state(number)
-        assert [(one.name, one.tail) for one in forge.failed_checks(state)] == [
-            ("lint", "It failed\na.py:3 unused import"),
+        server.reviews("bob", "APPROVED", "Nice, thanks!")
+        assert [(one.name, one.tail) for one in failures(forge, number)] == [
             ("status/ci", ""),
+            ("lint", "It failed\na.py:3 unused import"),
         ]
         (said,) = forge.open_comments(number)
         assert (said.kind, said.body) == (CommentKind.REVIEW, "In all, fine.")
-        assert forge.reply(number, said.id, "k", "Thank you.")
+        forge.reply(number, said.id, "k", "Thank you.")
         assert server.pulls[0].conversation[0].body.endswith("Thank you.")
         server.labels_refused = True
         with pytest.raises(AccessDenied, match="not accessible"):
@@ -383,13 +383,7 @@ def test_a_gitlab_job_that_may_fail_is_green_and_a_right_to_merge_is_asked_for()
 
 def test_a_key_that_no_mark_could_hold_is_a_mistake_of_the_program(place: Place) -> None:
     with pytest.raises(ValueError, match="cannot be a key"):
-        place.forge.comment(1, "a -->", "text")
-
-
-def test_comments_before_a_moment_are_left_out(place: Place) -> None:
-    number = place.opened()
-    place.server.says("alice", "Old.")
-    assert place.forge.open_comments(number, since=datetime(2026, 11, 22, tzinfo=UTC)) == ()
+        place.forge.reply(place.opened(), OF_NOBODY, "a -->", "text")
 
 
 def test_every_error_is_one_of_the_forges(place: Place) -> None:
@@ -405,8 +399,13 @@ def test_programs_and_strangers_have_no_say(place: Place) -> None:
     place.server.says("nobody-of-ours", "Buy now.")
     place.server.says("alice", "  \n")
     assert place.forge.open_comments(number) == ()
-    (heard,) = place.forge.open_comments(number, trusted=frozenset({bot}))
-    assert heard.body == "Coverage fell."
+
+
+def test_what_was_said_by_another_account_of_this_program_is_no_wish(place: Place) -> None:
+    number = place.opened()
+    place.forge.reply(number, OF_NOBODY, "k", "Addressed in 1234567.")
+    place.server.viewer = "bob"
+    assert place.forge.open_comments(number) == ()
 
 
 def test_a_comment_without_a_thread_is_answered_in_the_conversation(place: Place) -> None:
@@ -483,4 +482,23 @@ def test_a_gitlab_author_who_approves_alone_approves_nothing() -> None:
         server.reviews("robot", "APPROVED")
         server.runs("build", "success")
         assert hindrances_to_merge(forge.state(number), MergePolicy(head=head)) == ("it has 0 of 1 approvals",)
+        forge.close()
+
+
+def test_a_github_check_that_ran_again_is_as_it_was_the_last_time() -> None:
+    with ForgeServer(github_api.answer) as server:
+        server.push(DRAFT.head)
+        forge = GitHub(REMOTE, LOGIN, server.api)
+        number = forge.open(DRAFT).number
+        server.runs("actions/test", "FAILURE")
+        server.runs("actions/test", "FAILURE", workflow=2)
+        server.runs("actions/title", "SUCCESS")
+        server.runs("actions/test", "SUCCESS")
+        server.runs("actions/title", "QUEUED")
+        found = [(one.name, one.status) for one in forge.state(number).checks]
+        assert sorted(found) == [
+            ("actions/test", CheckStatus.GREEN),
+            ("actions/test", CheckStatus.RED),
+            ("actions/title", CheckStatus.PENDING),
+        ], "a job of another workflow is another check"
         forge.close()

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from orchestrator.core.forge import Draft
 from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.forge import http
 from orchestrator.forge.errors import (
     AccessDenied,
     ForgeBusy,
@@ -39,6 +41,17 @@ def forge(server: ForgeServer) -> Iterator[GitHub]:
     forge.close()
 
 
+@pytest.fixture
+def api(server: ForgeServer) -> Iterator[Http]:
+    api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+    yield api
+    api.close()
+
+
+def listed(api: Http) -> list[JsonObject]:
+    return list(api.pages(f"/repos/{REPO}/pulls", {"head": "team:feature/x", "state": "open"}))
+
+
 def said(message: str) -> JsonObject:
     return {"message": message}
 
@@ -68,27 +81,27 @@ def said(message: str) -> JsonObject:
     ],
 )
 def test_every_refusal_has_a_kind_and_a_time_to_come_back(
-    server: ForgeServer, forge: GitHub, answer: Answer, kind: type[ForgeError], again_after: float | None
+    server: ForgeServer, api: Http, answer: Answer, kind: type[ForgeError], again_after: float | None
 ) -> None:
     server.answer_next(answer)
     with pytest.raises(ForgeError) as refused:
-        forge.find("feature/x", "main")
+        listed(api)
     assert isinstance(refused.value, kind)
     assert refused.value.again_after == again_after
     assert TOKEN not in str(refused.value)
-    assert forge.find("feature/x", "main") is None
+    assert listed(api) == []
 
 
-def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, forge: GitHub) -> None:
+def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: Http) -> None:
     """The stand-in's Date is this machine's time, long past the reset or long before it."""
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
     server.answer_next(Answer(status=403, headers=limited))
     with pytest.raises(ForgeBusy) as over:
-        forge.find("a", "main")
+        listed(api)
     assert over.value.again_after == 1.0
     server.answer_next(Answer(status=403, headers=limited | {"X-RateLimit-Reset": "99999999999"}))
     with pytest.raises(ForgeBusy) as far:
-        forge.find("a", "main")
+        listed(api)
     assert far.value.again_after == 86_400.0
 
 
@@ -104,6 +117,10 @@ def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(serve
         server.answer_next(Answer(body={"errors": [{"type": word, "message": "No."}]}))
         with pytest.raises(kind, match="No"):
             forge.open_comments(1)
+    server.answer_next(Answer(body={"errors": [{"message": "Something went wrong while executing your query."}]}))
+    with pytest.raises(ForgeUnreachable, match="broke off") as passing:
+        forge.open_comments(1)
+    assert passing.value.again_after == 10.0
 
 
 def test_nothing_that_answers_is_unreachable() -> None:
@@ -117,6 +134,22 @@ def test_nothing_that_answers_is_unreachable() -> None:
     api.close()
 
 
+@pytest.mark.parametrize("where", ["an answer", "a log"])
+def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(
+    server: ForgeServer, api: Http, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(http, "LONGEST_READING", 0.3)
+    server.answer_next(Answer(drips=True))
+    if where == "a log":
+        assert api.tail("/log", 10) == ""
+    else:
+        with pytest.raises(ForgeUnreachable, match=r"did not end its answer at /user within 0\.3 s") as slow:
+            api.ask("GET", "/user")
+        assert slow.value.again_after == 60.0
+    server.answer_next(Answer(body=[1]))
+    assert api.ask("GET", "/user") == [1]
+
+
 def test_a_login_is_sent_in_the_clear_to_this_machine_only() -> None:
     for api in ("http://forge.test/api", "ftp://forge.test", "forge.test"):
         with pytest.raises(ForgeRefused, match="not sent in the clear"):
@@ -124,10 +157,10 @@ def test_a_login_is_sent_in_the_clear_to_this_machine_only() -> None:
     Http("http://localhost:1/api", {}, "forge.test").close()
 
 
-def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, forge: GitHub) -> None:
+def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, api: Http) -> None:
     server.answer_next(Answer(body=b"[]", headers={"Link": '<http://127.0.0.1:1/pulls?page=2>; rel="next"'}))
     with pytest.raises(ForgeRefused, match="another server"):
-        forge.find("a", "main")
+        listed(api)
 
 
 def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
@@ -188,9 +221,12 @@ def test_a_list_without_end_is_given_up() -> None:
 
 
 def test_an_answer_of_another_form_is_refused_and_not_guessed_at(server: ForgeServer, forge: GitHub) -> None:
+    server.push("feature/x")
+    draft = Draft(key="k", head="feature/x", base="main", title="A", body="B")
     for body in (b"[1]", b'[{"number": "7"}]', b'{"a": 1}', b"null", b""):
-        server.answer_next(Answer(body=body))
-        assert forge.find("a", "main") is None
+        for _ in ("open", "closed"):
+            server.answer_next(Answer(body=body))
+        assert forge.open(draft).number == 1
         server.answer_next(Answer(body=body))
         with pytest.raises(ForgeRefused, match="no pull request"):
-            forge.update(1, "a", "b")
+            forge.state(1)

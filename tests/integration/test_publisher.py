@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import clock
+from orchestrator import clock, publisher
 from orchestrator.bundled import Kind, bundled
 from orchestrator.core import commands as do
 from orchestrator.core import outside
+from orchestrator.core.feedback import marks_kept
+from orchestrator.core.merge import UNSETTLED
 from orchestrator.core.model import Task
 from orchestrator.core.publication import Publication, Reply
 from orchestrator.core.redact import Redactor, parse_rules
+from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.forge import remote
 from orchestrator.forge.opening import Host
-from orchestrator.publisher import AT_ONCE, Published, Publisher, Publishing
+from orchestrator.publisher import AT_ONCE, SOON, Published, Publisher, Publishing
 from orchestrator.release import Release
 from orchestrator.workspace import Workspace
 from tests.fakes import github_api
@@ -60,6 +63,18 @@ class Stage:
             publication=Publication(forge=f"https://forge.test/{REPO}"),
         )
 
+    def proposed(self) -> Task:
+        """The task, after its change was proposed."""
+        return replace(self.task, publication=replace(self.task.publication, head=self.head))
+
+    def seen(self, task: Task | None = None, **told: tuple[str, ...] | bool) -> outside.PullRequestSeen:
+        """A look at the newest pull request."""
+        number = self.server.pulls[-1].number
+        look = do.LookAtPullRequest(number=number, **{"round": 1, "seen": (), **told})  # type: ignore[arg-type]  # any
+        seen = self.after(look, task or self.proposed())
+        assert isinstance(seen, outside.PullRequestSeen)
+        return seen
+
     @staticmethod
     async def tell(_: Task, __: str, ___: str | None) -> str:
         return ""
@@ -67,9 +82,11 @@ class Stage:
     def after(self, command: Publishing, task: Task | None = None) -> Published:
         return asyncio.run(self.publisher.carry_out(task or self.task, command))
 
-    def opened(self, *replies: Reply, reviewers: tuple[str, ...] = ()) -> outside.PullRequestOpened:
-        order = do.OpenPullRequest(branch=BRANCH, commit=self.head, round=1, replies=replies)
-        reviewed = replace(self.task, publication=replace(self.task.publication, reviewers=reviewers))
+    def opened(
+        self, *replies: Reply, reviewers: tuple[str, ...] = (), task: Task | None = None
+    ) -> outside.PullRequestOpened:
+        order, task = do.OpenPullRequest(branch=BRANCH, commit=self.head, round=1, replies=replies), task or self.task
+        reviewed = replace(task, publication=replace(task.publication, reviewers=reviewers))
         opened = self.after(order, reviewed)
         assert isinstance(opened, outside.PullRequestOpened)
         return opened
@@ -91,8 +108,47 @@ def test_a_comment_that_was_deleted_and_a_reviewer_who_left_hold_nothing_up(stag
     there = stage.server.says("alice", "rename it", ("a.txt", 1))
     gone, kept = Reply(comment_id="thread:999", mark="a"), Reply(comment_id=f"thread:{there.id}", mark="b")
     assert stage.opened(gone, kept, reviewers=("stranger", "alice")).number == number
-    answers = [said for said in stage.server.pulls[-1].threads if said.root == there.id]
-    assert ["Addressed in" in said.body for said in answers] == [True]
+    (answer,) = [said for said in stage.server.pulls[-1].threads if said.root == there.id]
+    assert answer.body.endswith(f"\nAddressed in {stage.head[:12]}.")
+    assert stage.server.pulls[-1].asked == ["alice"]
+
+
+def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage: Stage) -> None:
+    stage.opened()
+    before = stage.proposed()
+    said = [stage.server.says("alice", text, ("a.txt", 1)) for text in ("why?", "rename it")]
+    stage.opened(Reply(comment_id=f"thread:{said[0].id}", mark="a"), task=before)
+    for number in range(12):
+        commit(stage.worktree, {f"{number}.txt": "x"})
+    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.opened(Reply(comment_id=f"thread:{said[1].id}", mark="b"), task=before)
+    first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
+    assert first == "Looked at; nothing was changed for it."
+    assert second.startswith("Addressed in ")
+    assert second.endswith(" and 2 more.")
+
+
+def test_who_looked_before_is_asked_again_also_after_a_round_without_comments(stage: Stage) -> None:
+    stage.opened()
+    for _ in range(2):
+        stage.opened(reviewers=("alice",))
+    assert stage.server.pulls[-1].asked == ["alice"]
+
+
+def test_of_many_comments_each_is_heard_and_answered_once_also_after_a_restart(stage: Stage) -> None:
+    stage.opened()
+    said = [stage.server.says("alice", f"Line {number}", ("a.txt", 1)) for number in range(230)]
+    seen: tuple[str, ...] = ()
+    heard: list[Reply] = []
+    while (new := stage.seen(seen=seen)).feedback:
+        assert stage.seen(seen=seen).marks == new.marks, "a daemon that was killed before it noted them looks again"
+        seen = marks_kept((*seen, *new.marks))
+        heard += [Reply(comment_id=one, mark=mark) for one, mark in new.comments]
+    assert [reply.comment_id for reply in heard] == [f"thread:{one.id}" for one in said]
+    for _ in range(2):
+        stage.opened(*heard[-3:])
+    answered = [one.root for one in stage.server.pulls[-1].threads if one.author == stage.server.viewer]
+    assert answered == [one.id for one in said[-3:]]
 
 
 def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None:
@@ -156,3 +212,83 @@ def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
 
     with ForgeServer(silent) as server:
         assert asyncio.run(others_go_on(Stage(tmp_path, server))) == "at work"
+
+
+def test_of_a_commit_that_was_not_judged_nothing_is_taken_up_and_the_wish_for_it_is_kept(stage: Stage) -> None:
+    stage.opened()
+    stage.server.says("alice", "rename it", ("a.txt", 1))
+    ours = stage.server.pulls[-1].head_sha
+    stage.server.pulls[-1].head_sha = "d" * 40
+    stage.server.runs("unit", "FAILURE")
+    seen = stage.seen(asked=True)
+    assert (seen.feedback, seen.marks, seen.asked) == (None, (), False)
+    assert "merge it by hand, or set its branch back" in seen.hindrances[0]
+    stage.server.pulls[-1].head_sha = ours
+    seen = stage.seen(asked=True)
+    assert (seen.feedback, len(seen.comments), seen.asked) == ("review-feedback-1", 1, True)
+
+
+def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: Stage) -> None:
+    stage.opened()
+    stage.server.runs("actions/unit", "FAILURE", log="it broke")
+    (mark,) = stage.seen().marks
+    asked = len(stage.server.asked)
+    look = do.LookAtPullRequest(number=1, round=2, seen=(mark,))
+    again = stage.after(look, stage.proposed())
+    assert isinstance(again, outside.PullRequestSeen)
+    assert again.feedback is None
+    assert not [one.path for one in stage.server.asked[asked:] if one.path.endswith("/logs")]
+
+
+def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None:
+    stage.opened()
+    terms = replace(stage.task.terms, look_every=300.0)
+    for retry_after, wait in (("3599", 3600.0), ("5", 300.0)):
+        message: JsonObject = {"message": "You have exceeded a secondary rate limit"}
+        stage.server.answer_next(Answer(status=403, body=message, headers={"Retry-After": retry_after}))
+        assert stage.seen(replace(stage.proposed(), terms=terms)).look_after == wait
+
+
+def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon_but_not_for_ever(stage: Stage) -> None:
+    stage.opened()
+    stage.server.pulls[-1].checking = True
+    first = stage.seen()
+    assert (first.look_after, UNSETTLED in first.hindrances) == (SOON, True)
+    task = stage.proposed()
+    told = replace(task, publication=replace(task.publication, hindrances=first.hindrances))
+    assert stage.seen(told).look_after is None
+
+
+class Thoughtful(ForgeServer):
+    """A forge that knows whether something can be merged when it is asked for the third time."""
+
+    def answer(self, asked: Asked, authorization: str) -> Answer | None:
+        if "mergeStateStatus" in str(asked.body):
+            before = sum("mergeStateStatus" in str(one.body) for one in self.asked)
+            self.pulls[-1].checking = before < 2
+        return super().answer(asked, authorization)
+
+
+def test_a_merge_waits_until_the_forge_has_worked_out_whether_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "SOON", 0.01)
+    with Thoughtful(github_api.answer) as server:
+        stage = Stage(tmp_path, server)
+        stage.opened()
+        server.reviews("alice", "APPROVED")
+        server.runs("unit", "SUCCESS")
+        merged = stage.after(do.MergePullRequest(number=1, head=stage.head), stage.proposed())
+    assert isinstance(merged, outside.PullRequestMerged)
+
+
+def test_a_repository_that_has_moved_is_found_when_its_remote_is_set_anew(stage: Stage) -> None:
+    stage.opened()
+    moved = replace(
+        stage.proposed(), publication=replace(stage.proposed().publication, forge="https://forge.test/old/name")
+    )
+    stage.server.answer_next(Answer(status=301, headers={"Location": f"{stage.server.api}/repositories/1/pulls/1"}))
+    (told,) = stage.seen(moved).hindrances
+    assert "the repository has moved: set its remote to the new address" in told
+    git(Path(stage.task.repo), "remote", "set-url", "origin", f"https://forge.test/{REPO}.git")
+    assert not [one for one in stage.seen(moved).hindrances if "could not be looked at" in one]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core import commands as do
-from orchestrator.release import Release, ReleaseError
-from orchestrator.workspace import DeliveryError, Workspace
+from orchestrator.release import Release, ReleaseError, Upstream
+from orchestrator.workspace import Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import submitted
 
@@ -24,14 +24,17 @@ class Stage:
         self.worktree, self.release = made.worktree, Release(self.workspace)
         self.task = submitted("T-1", folder=str(folder), repo=str(self.repo), base_commit=self.base, title=ticket)
         (folder / "release-summary.md").write_text("## Included Changes\n\n- a flag\n")
+        self.bare = folder / "bare.git"
+        git(folder, "clone", "--quiet", "--bare", str(self.repo), str(self.bare))
+        self.upstream = Upstream(address=str(self.bare), login=None)
 
     def prepare(self) -> tuple[str, str]:
         head = self.workspace.facts("T-1", self.base, self.base).head
-        return self.release.prepare(self.task, head, lambda text: text)
+        return self.release.prepare(self.task, head, lambda text: text, self.upstream)
 
     def tag(self, version: str, head: str) -> str:
         order = do.TagRelease(version=version, commit=head, branch=BRANCH)
-        return self.release.tag(self.task, order, None, None)
+        return self.release.tag(self.task, order, self.upstream)
 
 
 def test_a_changelog_that_is_no_utf_8_keeps_its_bytes(tmp_path: Path) -> None:
@@ -62,10 +65,27 @@ def test_a_changelog_that_is_a_folder_is_refused_in_words(tmp_path: Path) -> Non
         stage.prepare()
 
 
-def test_a_tag_that_stands_elsewhere_stays_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["at home", "upstream"])
+def test_a_tag_that_is_taken_is_noticed_before_anybody_is_asked(tmp_path: Path, where: str) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
-    git(stage.repo, "tag", "v1.1.0")
+    taken = stage.repo if where == "at home" else stage.bare
+    git(taken, "tag", "v1.1.0", stage.base)
+    told = rf"{taken} has a tag v1\.1\.0 already, at {stage.base[:12]}; delete it there and retry, or choose another"
+    with pytest.raises(ReleaseError, match=told):
+        stage.prepare()
+    git(taken, "tag", "--delete", "v1.1.0")
     version, made = stage.prepare()
-    with pytest.raises(DeliveryError, match=r"has a tag v1\.1\.0 already"):
+    assert stage.tag(version, made) == "v1.1.0"
+    assert stage.prepare() == (version, made), "its own tag stands in nobody's way"
+
+
+@pytest.mark.parametrize("where", ["at home", "upstream"])
+def test_a_tag_that_was_set_after_somebody_was_asked_stays_where_it_is(tmp_path: Path, where: str) -> None:
+    stage = Stage(tmp_path, "Release 1.1.0")
+    version, made = stage.prepare()
+    taken, other = (stage.repo, stage.bare) if where == "at home" else (stage.bare, stage.repo)
+    git(taken, "tag", "v1.1.0", stage.base)
+    with pytest.raises(ReleaseError, match=r"has a tag v1\.1\.0 already"):
         stage.tag(version, made)
-    assert git(stage.repo, "rev-parse", "v1.1.0") == stage.base
+    assert git(taken, "rev-parse", "v1.1.0") == stage.base
+    assert git(other, "tag") == ""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ from orchestrator.trackers.web import (
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
-from tests.fakes.tracker_server import DAY, Busy, Flood, Issue, Mishap, Raw, Said, Silent
+from tests.fakes.tracker_server import DAY, Busy, Dripping, Flood, Issue, Mishap, Raw, Said, Silent
 
 SHORT = Patience(request=5.0, ticket=20.0, pause=0.01, longest_pause=5.0, tries=3)
 HASTY = Patience(request=0.2, ticket=20.0, pause=0.01, longest_pause=5.0, tries=2)
@@ -412,6 +413,39 @@ def test_a_text_is_taken_as_it_is_and_asks_nobody() -> None:
     assert not server.asked
 
 
+def page_of(name: str, server: JiraServer | GitHubServer | GitLabServer) -> str:
+    """Where people read the ticket of this name."""
+    pages = {KINDS[0]: "browse/ABC-1", KINDS[1]: "acme/app/issues/1", KINDS[2]: "acme/tools/app/-/issues/1"}
+    return f"{server.url}/{pages[name]}"
+
+
+MANY = tuple(Said(author="ada", text=f"comment {number}") for number in range(250))
+
+
+@pytest.mark.parametrize("user", ["", "me@acme.example"], ids=["server", "cloud"])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_was_left_on_a_ticket_is_not_left_again_however_much_was_said_before_it(name: str, user: str) -> None:
+    report = "# Findings\n\n- one\n- two\n\n\n    code"
+    with serving(name, replace(ISSUE, comments=MANY), "token") as server:
+        if isinstance(server, JiraServer):
+            server.user = user
+        for _ in range(2):
+            assert asyncio.run(Trackers([server.account], SHORT).tell(page_of(name, server), report, None)) == ""
+        assert [asked.method for asked in server.asked].count("POST") == 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(name: str) -> None:
+    impatient = Patience(request=0.2, ticket=0.6, pause=0.01, tries=2)
+    with serving(name) as server:
+        server.mishaps = [Dripping(), Dripping()]
+        with pytest.raises(TrackerUnreachable, match="does not answer in time"):
+            fetched(name, server.account, impatient)
+        server.mishaps = [Dripping()]
+        failure = asyncio.run(Trackers([server.account], impatient).tell(page_of(name, server), "Done.", None))
+    assert "could not be told: TimeoutError" in failure
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(
     ("mishap", "words"),
@@ -429,8 +463,5 @@ def test_what_keeps_a_tracker_from_being_told_is_said_in_words(name: str, mishap
     """Whatever it answers: the work is done, and nothing else may come of it."""
     with serving(name) as server:
         server.mishaps = [mishap]
-        url = {"ABC-1": f"{server.url}/browse/ABC-1", "acme/app#1": f"{server.url}/acme/app/issues/1"}.get(
-            name, f"{server.url}/acme/tools/app/-/issues/1"
-        )
-        failure = asyncio.run(Trackers([server.account], HASTY).tell(url, "Done.", None))
+        failure = asyncio.run(Trackers([server.account], HASTY).tell(page_of(name, server), "Done.", None))
     assert words in failure

@@ -400,6 +400,13 @@ def seen(
     )
 
 
+def to_be_seen_in(seconds: float, *hindrances: str) -> Happening:
+    """The forge said when it is to be looked at again."""
+    return lambda _, at: outside.PullRequestSeen(
+        at=at, number=7, status=PullStatus.OPEN, hindrances=hindrances, look_after=seconds
+    )
+
+
 def merged(task: Task, at: datetime) -> events.Event:
     """The pull request stands merged."""
     return outside.PullRequestMerged(at=at, commit="m" * 40)
@@ -552,6 +559,17 @@ def evaluating(*verdicts: Verdict) -> Task:
     for verdict in verdicts:
         task, _ = machine.decide(full(), task, judged(verdict)(task, task.updated_at))
     return task
+
+
+def failing_again(task: Task) -> Playbook:
+    """The task brought to its next evaluation, which fails and is explained, without trouble otherwise."""
+    while task.stage != "EVALUATION" or task.owed is not Owed.CHECKS:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(Verdict.FAIL)(task, task.updated_at))
+    task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
+    while task.owed is not Owed.GATE:
+        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
+    return Playbook(task)
 
 
 def with_budget(task: Task, name: str, used: int) -> Task:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.adf import DEEPEST, as_markdown
+from orchestrator.core.adf import DEEPEST, as_document, as_markdown
 from orchestrator.core.stream.neutral import JsonObject, JsonValue
 
 TYPES = [
@@ -174,3 +174,29 @@ def test_words_keep_their_order_however_they_are_nested(words: list[str], data: 
         for word in found.replace(">", " ").replace("-", " ").split()
         if word in {"alpha", "beta", "gamma", "delta"}
     ] == words
+
+
+def test_lines_of_a_text_stay_lines_and_blank_lines_part_paragraphs() -> None:
+    report = "# Findings\n\n- [high] a.py:3\n  it leaks\n- [low] b.py:9\n\n\n    code\n"
+    document = as_document(report)
+    assert document["content"] == [
+        {"type": "paragraph", "content": [{"type": "text", "text": "# Findings"}]},
+        {
+            "type": "paragraph",
+            "content": [
+                {"type": "text", "text": "- [high] a.py:3"},
+                {"type": "hardBreak"},
+                {"type": "text", "text": "  it leaks"},
+                {"type": "hardBreak"},
+                {"type": "text", "text": "- [low] b.py:9"},
+            ],
+        },
+        {"type": "paragraph", "content": [{"type": "text", "text": "    code"}]},
+    ]
+
+
+@given(st.text(alphabet="ab#-`*> \t\n"))
+def test_a_text_that_was_made_a_document_is_known_again(words: str) -> None:
+    document = as_document(words)
+    assert as_markdown(document).split() == words.split()
+    assert '"text": ""' not in json.dumps(document), "Jira takes no text without a letter"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from orchestrator.core import machine
 from orchestrator.core.course import ONCE_MORE, REPORT_FILE
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Owed, StageStatus, Task, TaskStatus, Verdict
@@ -15,10 +14,10 @@ from tests.unit.playbook import (
     a_task,
     admitted,
     alarm,
-    answer,
     at,
     evaluating,
     exited,
+    failing_again,
     finished,
     full,
     judged,
@@ -99,20 +98,9 @@ def test_the_third_failed_evaluation_needs_a_person() -> None:
     play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 2)) >> finished() << "look at EVALUATION"
     play = play >> looked() << "stop agents/3" << "tell blocked"
     assert (play.task.status, play.task.budgets["eval_cycles"].left) == (TaskStatus.BLOCKED, 0)
-    assert play.task.block_reason == "EVALUATION failed once, most lately: unit_test: FAIL (exit code)"
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
     assert play.task.failures.entries[-1].action == "user_intervention"
     assert play.task.failures.entries[-1].transitioned_to is None
-
-
-def failing_again(task: Task) -> Playbook:
-    """The task brought to its next evaluation, which fails and is explained."""
-    while task.stage != "EVALUATION" or task.owed is not Owed.CHECKS:
-        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
-    task, _ = machine.decide(full(), task, judged(FAIL)(task, task.updated_at))
-    task, _ = machine.decide(full(), task, judged(PASS)(task, task.updated_at))
-    while task.owed is not Owed.GATE:
-        task, _ = machine.decide(full(), task, answer(task, task.updated_at))
-    return Playbook(task)
 
 
 def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_then_needs_a_person() -> None:
@@ -127,7 +115,7 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
     task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task
     assert (task.status, task.stages["EVALUATION"].visits) == (TaskStatus.BLOCKED, 4)
-    assert task.block_reason == "EVALUATION failed 4 times, most lately: unit_test: FAIL (exit code)"
+    assert task.block_reason == "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
     assert task.failures.entries[-1].transitioned_to is None
 
 
@@ -220,7 +208,7 @@ def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_
         >> judged(PASS) << "check unit_test in logs/3-unit_test"
         >> judged(FAIL) << "tell blocked"
     )  # fmt: skip
-    assert play.task.block_reason == "THOROUGH failed once, most lately: unit_test: FAIL (exit code)"
+    assert play.task.block_reason == "THOROUGH failed, and no try is left: unit_test: FAIL (exit code)"
     assert [entry.retry_count for entry in play.task.failures.entries] == [1, 1]
 
 
@@ -229,7 +217,7 @@ def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> N
     strict = replace(full(), stages={**full().stages, "EVALUATION": only_pass})
     play = Playbook(with_budget(evaluating(PASS), "eval_cycles", 2), strict) >> judged(WARN, "two warnings")
     play = play << "tell blocked"
-    assert play.task.block_reason == "EVALUATION failed once, most lately: lint: WARN (two warnings)"
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: lint: WARN (two warnings)"
     assert [(entry.step, entry.summary) for entry in play.task.failures.entries] == [("lint", "two warnings")]
 
 
@@ -237,4 +225,4 @@ def test_an_evaluation_that_cannot_go_back_needs_a_person_at_once() -> None:
     final = replace(full().stage("EVALUATION"), on_fail=None, budget=None, role=None)
     strict = replace(full(), stages={**full().stages, "EVALUATION": final})
     play = Playbook(evaluating(PASS), strict) >> judged(FAIL) << "tell blocked"
-    assert play.task.block_reason == "EVALUATION failed once, most lately: lint: FAIL (exit code)"
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: lint: FAIL (exit code)"

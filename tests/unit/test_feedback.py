@@ -4,11 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from orchestrator.core.feedback import MOST_COMMENTS, Round, feedback, mark_of
+import pytest
+
+from orchestrator.core.feedback import MOST_CHECKS, MOST_COMMENTS, Round, feedback, mark_of, marks_kept, unheard
 from orchestrator.core.forge import (
+    CheckStatus,
     Comment,
     CommentKind,
     FailedCheck,
+    ForgeCheck,
     Mergeable,
     PullRequest,
     PullState,
@@ -104,16 +108,40 @@ def test_everything_comes_once_over_all_rounds() -> None:
     first = feedback(LOOKED, frozenset())
     assert first is not None
     seen = frozenset(first.marks)
-    assert feedback(LOOKED, seen) is None
+    assert feedback(replace(LOOKED, failed=()), seen) is None
     edited = replace(GENERAL, body="Not fine after all.")
-    again = feedback(replace(LOOKED, comments=(INLINE, edited)), seen)
+    again = feedback(replace(LOOKED, comments=(INLINE, edited), failed=()), seen)
     assert again is not None
     assert again.marks == (mark_of(edited),)
+    assert again.answers == ((edited.id, mark_of(edited)),)
     assert "Off by one" not in again.markdown
     elsewhere = feedback(replace(LOOKED, failed=(replace(FAILED, commit="b" * 40),)), seen)
     assert elsewhere is not None
     assert elsewhere.marks == (f"check:build@{'b' * 40}",)
     assert "## Inline Comments\n\nNone.\n" in elsewhere.markdown
+
+
+def test_a_failed_check_is_told_once_per_commit_and_not_too_many_at_once() -> None:
+    red = tuple(ForgeCheck(name=f"job {n}", status=CheckStatus.RED, conclusion="failure") for n in range(30))
+    state = replace(STATE, checks=(ForgeCheck(name="lint", status=CheckStatus.GREEN, conclusion="success"), *red))
+    first = unheard(state, frozenset())
+    assert first == red[:MOST_CHECKS]
+    seen = frozenset(mark_of(replace(FAILED, name=check.name)) for check in first)
+    assert unheard(state, seen) == red[MOST_CHECKS:]
+    assert unheard(replace(state, pull=replace(PULL, head_sha="b" * 40)), seen) == first
+
+
+@pytest.mark.parametrize("conclusion", ["cancelled", "canceled", "action_required", "stale"])
+def test_a_check_that_somebody_cancelled_begins_no_round(conclusion: str) -> None:
+    ended = ForgeCheck(name="e2e", status=CheckStatus.RED, conclusion=conclusion)
+    assert unheard(replace(STATE, checks=(ended,)), frozenset()) == ()
+
+
+def test_one_mark_is_kept_of_each_comment_and_each_check_that_of_its_newest_words_or_commit() -> None:
+    edited = replace(GENERAL, body="Not fine after all.")
+    elsewhere = replace(FAILED, name="a@b", commit="b" * 40)
+    marks = [mark_of(one) for one in (INLINE, GENERAL, replace(elsewhere, commit=HEAD), edited, elsewhere)]
+    assert set(marks_kept(marks)) == {mark_of(INLINE), mark_of(edited), mark_of(elsewhere)}
 
 
 def test_too_much_for_one_round_stays_for_the_next() -> None:

@@ -15,7 +15,7 @@ from orchestrator.core.obligations import obligations
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.prompt import turn_text
 from orchestrator.core.publication import Publication, Reply
-from orchestrator.core.publishing import LOOK_AGAIN, MARKS_KEPT, REPLIES_KEPT
+from orchestrator.core.publishing import LOOK_AGAIN
 from orchestrator.core.terms import DEFAULT_TERMS, Autonomy
 from orchestrator.core.transitions import allowed
 from tests.fakes.tasks import bundled_pipeline
@@ -34,8 +34,10 @@ from tests.unit.playbook import (
     daemon_started,
     delivered,
     failed,
+    failing_again,
     full,
     later,
+    looked,
     merged,
     pause,
     posted,
@@ -48,6 +50,7 @@ from tests.unit.playbook import (
     retry,
     round_asked,
     seen,
+    to_be_seen_in,
     told,
     with_budget,
 )
@@ -250,6 +253,32 @@ def test_rounds_end_with_their_budget_and_what_was_not_taken_up_is_told_again() 
     assert play.task.budgets["review_rounds"].used == 1
 
 
+@pytest.mark.parametrize("by", ["a reviewer", "a person"])
+def test_a_round_has_evaluations_of_its_own_however_many_failed_before_it(by: str) -> None:
+    tried = with_budget(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2), "design_revisions", 3)
+    play = Playbook(with_budget(tried, "escalations", 1))
+    sent_back = (
+        looking(play) >> seen(comments=("ci failed",))
+        if by == "a reviewer"
+        else play >> answered(1, CHANGES, "smaller")
+    )
+    counted = {name: budget.used for name, budget in sent_back.task.budgets.items() if budget.used}
+    assert counted == {"review_rounds": 1}
+    assert (tried.cycle, sent_back.task.cycle) == (3, 1)
+
+
+def test_the_third_failed_evaluation_of_a_round_halts_the_task() -> None:
+    play = looking(Playbook(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2))) >> seen(comments=("one",))
+    for cycle in (1, 2, 3):
+        play = failing_again(play.task)
+        after, _ = machine.decide(play.pipeline, play.task, looked()(play.task, play.now))
+        play = Playbook(after)
+        assert play.task.budgets["eval_cycles"].used == cycle
+    assert (play.task.status, play.task.block_reason) == (
+        TaskStatus.BLOCKED, "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+    )  # fmt: skip
+
+
 def test_a_persons_changes_end_with_the_same_budget() -> None:
     play = Playbook(with_budget(opened().task, "review_rounds", 10)) >> answered(1, CHANGES, "more") << "tell blocked"
     assert play.task.status is TaskStatus.BLOCKED
@@ -263,11 +292,48 @@ def test_a_pipeline_that_takes_up_no_comments_halts_where_some_are_to_be_taken_u
     assert (play >> answered(1, CHANGES, "more") << "tell blocked").task.status is TaskStatus.BLOCKED
 
 
-def test_no_flood_of_comments_is_kept() -> None:
-    flood = tuple(f"comment {number}" for number in range(MARKS_KEPT + 10))
-    task = (looking(opened(follow_reviews=True)) >> seen(comments=flood)).task
-    assert (len(task.publication.seen), len(task.publication.replies)) == (MARKS_KEPT, REPLIES_KEPT)
-    assert task.publication.seen[-1] == task.publication.replies[-1].mark == flood[-1]
+def test_every_comment_that_was_taken_up_is_known_for_good_by_its_newest_words() -> None:
+    said = tuple(f"thread:{number}@aa" for number in range(2500))
+    play = looking(opened(follow_reviews=True)) >> seen(comments=said)
+    play = looking(again_proposed(play)) >> seen(comments=("thread:0@bb",))
+    assert play.task.publication.seen == ("thread:0@bb", *said[1:])
+
+
+def test_a_forge_that_says_when_is_looked_at_then_and_not_before() -> None:
+    play = looking(opened()) >> to_be_seen_in(1800, "it could not be looked at") << "wake in 1800 s"
+    play = play >> later(1800) >> alarm << "look at pull request 7" >> to_be_seen_in(10) << "wake in 10 s"
+    assert play >> later(10) >> alarm << "look at pull request 7" >> seen() << "wake in 60 s"
+
+
+def test_who_looked_before_is_known_though_the_last_look_failed() -> None:
+    play = looking(looking(opened()) >> seen() << "wake in 60 s")
+    play = play >> to_be_seen_in(90, "it could not be looked at") << "wake in 90 s"
+    assert play.task.publication.reviewers == ("grace",)
+
+
+def refused_again(play: Playbook) -> Playbook:
+    """The same after a look that shows nothing against a merge, which the forge then refuses."""
+    return looking(play) >> seen() >> admitted << "merge 7" >> refused("use the merge queue") << "wake in 60 s"
+
+
+def test_a_forge_that_refuses_again_and_again_what_nothing_hinders_is_for_a_person_to_look_at() -> None:
+    play = refused_again(refused_again(refused_again(opened_for_itself()))) << "tell review_asked" >> told
+    (ask,) = play.task.pending_asks
+    assert (ask.asking.subject, play.task.publication.hindrances) == (Subject.MERGE, ("use the merge queue",))
+    play = looking(play) >> seen() << "wake in 60 s"
+    assert (play.task.status, play.task.owed) == (TaskStatus.REVIEW, Owed.NOTHING)
+    assert play >> answered(1, APPROVED) >> admitted << "merge 7" >> merged << "tell completed"
+
+
+def test_a_refusal_for_what_a_look_shows_afterwards_does_not_count() -> None:
+    play = refused_again(refused_again(opened_for_itself()))
+    play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
+    play = refused_again(refused_again(play))
+    assert play.task.pending_asks == ()
+    play = refused_again(play) << "tell review_asked" >> told
+    play = looking(looking(play) >> seen(hindrances=("it conflicts with main",)) << "wake in 60 s") >> seen()
+    assert play.task.asks[0].status is WITHDRAWN
+    assert play >> admitted << "merge 7"
 
 
 def test_a_look_that_a_person_asked_for_and_that_failed_is_made_again() -> None:

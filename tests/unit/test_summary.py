@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.failures import Failure, FailureLog
 from orchestrator.core.model import CheckResult, Owed, Task, TaskStatus, Verdict
+from orchestrator.core.publication import Publication
 from orchestrator.core.summary import Change, blocked_summary, summary
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at
@@ -43,6 +44,11 @@ def test_a_finished_task_says_what_was_done_and_where_to_look() -> None:
         "    git -C /repo log -p bbbbbbbbbbbb..feature/LOCAL-20261121_220000\n\n"
         "Everything the agents wrote and the checks printed is in /data/tasks/LOCAL-20261121_220000.\n"
     )
+
+
+def test_evaluations_are_counted_anew_in_each_round_of_review() -> None:
+    task = replace(finished(), publication=Publication(round=2))
+    assert "| Evaluations | 1 in round 2 of review |" in summary(task, Change(size=""))
 
 
 def test_a_change_that_no_check_saw_says_so_loudly() -> None:
