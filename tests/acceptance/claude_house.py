@@ -28,7 +28,7 @@ from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
 from tests.fakes.scripted_agent import FIRST_STEPS
 
-PATIENCE = 60.0  # seconds
+PATIENCE = 90.0  # seconds
 LOOK_EVERY = 0.02
 WATCHED = 0.8
 """Seconds in which a command that runs ticks several times."""
