@@ -1,9 +1,16 @@
-"""What happens to tests that do not run: it is said loudly, and in CI the real CLI may not be missing."""
+"""What holds for all tests: a busy machine fails none, and one that does not run is told of loudly.
+
+In CI the real CLI may not be missing.
+"""
 
 import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -77,7 +77,7 @@ def kill_marked(folder: Path) -> tuple[int, ...]:
     killed = sorted(cgroup.members())
     cgroup.kill()
     deadline = time.monotonic() + SWEEP_LIMIT
-    while (marked := _marked(str(folder))) and time.monotonic() < deadline:
+    while ((marked := _marked(str(folder))) or cgroup.members()) and time.monotonic() < deadline:
         for process in marked:
             if process.pid not in killed:
                 killed.append(process.pid)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,7 @@ from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
 from tests.fakes.scripted_agent import FIRST_STEPS
 
-PATIENCE = 60.0  # seconds
+PATIENCE = 90.0  # seconds
 LOOK_EVERY = 0.02
 WATCHED = 0.8
 """Seconds in which a command that runs ticks several times."""
@@ -63,7 +64,8 @@ class ClaudeHouse:
         self.kill()
         self.client.__exit__(kind, error, trace)
         for process in self.survivors():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # a holder takes its frozen agent along
+                process.kill()
         self.api.__exit__(kind, error, trace)
 
     def start(self) -> None:

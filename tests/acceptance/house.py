@@ -40,7 +40,7 @@ T = TypeVar("T")
 Stream = int | IO[bytes]
 """Where a process reads from or writes to."""
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 LOOK_EVERY = 0.01
 """Seconds: how long a test waits for what must come, and between two looks."""
 
@@ -191,8 +191,7 @@ class House:
 
     def journal(self, task: str, trigger: str = "") -> list[Json]:
         """The whole lines of a task's journal, those of one kind of event if it is named."""
-        lines = (self.folder(task) / "journal.jsonl").read_bytes().splitlines(keepends=True)
-        every = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+        every = whole_lines(self.folder(task) / "journal.jsonl")
         return [line for line in every if not trigger or line["trigger"] == trigger]
 
     def say(self, method: str, path: str, body: Json | None = None) -> Json:
@@ -201,20 +200,20 @@ class House:
 
     def turn_texts(self, task: str, attempt: int) -> list[str]:
         """The text of every turn that was handed to one agent of the task."""
-        lines = (self.folder(task) / f"agents/{attempt}/stdin.jsonl").read_bytes().splitlines()
-        turns = [line for line in map(orjson.loads, lines) if line.get("type") == "user"]
+        lines = whole_lines(self.folder(task) / f"agents/{attempt}/stdin.jsonl")
+        turns = [line for line in lines if line.get("type") == "user"]
         return [turn["message"]["content"][0]["text"] for turn in turns]
 
     def sent_turns(self, task: str) -> list[str]:
         """The uuid of every turn that was handed to an agent of the task, in order of attempts."""
         files = sorted(self.folder(task).glob("agents/*/stdin.jsonl"), key=lambda file: int(file.parent.name))
-        lines = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+        lines = [line for file in files for line in whole_lines(file)]
         return [line["uuid"] for line in lines if line.get("type") == "user"]
 
     def taken_turns(self) -> list[str]:
         """The uuid of every turn that an agent of this house began to work at."""
         files = sorted((self.root / "agent").glob("*.jsonl"))
-        turns = [orjson.loads(line)["uuid"] for file in files for line in file.read_bytes().splitlines()]
+        turns = [line["uuid"] for file in files for line in whole_lines(file)]
         return [uuid for uuid in turns if uuid]
 
     def subjects(self, task: str) -> list[str]:
@@ -270,6 +269,12 @@ class House:
             yield
             time.sleep(LOOK_EVERY)
 
+    def overwrite(self, file: Path, text: str) -> None:
+        """Put a text into a file's place in one piece: who watches the file never reads half of it."""
+        fresh = self.root / "fresh"
+        fresh.write_text(text)
+        fresh.replace(file)
+
     def end_run(self, task: str) -> None:
         """End the task's agent with SIGKILL, whether it stands still or not."""
         pid = self.client.task(task).agent.pid
@@ -324,9 +329,26 @@ def frozen_pids(house: House, task: str) -> list[int]:
     return list(house.journal(task, "RunFrozen")[-1]["event"]["stopped"])
 
 
+def whole_lines(file: Path) -> list[Json]:
+    """The documents of a file that others append to, without one that is being written."""
+    *lines, _ = file.read_bytes().split(b"\n")
+    return [orjson.loads(line) for line in lines]
+
+
 def line_count(file: Path) -> int:
     """The lines of a file; none if there is no such file yet."""
     return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def ticking_until(go: Path, ticks: Path) -> str:
+    """A command that adds its next number to a file every 100 ms, until it may go on."""
+    return f"i=0; until [ -e '{go}' ]; do i=$((i+1)); echo $i >> '{ticks}'; sleep 0.1; done"
+
+
+def none_is_missing(ticks: Path) -> bool:
+    """Whether a command ticked, and was begun no second time."""
+    numbers = ticks.read_text().split()
+    return bool(numbers) and numbers == [str(number) for number in range(1, len(numbers) + 1)]
 
 
 def listing(folder: Path, but: tuple[str, ...] = ()) -> dict[str, tuple[int, int, bytes]]:

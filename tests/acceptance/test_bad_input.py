@@ -116,10 +116,11 @@ def test_a_branch_name_that_is_taken_gets_a_suffix(tmp_path: Path) -> None:
 
 
 def test_a_branch_that_a_person_made_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    with House(tmp_path, scenario={"IMPLEMENTATION": [{"think_ms": 300}]}) as house:
+    with House(tmp_path, scenario={"IMPLEMENTATION": [{"wait_for": str(tmp_path / "go")}]}) as house:
         task = house.submit()
         branch = house.wait_until_it_works(task, "IMPLEMENTATION").branch
         git(house.repo, "branch", branch)
+        (tmp_path / "go").touch()
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
         assert f"has a branch {branch} already" in (blocked.block_reason or "")
         assert f"git branch -m {branch} {branch}-old" in (blocked.block_reason or "")

@@ -74,13 +74,14 @@ def test_the_worktree_of_a_blocked_task_goes_back_and_forth(tmp_path: Path) -> N
 
 
 def test_stages_and_the_end_of_the_daemon_leave_checkpoints_that_outlive_the_task(tmp_path: Path) -> None:
-    with House(tmp_path, scenario={"DESIGN": [{"think_ms": 1500}]}) as house:
+    with House(tmp_path, scenario={"DESIGN": [{"wait_for": str(tmp_path / "go")}]}) as house:
         task = house.submit()
         house.wait_until_it_works(task, "DESIGN")
         house.wait_for("the end of a stage", lambda: Reason.PHASE in reasons(house, task))
         assert house.stop() == 0
         house.start()
         assert Reason.STOP in reasons(house, task)
+        (tmp_path / "go").touch()
         house.wait_for_end(task)
         kept = house.client.checkpoints(task).checkpoints
         assert kept
@@ -108,7 +109,7 @@ def test_one_is_taken_again_and_again_while_an_agent_works_and_not_while_it_stan
 
 
 def test_a_task_whose_journal_is_gone_is_recovered_and_comes_to_its_end(tmp_path: Path) -> None:
-    with House(tmp_path, scenario={"PLANNING": [{"think_ms": 8000}]}) as house:
+    with House(tmp_path, scenario={"PLANNING": [{"wait_for": str(tmp_path / "go")}]}) as house:
         task = house.submit()
         house.wait_until_it_works(task, "PLANNING")
         running = house.cli("checkpoints", "recover", task)
@@ -123,6 +124,7 @@ def test_a_task_whose_journal_is_gone_is_recovered_and_comes_to_its_end(tmp_path
         assert f"{task} is in_progress in " in done.stdout
         assert " again, from checkpoints/" in done.stdout
         house.start()
+        (tmp_path / "go").touch()
         house.wait_for_end(task)
         assert len(house.subjects(task)) == 3
         assert house.cli("checkpoints", "recover", "../tasks").returncode == 2

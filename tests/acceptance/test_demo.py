@@ -19,7 +19,7 @@ from tests.acceptance.claude_roles import Roles, bash
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.repositories import git
 
-LONGEST = 100  # seconds
+LONGEST = 240  # seconds
 COLUMNS, SCREENS = 60, 2
 LINES = 50
 """Of a screen."""

@@ -51,7 +51,7 @@ def test_events_are_told_in_words_from_a_number_or_a_time_on(tmp_path: Path) -> 
         assert any(line.endswith("in_progress → completed") for line in every.stdout.splitlines())
         assert house.cli("events", task, "--since", "-2").stdout.splitlines() == every.stdout.splitlines()[-2:]
         assert house.cli("events", "--since", str(count - 1)).stdout == every.stdout.splitlines(keepends=True)[-1]
-        assert house.cli("events", "--since", "2026-01-01").stdout == every.stdout
+        assert house.cli("events", "--since", "2000-01-01").stdout == every.stdout
         assert house.cli("events", "--since", "2999-01-01").stdout == ""
         assert house.cli("events").stdout.splitlines() == every.stdout.splitlines()[-50:]
         beyond = house.cli("events", "--since", "100000").stdout

@@ -12,7 +12,7 @@ from tests.acceptance.claude_roles import Roles, running_first
 from tests.acceptance.house import House, Json
 from tests.fakes.playwright import Reply, Scene, usage_limit
 
-RESETS_IN = 4
+RESETS_IN = 8
 LONG = 600
 """Seconds until a window is reset: within a test, and not within one."""
 

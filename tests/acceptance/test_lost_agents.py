@@ -17,14 +17,14 @@ FOR_EVER = 600_000
         ({"die_mid_line": True}, "ended by signal 9"),
         ({"exit": 0}, "ended with exit code 0 without a result"),
         ({"exit": 3}, "ended with exit code 3 without a result"),
-        ({"no_result": True}, "no result within 2 s"),
-        ({"silent": True}, "no result within 2 s"),
-        ({"ignore_term": True, "think_ms": FOR_EVER}, "no result within 2 s"),
+        ({"no_result": True}, "no result within 5 s"),
+        ({"silent": True}, "no result within 5 s"),
+        ({"ignore_term": True, "think_ms": FOR_EVER}, "no result within 5 s"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
 def test_a_lost_turn_is_taken_again_by_the_next_attempt(tmp_path: Path, turn: Json, reason: str) -> None:
-    with House(tmp_path, scenario={"PLANNING": [turn]}, turn_timeout=2) as house:
+    with House(tmp_path, scenario={"PLANNING": [turn]}, turn_timeout=5) as house:
         task = house.submit()
         house.wait_for_end(task)
         (failure,) = house.state(task)["failure_log"]

@@ -16,6 +16,7 @@ from tests.acceptance.claude_roles import Roles, bash
 from tests.acceptance.house import House, Json, line_count
 from tests.acceptance.test_asking import ASKING, QUESTION, QUESTIONS, block
 from tests.fakes.playwright import Use
+from tests.looking import files_with
 
 SOON = 0.2
 """Seconds after which what stands still is ended."""
@@ -92,9 +93,7 @@ def test_a_paused_task_is_parked_and_resumed_as_well(tmp_path: Path) -> None:
 
 def hiding_places(root: Path, value: str) -> list[str]:
     """The files below a folder in which a value stands, plain or thinly disguised."""
-    forms = {value.encode(), base64.b64encode(value.encode()), value.encode().hex().encode()}
-    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [str(path) for path in files if any(form in path.read_bytes() for form in forms)]
+    return files_with(root, value.encode(), base64.b64encode(value.encode()), value.encode().hex().encode())
 
 
 @pytest.mark.parametrize("killed", [False, True])

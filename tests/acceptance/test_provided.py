@@ -7,6 +7,7 @@ from orchestrator.core.model import TaskStatus
 from orchestrator.vault import FILE
 from tests.acceptance.house import House, Json
 from tests.fakes.repositories import git
+from tests.looking import files_with
 
 STRIPE: Json = {"type": "api_key", "name": "STRIPE_KEY", "description": "For the tests.", "required": "true"}
 ASK = [{"dependency": STRIPE}, {"think_ms": 600_000}]
@@ -17,12 +18,6 @@ def provide(house: House, task: str, value: str) -> None:
     house.say("POST", f"/api/dependencies/{ask.id}/provide", {"value": value})
 
 
-def holding(root: Path, value: str) -> list[str]:
-    """The files below a folder in which a value stands."""
-    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [str(path) for path in files if value.encode() in path.read_bytes()]
-
-
 def test_an_agent_that_prints_what_was_provided_shows_its_name_alone(tmp_path: Path) -> None:
     value = token_hex(20)
     loud = [{"run": "env | grep STRIPE; echo $STRIPE_KEY | base64; echo again $STRIPE_KEY >&2"}]
@@ -31,7 +26,7 @@ def test_an_agent_that_prints_what_was_provided_shows_its_name_alone(tmp_path: P
         provide(house, task, value)
         house.wait_for_end(task)
         assert "STRIPE_KEY=<STRIPE_KEY>" in (house.folder(task) / "agents/2/stdout.jsonl").read_text()
-        assert holding(house.data, value) == []
+        assert files_with(house.data, value.encode()) == []
         assert not (house.folder(task) / FILE).exists(), "what has ended needs it no more"
 
 

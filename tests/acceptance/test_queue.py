@@ -74,9 +74,9 @@ def test_no_more_agents_run_than_there_are_places(tmp_path: Path) -> None:
 
 def test_a_task_starts_at_its_time_and_not_before(tmp_path: Path) -> None:
     with House(tmp_path) as house:
-        at = datetime.now(UTC) + timedelta(seconds=2)
+        at = datetime.now(UTC) + timedelta(seconds=4)
         task = house.submit(at=at)
         assert "it starts at" in " ".join(house.client.why(task).facts)
         started = house.wait_for_end(task).started_at
         assert started is not None
-        assert at <= started < at + timedelta(seconds=10)
+        assert at <= started < at + timedelta(minutes=1)

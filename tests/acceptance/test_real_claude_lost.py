@@ -96,7 +96,7 @@ def test_a_turn_without_work_fails_its_gate_and_is_told_so(claude: Path, tmp_pat
 
 
 def test_a_turn_that_takes_too_long_is_interrupted_and_resumed(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
-    with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 2"), turn_timeout=8.0) as house:
+    with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 2"), turn_timeout=15.0) as house:
         task = house.end_of(house.submit())
         house.assert_done_once(task)
         assert [entry.type for entry in task.failures.entries] == ["turn_timeout"]

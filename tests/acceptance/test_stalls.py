@@ -1,5 +1,6 @@
 """Agents that show no sign of life are nudged, begun anew and in the end given up; those that only look so are not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,21 @@ BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() 
 
 
 def test_an_agent_that_is_silent_for_ever_is_nudged_then_begun_anew_then_given_up(tmp_path: Path) -> None:
-    with House(tmp_path, {"PLANNING": [FOR_EVER] * 3}, stall_after=1.0) as house:
+    with House(tmp_path, {"PLANNING": [FOR_EVER] * 3}, stall_after=1.5) as house:
         task = house.submit()
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
         stalls = [line["event"] for line in house.journal(task, "StallSeen")]
         assert [(stall["attempt"], stall["turn"]) for stall in stalls] == [(1, 2), (1, 2), (1, 3), (2, 1)]
         for stall in stalls:
             assert "no output, no tool at work, and of 1 running process 0.0" in stall["evidence"]
-        assert "stalled again after it was begun anew: in 1." in (blocked.block_reason or "")
+        assert re.search(r"stalled again after it was begun anew: in \d+\.\d s ", blocked.block_reason or "")
         nudge = (house.folder(task) / "agents/1/stdin.jsonl").read_text()
         assert "You gave no sign of life" in nudge
         assert house.nothing_is_left()
 
 
 def test_a_nudge_that_helps_is_enough(tmp_path: Path) -> None:
-    with House(tmp_path, {"PLANNING": [FOR_EVER, None]}, stall_after=1.0) as house:
+    with House(tmp_path, {"PLANNING": [FOR_EVER, None]}, stall_after=1.5) as house:
         task = house.submit()
         house.wait_for_end(task)
         assert len(house.journal(task, "StallSeen")) == 2

@@ -11,6 +11,7 @@ from tests.acceptance.house import House
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
 from tests.fakes.tracker_server import Busy, Issue, Said
+from tests.looking import files_with
 
 TOKEN = "a-token-of-jira"
 PRIVATE = "-----BEGIN " + "PRIVATE KEY-----"
@@ -63,8 +64,7 @@ def test_a_jira_ticket_is_walked_to_the_end_by_its_name(tmp_path: Path, jira: Ji
 def test_the_trackers_token_reaches_no_agent_and_no_file(tmp_path: Path, jira: JiraServer) -> None:
     with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
         house.wait_for_end(submit(house, "ABC-123")[1])
-        files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
-        assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+        assert files_with(tmp_path, TOKEN.encode()) == []
 
 
 def test_the_same_ticket_twice_is_refused_while_it_is_at_work_and_else_gets_a_branch_of_its_own(

@@ -11,7 +11,7 @@ from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House
 from tests.fakes.playwright import Reply, Scene, usage_limit
 
-RESETS_IN = 3
+RESETS_IN = 6
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -23,7 +23,7 @@ from orchestrator.core.stream.framing import Framer
 from orchestrator.core.stream.neutral import Neutral, SessionActivity, SessionState
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
-DEADLINE = 20.0
+DEADLINE = 60.0
 IDLE = SessionState(state=SessionActivity.IDLE)
 
 E = TypeVar("E")

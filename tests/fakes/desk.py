@@ -41,7 +41,7 @@ from orchestrator.vault import Vault
 from orchestrator.workspace import Workspace
 from tests.fakes.still_hands import StillHands
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds until a test that waits has failed."""
 
 ASK = """

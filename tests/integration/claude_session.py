@@ -13,7 +13,7 @@ from orchestrator.core.stream.neutral import Neutral
 from orchestrator.drivers import ClaudeDriver, Launch
 from tests.fakes.messages_api import MessagesApi
 
-PATIENCE = 30.0  # seconds
+PATIENCE = 60.0  # seconds
 TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
 Event = TypeVar("Event", bound=Neutral)
 

@@ -264,7 +264,7 @@ async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, de
     assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
     now = clock.now()
     desk.supervisor.account.windows = {
-        "five_hour": Window(status="rejected", resets_at=now.replace(year=now.year + 1), utilization=1.0, seen_at=now),
+        "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),
         "seven_day": Window(
             status="rejected", resets_at=clock.now().replace(microsecond=0) + HOUR, utilization=0.97, seen_at=now
         ),

@@ -16,6 +16,7 @@ from orchestrator.core.stream.said import DependencyType
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
 from tests.fakes.repositories import commit, repository
+from tests.looking import files_with
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 VALUE = "correct horse battery staple"
@@ -175,9 +176,8 @@ async def test_a_provided_value_stands_nowhere_but_sealed(
     assert desk.provisions.environment(desk.supervisor.tasks[task]) == {"SHOP_KEY": VALUE}
     shown = [await client.get(f"/api/tasks/{task}{part}") for part in ("", "/journal", "/state")]
     told = [given.text, caplog.text, *capfd.readouterr(), *(answer.text for answer in shown)]
-    files = [path.read_bytes() for path in desk.settings.data_dir.rglob("*") if path.is_file()]
     assert not [text for text in told if VALUE in text]
-    assert not [content for content in files if VALUE.encode() in content]
+    assert files_with(desk.settings.data_dir, VALUE.encode()) == []
 
 
 async def test_of_two_values_the_first_is_kept(client: httpx.AsyncClient, desk: Desk) -> None:

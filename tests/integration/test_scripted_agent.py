@@ -48,6 +48,7 @@ from orchestrator.core.stream.said import (
 )
 from orchestrator.drivers import StreamDriver
 from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
+from tests.integration.processes.stage import state_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -340,7 +341,7 @@ def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
 
 
 def test_a_command_may_run_out_of_time(stage: Stage) -> None:
-    events = stage.playing({"*": {"tool_times_out": {"command": "echo begun; exec sleep 60", "seconds": 0.2}}})
+    events = stage.playing({"*": {"tool_times_out": {"command": "echo begun; exec sleep 60", "seconds": 2.0}}})
     tool = of(ToolFinished, events)[0]
     assert (tool.ok, tool.timed_out) == (False, True)
     assert "begun" in tool.summary
@@ -395,6 +396,7 @@ def test_a_tick_stops_while_its_session_is_stopped(stage: Stage) -> None:
         appeared(ticks)
         (tool,) = psutil.Process(agent.process.pid).children()
         os.killpg(tool.pid, signal.SIGSTOP)
+        eventually(lambda: state_of(tool.pid) in "TD")
         before = ticks.read_text()
         with pytest.raises(subprocess.TimeoutExpired):
             agent.process.wait(0.35)
@@ -471,6 +473,9 @@ def test_a_hanging_agent_hears_neither_turns_nor_the_end_of_input(stage: Stage, 
         agent.send(user_line("one"))
         agent.send(user_line("two"))
         agent.close_input()
+        appeared(stage.home / "s-1.jsonl")  # it has taken the turn
+        if lines:
+            agent.until(lambda event: isinstance(event, TurnFinished))
         with pytest.raises(subprocess.TimeoutExpired):
             agent.process.wait(0.3)
         agent.process.terminate()

@@ -13,7 +13,7 @@ def test_the_service_manager_is_told_on_the_socket_that_it_named(tmp_path: Path,
     name = f"{'@' if abstract else ''}{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name[1:] if abstract else name)
-        manager.settimeout(5)
+        manager.settimeout(60)
         service.tell(name, service.READY)
         assert manager.recv(100) == b"READY=1"
 

@@ -13,10 +13,11 @@ import pytest_asyncio
 from orchestrator.core.events import Event, StallSeen
 from orchestrator.core.model import Agent, AgentStatus, Owed, Process, Run, Task, TaskStatus
 from orchestrator.processes.census import activity_of
+from orchestrator.processes.folder import pid_of
 from orchestrator.processes.spec import Activity
 from orchestrator.stalls import Look, Stalls, is_sign_of_life, may_stall
 from tests.fakes.tasks import submitted
-from tests.integration.processes.stage import Stage, python, until
+from tests.integration.processes.stage import Stage, python, state_of, until
 
 NOW = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
 AT_WORK = submitted(
@@ -44,6 +45,11 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     stage.clear()
 
 
+def sleeps(folder: Path) -> bool:
+    """Whether the agent waits for something."""
+    return state_of(pid_of(folder) or 0) == "S"
+
+
 class Watched:
     """One agent of a stage, watched with a patience of its own."""
 
@@ -62,6 +68,7 @@ class Watched:
 async def test_a_turn_without_a_sign_of_life_is_told_of_with_what_was_looked_at(stage: Stage) -> None:
     folder = await stage.start(python(SLEEPER))
     await stage.says(folder, b"ready")
+    await until(lambda: sleeps(folder))
     watched = Watched(stage, stall_after=0.0)
     await watched.stalls.look()
     assert watched.told == [], "one look is none"
@@ -126,6 +133,7 @@ async def test_words_that_come_in_over_a_socket_are_a_sign_of_life(stage: Stage,
         with peer:
             before = Look(at=0.0, activity=activity_of(folder))
             for _ in range(200):
+                await until(lambda: sleeps(folder))  # only who waits is woken
                 peer.sendall(b"a few words")
                 assert peer.recv(100)
             assert is_sign_of_life(before, Look(at=10.0, activity=activity_of(folder)))
@@ -147,7 +155,8 @@ async def test_what_a_holder_does_is_no_sign_of_life(stage: Stage) -> None:
     before = activity_of(folder)
     for number in range(50):
         await stage.runs.send(folder, b"%d\n" % number)
-    await until(lambda: (folder / "stdin.offset").read_text() == "140\n")
+    offset = folder / "stdin.offset"
+    await until(lambda: offset.exists() and offset.read_text() == "140\n")
     assert not is_sign_of_life(Look(at=0.0, activity=before), Look(at=0.0, activity=activity_of(folder)))
     assert stage.holder(folder) not in before.pids
 

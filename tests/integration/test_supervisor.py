@@ -28,7 +28,7 @@ from orchestrator.supervisor import NoSuchTask, NotCommitted, Supervisor, Views
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a test that waits has failed."""
 
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from orchestrator.timers import Timers
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 QUICK = Limits(eof_grace=0.2, term_grace=0.3, kill_grace=2.0, sweep_grace=0.2, floor_bytes=0)
 
 # Says a number every 10 ms for ever.

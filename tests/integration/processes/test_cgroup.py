@@ -73,7 +73,7 @@ async def test_who_leaves_the_group_is_frozen_thawed_and_swept_all_the_same(stag
     folder = await stage.start(shell(f"setsid sh -c '{leave}; {TICKER}' & read line; exit 3"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
-    (gone,) = set(frozen.stopped) - Cgroup(frozen.cgroup).members() - _sleepers(frozen.stopped)
+    (gone,) = {pid for pid in frozen.stopped if os.getsid(pid) == pid} - Cgroup(frozen.cgroup).members()
     assert not frozen.survivors
     assert state_of(gone) == "T"
     await stage.runs.thaw(folder)
@@ -130,7 +130,8 @@ async def test_a_command_that_cannot_be_spawned_leaves_no_group(stage: Stage) ->
 
 
 async def test_where_no_group_may_be_made_signals_hold_the_tree(stage: Stage, barren: Path) -> None:
-    folder = daemon_in(barren, stage, shell(f"setsid sh -c '{TICKER}' & {TICKER}"))
+    folder = daemon_in(barren, stage, shell(f"setsid sh -c '{TICKER}' & read line"))
+    await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
     assert frozen.cgroup is None
     assert len(frozen.stopped) > 1
@@ -138,10 +139,10 @@ async def test_where_no_group_may_be_made_signals_hold_the_tree(stage: Stage, ba
 
 
 def daemon_in(group: Path, stage: Stage, command: tuple[str, ...]) -> Path:
-    """The folder of a frozen run whose daemon lived in this group, until it was killed."""
+    """The folder of a run whose daemon lived in this group, until it was killed."""
     folder, data = stage.folder(), str(stage.base / "data")
     enter = f'echo 0 > "{group}/cgroup.procs"; exec "$@"'
-    daemon = (sys.executable, "-m", "tests.integration.processes.daemon", data, str(folder), "frozen", "cgroup")
+    daemon = (sys.executable, "-m", "tests.integration.processes.daemon", data, str(folder), "running", "cgroup")
     with subprocess.Popen(("sh", "-c", enter, "sh", *daemon, *command), cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -207,8 +208,3 @@ async def test_a_pid_file_of_an_earlier_version_tells_of_no_group(stage: Stage) 
 def is_there(group: Path | str | None) -> bool:
     """True while a group stands."""
     return group is not None and Path(group).is_dir()
-
-
-def _sleepers(pids: tuple[int, ...]) -> set[int]:
-    """Those of the pids that are the ticker's `sleep`, which is in the group of who started it."""
-    return {pid for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"}

@@ -1,6 +1,5 @@
 """Lines in, bytes out: each once, none torn, none lost, in bounded memory."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 
 from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.spec import InputClosed, Limits
-from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, until
+from tests.integration.processes.stage import QUICK, Stage, python, shell, until
 
 MIB = 1 << 20
 
@@ -63,9 +62,10 @@ async def test_an_agent_that_reads_late_gets_megabytes_whole(stage: Stage) -> No
 
 
 async def test_an_agent_that_closes_its_input_is_left_to_its_work(stage: Stage) -> None:
-    folder = await stage.start(shell("exec <&-; echo closed; sleep 0.3; echo done"))
+    folder = await stage.start(shell("exec <&-; echo closed; until [ -e go ]; do sleep 0.01; done; echo done"))
     await stage.says(folder, b"closed")
     await stage.runs.send(folder, b"x" * MIB)
+    (stage.cwd / "go").touch()
     assert (await stage.exit_of(folder)).code == 0
     assert stage.output(folder) == b"closed\ndone\n"
 
@@ -99,7 +99,7 @@ async def test_rotation_keeps_every_logical_offset(stage: Stage) -> None:
 
 
 async def test_rotation_under_a_reader_loses_nothing(stage: Stage) -> None:
-    folder = await stage.start(shell("seq 1 50000"), limits=Limits(rotate_bytes=512, floor_bytes=0))
+    folder = await stage.start(shell("seq 1 20000"), limits=Limits(rotate_bytes=512, floor_bytes=0))
     read = b""
 
     def has_read_all() -> bool:
@@ -107,10 +107,10 @@ async def test_rotation_under_a_reader_loses_nothing(stage: Stage) -> None:
         chunk, after = read_lines_from(folder, len(read), 4096)
         read += chunk
         assert after == len(read)
-        return read.endswith(b"\n50000\n")
+        return read.endswith(b"\n20000\n")
 
     await until(has_read_all)
-    assert read == b"".join(b"%d\n" % number for number in range(1, 50001))
+    assert read == b"".join(b"%d\n" % number for number in range(1, 20001))
 
 
 async def test_bytes_that_are_no_text_and_a_missing_last_newline_are_kept(stage: Stage) -> None:
@@ -151,13 +151,19 @@ async def test_a_full_disk_makes_the_agent_wait_and_loses_nothing(tiny_disk: Pat
 
 
 async def test_below_the_floor_output_waits_in_the_pipe(tiny_disk: Path, stage: Stage) -> None:
-    ballast = tiny_disk / "ballast"
-    folder = await stage.start(shell(TICKER), limits=Limits(floor_bytes=512 << 10))
+    ballast, ticks = tiny_disk / "ballast", stage.cwd / "ticks"
+    also_elsewhere = "i=0; while :; do i=$((i+1)); echo $i; echo $i >>ticks; sleep 0.01; done"
+    folder = await stage.start(shell(also_elsewhere), limits=Limits(floor_bytes=512 << 10))
     await stage.says(folder, b"3\n")
     ballast.write_bytes(b"x" * (700 << 10))
-    await asyncio.sleep(0.6)  # the room on the disk is looked at every quarter of a second
+
+    def is_far_ahead() -> bool:
+        return ticks.read_bytes().count(b"\n") > stage.output(folder).count(b"\n") + 30
+
+    await until(is_far_ahead, "ticks of which nothing is written down")
     held_at = len(stage.output(folder))
-    await asyncio.sleep(0.3)
+    ahead = ticks.stat().st_size
+    await until(lambda: ticks.stat().st_size > ahead + 30, "ticks that go on")
     assert len(stage.output(folder)) == held_at
     ballast.unlink()
     await until(lambda: len(stage.output(folder)) > held_at, "what waited in the pipe")

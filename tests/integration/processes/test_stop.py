@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import psutil
 
@@ -9,6 +10,7 @@ from orchestrator.processes.census import kill_marked
 from orchestrator.processes.spec import Limits
 from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
 
+PATIENT = replace(QUICK, term_grace=20.0)
 DAEMONISE = (
     "import os, time\n"
     "heard, told = os.pipe()\n"
@@ -30,7 +32,7 @@ async def test_end_of_input_is_the_first_rung(stage: Stage) -> None:
 
 
 async def test_term_is_the_second_rung_and_leaves_time_to_tidy_up(stage: Stage) -> None:
-    folder = await stage.start(shell(f"trap 'echo tidy; exit 143' TERM; {TICKER}"))
+    folder = await stage.start(shell(f"trap 'echo tidy; exit 143' TERM; {TICKER}"), limits=PATIENT)
     await stage.says(folder, b"2\n")
     await stage.runs.stop(folder)
     assert (await stage.exit_of(folder)).code == 143
@@ -46,7 +48,7 @@ async def test_who_ignores_term_is_killed(stage: Stage) -> None:
 
 
 async def test_a_frozen_tree_can_be_stopped(stage: Stage) -> None:
-    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"))
+    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"), limits=PATIENT)
     await stage.says(folder, b"2\n")
     frozen = await stage.runs.freeze(folder)
     await stage.runs.stop(folder)
