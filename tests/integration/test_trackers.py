@@ -438,13 +438,13 @@ def test_what_was_left_on_a_ticket_is_not_left_again_however_much_was_said_befor
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(name: str) -> None:
-    impatient = Patience(request=0.2, ticket=0.6, pause=0.01, tries=2)
+    hurried, brief = replace(SHORT, request=0.5, tries=2), replace(SHORT, ticket=1.0)
     with serving(name) as server:
         server.mishaps = [Dripping(), Dripping()]
         with pytest.raises(TrackerUnreachable, match="does not answer in time"):
-            fetched(name, server.account, impatient)
+            fetched(name, server.account, hurried)
         server.mishaps = [Dripping()]
-        failure = asyncio.run(Trackers([server.account], impatient).tell(page_of(name, server), "Done.", None))
+        failure = asyncio.run(Trackers([server.account], brief).tell(page_of(name, server), "Done.", None))
     assert "could not be told: TimeoutError" in failure
 
 
