@@ -26,16 +26,25 @@ from orchestrator.core.feedback import Round, feedback, unheard
 from orchestrator.core.forge import Draft, PullState, PullStatus
 from orchestrator.core.merge import UNSETTLED, MergePolicy, hindrances_to_merge
 from orchestrator.core.model import Task
-from orchestrator.core.pull_request import Sources, Words, labels, pull_request, related_code, squash_commit
+from orchestrator.core.pull_request import (
+    Sources,
+    Words,
+    criteria_of,
+    labels,
+    pull_request,
+    related_code,
+    squash_commit,
+)
 from orchestrator.core.redact import Redactor, Result
 from orchestrator.core.sanitize import Outlet, sanitized
-from orchestrator.core.stream.fields import list_of, object_of, text_of
+from orchestrator.core.stream.fields import object_of, text_of
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.files import content_of, parsed, write_atomically
 from orchestrator.forge.errors import ForgeError, ForgeUnreachable, MergeRefused
 from orchestrator.forge.opening import Host, Opened, open_forge
 from orchestrator.forge.port import Forge
 from orchestrator.forge.texts import harmless
+from orchestrator.leaks import refuse_told_secrets
 from orchestrator.push import forge_address, push, push_address
 from orchestrator.quarantine import quarantine
 from orchestrator.release import Release, Upstream
@@ -161,6 +170,7 @@ class Publisher:
     def _open(self, task: Task, command: do.OpenPullRequest) -> outside.PullRequestOpened:
         sources, address = self._sources(task), push_address(Path(task.repo))
         words = self._words(pull_request(task, sources))
+        self._refuse_told_secrets(task, command.commit)
         with self._forge(task) as opened:
             clone = self.workspace.clone_of(task.id)
             push(clone, address or "", command.commit, f"refs/heads/{command.branch}", opened.login)
@@ -175,7 +185,7 @@ class Publisher:
             if pull.status is PullStatus.MERGED and pull.head_sha != command.commit:  # it was merged during the round
                 pull = opened.forge.open(replace(draft, key=f"{draft.key}:{command.round}"))
             try:
-                opened.forge.add_labels(pull.number, labels(task, sources.related))
+                opened.forge.add_labels(pull.number, tuple(filter(self._is_clean, labels(task, sources.related))))
             except ForgeError as error:
                 log.warning("labels_not_set", task=task.id, reason=str(error))
             self._reply(task, command, opened, pull.number)
@@ -288,6 +298,7 @@ class Publisher:
 
     def _prepare(self, task: Task, command: do.PrepareRelease) -> outside.ReleasePrepared:
         fit, upstream = partial(self._fit, outlet=Outlet.TEXT), self._upstream(task)
+        self._refuse_told_secrets(task, command.commit)
         version, commit = self.release.prepare(task, command.commit, fit, upstream)
         return outside.ReleasePrepared(at=self.clock(), version=version, commit=commit)
 
@@ -320,16 +331,21 @@ class Publisher:
     def _sources(self, task: Task) -> Sources:
         folder = Path(task.folder)
         ticket, template = _document(folder / "ticket.json"), _document(folder / "ticket-parsed.json")
-        criteria = list_of(object_of(template.get("fields")).get("acceptance_criteria"))
         return Sources(
             analysis=_text(folder / "analysis.md"),
             related=related_code(_text(folder / "related-code.json")),
-            acceptance=tuple(text_of(object_of(one).get("text"), 500) or text_of(one, 500) for one in criteria),
+            acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
         )
 
     def _words(self, words: Words) -> Words:
         return Words(title=self._fit(words.title, Outlet.TITLE), body=self._fit(words.body, Outlet.TEXT))
+
+    def _is_clean(self, label: str) -> bool:
+        return sanitized(label, Outlet.TITLE, self.redactor).verdict is Result.CLEAN
+
+    def _refuse_told_secrets(self, task: Task, commit: str) -> None:
+        refuse_told_secrets(self.workspace.git_of(task.id), task.base_commit, commit, self.redactor)
 
     def _fit(self, text: str, outlet: Outlet) -> str:
         """The text as it may leave. Raises PublishRefused, and keeps it, where it must not."""

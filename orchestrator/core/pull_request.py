@@ -91,6 +91,12 @@ def labels(task: Task, related: Related) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("auto-generated", task.ticket.type.value, *careful, *related.modules)))
 
 
+def criteria_of(told: JsonValue) -> tuple[str, ...]:
+    """The acceptance criteria of a parsed ticket, which are a list there, or a text whose lines they are."""
+    rows = told.split("\n") if isinstance(told, str) else list_of(told)
+    return tuple(filter(None, (line_of(object_of(row).get("text") or row, 500) for row in rows)))
+
+
 def related_code(text: str) -> Related:
     """What a related-code.json says; nothing where it is no JSON object or says it in another form."""
     try:

@@ -1,6 +1,7 @@
 """What may go wrong while a change leaves, with a forge on loopback and a bare repository behind it."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from orchestrator.core.redact import Redactor, parse_rules
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.forge import remote
 from orchestrator.forge.opening import Host
+from orchestrator.leaks import ValueLeaked
 from orchestrator.publisher import AT_ONCE, SOON, Published, Publisher, Publishing
 from orchestrator.release import Release
 from orchestrator.workspace import Workspace
@@ -36,6 +38,7 @@ class Stage:
 
     def __init__(self, folder: Path, server: ForgeServer) -> None:
         repo, bare, self.server = folder / "repo", folder / "bare.git", server
+        self.bare = bare
         base = repository(repo)
         git(folder, "init", "--quiet", "--bare", str(bare))
         git(repo, "remote", "add", "origin", str(bare))
@@ -126,6 +129,20 @@ def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage:
     assert first == "Looked at; nothing was changed for it."
     assert second.startswith("Addressed in ")
     assert second.endswith(" and 2 more.")
+
+
+def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_the_label(stage: Stage) -> None:
+    token = "ghp_" + "0123456789abcdefghij" * 2
+    related = {"scope": ["parser", f"module {token}"], "impacts": []}
+    (Path(stage.task.folder) / "related-code.json").write_text(json.dumps(related))
+    number = stage.opened().number
+    assert stage.server.pulls[-1].labels == ["auto-generated", "feature", "parser"]
+    git(stage.worktree, "commit", "--quiet", "--amend", "--message", f"Use {token}")
+    leaky = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    with pytest.raises(ValueLeaked, match="github_token was added"):
+        stage.after(do.OpenPullRequest(branch=BRANCH, commit=leaky, round=2, replies=()))
+    assert stage.server.pulls[-1].number == number
+    assert git(stage.bare, "rev-parse", BRANCH) == stage.head
 
 
 def test_who_looked_before_is_asked_again_also_after_a_round_without_comments(stage: Stage) -> None:

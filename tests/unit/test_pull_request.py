@@ -10,6 +10,7 @@ from orchestrator.core.pull_request import (
     Related,
     Sources,
     Words,
+    criteria_of,
     labels,
     pull_request,
     related_code,
@@ -103,6 +104,12 @@ def test_related_code_is_read_in_both_its_forms() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"impacts": 3, "scope": "x"}', "[" * 100_000])
 def test_related_code_that_is_none_says_nothing(text: str) -> None:
     assert related_code(text) == Related()
+
+
+def test_criteria_are_the_rows_of_a_list_or_the_lines_of_a_text() -> None:
+    assert criteria_of([{"text": "It can be given"}, "It is\ntested", 3, {}]) == ("It can be given", "It is tested")
+    assert criteria_of("It can be given\n\n  It is tested\n") == ("It can be given", "It is tested")
+    assert criteria_of(None) == criteria_of({"text": "no list"}) == ()
 
 
 def test_few_commits_are_listed_as_they_are() -> None:
