@@ -1,6 +1,7 @@
-"""Looking through folders in which others are at work, whose files come and go meanwhile."""
+"""Looking through folders in which others are at work, whose files come and go meanwhile, and taking them away."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,12 @@ def plain_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def files_with(folder: Path, *forms: bytes) -> list[str]:
     """The files below a folder in which any of these stands."""
     return [str(path) for path, held in plain_files(folder) if any(form in held for form in forms)]
+
+
+def taken_away(folder: Path) -> bool:
+    """Take a folder away; False if a file came into it meanwhile, and it has to be tried again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
 
 
 def opened_by(pid: int) -> list[str]:

@@ -1,7 +1,6 @@
 """The daemon's own life: told to stop, started twice, without room, with new definitions, with files taken away."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from orchestrator.bundled import Kind, bundled
 from orchestrator.client import RequestRefused
 from orchestrator.core.model import BlockedBy, TaskStatus
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, state_of, ticking_until
+from tests.looking import taken_away
 
 FOR_EVER = {"ANALYSIS": [{"think_ms": 600_000}]}
 ALIVE = "SRD"
@@ -198,7 +198,7 @@ def test_a_task_whose_folder_is_deleted_ends_and_the_daemon_lives_on(tmp_path: P
     with House(tmp_path, scenario=FOR_EVER) as house:
         task = house.submit()
         house.wait_until(task, lambda now: now.agent.pid and house.taken_turns())
-        shutil.rmtree(house.folder(task))
+        house.wait_for("an empty place", lambda: taken_away(house.folder(task)))
         assert house.nothing_is_left()
         assert house.answers()
         assert house.stop() == 0

@@ -1,7 +1,6 @@
 """A run from its start to its exit, and what a start is that was made before."""
 
 import asyncio
-import shutil
 
 import psutil
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from orchestrator.processes.census import kill_marked
 from orchestrator.processes.spec import Limits, Stdin
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
+from tests.looking import taken_away
 
 
 async def test_an_exit_code_is_found_with_all_that_was_said(stage: Stage) -> None:
@@ -143,12 +143,7 @@ async def test_a_path_longer_than_a_socket_allows_is_no_hindrance(stage: Stage) 
 async def test_a_run_whose_folder_is_taken_away_is_ended(stage: Stage) -> None:
     folder = await stage.start(("sleep", "100"), limits=Limits(term_grace=0.3, eof_grace=0.1))
     tree = [stage.holder(folder), *(child.pid for child in psutil.Process(stage.holder(folder)).children())]
-
-    def is_taken_away() -> bool:
-        shutil.rmtree(folder, ignore_errors=True)  # a file may come while others go
-        return not folder.exists()
-
-    await until(is_taken_away)
+    await until(lambda: taken_away(folder))
     await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of holder and agent")
 
 
