@@ -64,7 +64,8 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
     `load` reads the settings, at start and whenever one of their files changes, `config` among them.
     """
     settings, redactor = load(), bundled_redactor()
-    start_logging(settings.log.level, settings.log.format, redactor.masked)
+    journal = environment().get("JOURNAL_STREAM")
+    start_logging(settings.log.level, settings.log.format, redactor.masked, journal=journal)
     os.umask(0o077)
     store = FolderStore(settings.data_dir)
     try:
