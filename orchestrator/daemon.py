@@ -21,6 +21,7 @@ import structlog
 from orchestrator import service
 from orchestrator.api.app import create_app
 from orchestrator.api.server import make_server
+from orchestrator.core.admission import queue
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Process
@@ -41,6 +42,7 @@ log = structlog.get_logger()
 
 LOOK_AT_ROOM = 5.0
 FLUSH_TELEMETRY = 10.0
+TELL_STATUS = 5.0
 LOOK_AT_CLOCK = 60.0
 STOP_WITHIN = 20.0
 """Seconds; the last one is how long checkpoints may take at the end."""
@@ -64,7 +66,8 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
     `load` reads the settings, at start and whenever one of their files changes, `config` among them.
     """
     settings, redactor = load(), bundled_redactor()
-    start_logging(settings.log.level, settings.log.format, redactor.masked)
+    journal = environment().get("JOURNAL_STREAM")
+    start_logging(settings.log.level, settings.log.format, redactor.masked, journal=journal)
     os.umask(0o077)
     store = FolderStore(settings.data_dir)
     try:
@@ -87,6 +90,8 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     manager = environment().get("NOTIFY_SOCKET")
     service.tell(manager, service.READY)
+    if manager:
+        daemon.timers.ring_every("status", TELL_STATUS, lambda: service.tell(manager, service.STATUS + _status(daemon)))
     ours = {
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
@@ -253,3 +258,13 @@ def _look_at_room(daemon: Daemon) -> None:
     """See how much room the machine has, and have the supervisor act on it."""
     daemon.shortage = judge(daemon.sensor.reading(), daemon.floors, daemon.shortage)
     daemon.supervisor.feel_pressure(daemon.shortage)
+
+
+def _status(daemon: Daemon) -> str:
+    """How many tasks are at work and how many wait, on one line."""
+    tasks = list(daemon.supervisor.tasks.values())
+    at_work = sum(task.holds_slot for task in tasks)
+    standing = sum(bool(task.paused) and not task.wants_slot for task in tasks)
+    pressure = f"; {daemon.supervisor.room.pressure}" if daemon.supervisor.room.pressure else ""
+    draining = "; draining" if daemon.supervisor.room.draining else ""
+    return f"{at_work} at work, {len(queue(tasks))} in the queue, {standing} standing still{pressure}{draining}"

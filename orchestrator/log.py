@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
@@ -11,6 +12,9 @@ import structlog
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "console"]
+
+_PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+"""The journal's, as it takes them from the beginning of a line: sd-daemon(3)."""
 
 
 class _Lossy(io.TextIOBase):
@@ -32,15 +36,23 @@ class _Lossy(io.TextIOBase):
 
 
 def start_logging(
-    level: Level, format_: Format, redact: Callable[[str], str] = str, stream: TextIO = sys.stderr
+    level: Level,
+    format_: Format,
+    redact: Callable[[str], str] = str,
+    stream: TextIO = sys.stderr,
+    journal: str | None = None,
 ) -> None:
     """Make every later log line go to `stream`: JSON for machines, colours for people if it is a terminal.
 
     `redact` is given each text, tracebacks among them, before it is written; a traceback shows no values of variables.
+    The journal, if the stream is the one that `JOURNAL_STREAM` names, is told how much each line matters.
     """
 
     def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
         return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+
+    def prioritised(logger: object, name: str, event: MutableMapping[str, object]) -> str:
+        return f"<{_PRIORITIES[str(event['level'])]}>{render(logger, name, event)!s}"
 
     render: structlog.typing.Processor
     if format_ == "json":
@@ -56,9 +68,16 @@ def start_logging(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             redact_texts,
-            render,
+            prioritised if _is_journal(stream, journal) else render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(stream))),
         cache_logger_on_first_use=False,
     )
+
+
+def _is_journal(stream: TextIO, named: str | None) -> bool:
+    with suppress(OSError):
+        found = os.fstat(stream.fileno())
+        return named == f"{found.st_dev}:{found.st_ino}"
+    return False

@@ -6,7 +6,7 @@ import structlog
 
 log = structlog.get_logger()
 
-READY, STOPPING = "READY=1", "STOPPING=1"
+READY, STOPPING, STATUS = "READY=1", "STOPPING=1", "STATUS="
 
 
 def tell(address: str | None, state: str) -> None:

@@ -85,7 +85,7 @@ class Vault:
         key, kept = self._key(), _kept(task_folder) or {}
         if key is None:
             why = f"the key is gone: neither the service's credential {CREDENTIAL} nor {self._key_file()} is there"
-            raise VaultError(_again(why, task_id, names, "bring it back, or "), names)
+            raise VaultError(_again(why, task_id, names), names)
         opened = {name: _open(key, task_id, name, kept.get(name, "")) for name in names}
         lost = [name for name, value in opened.items() if value is None]
         if lost:
@@ -162,9 +162,9 @@ def _wrong_with(name: str, value: str) -> str:
     return ""
 
 
-def _again(why: str, task_id: str, names: Sequence[str], rather: str = "") -> str:
+def _again(why: str, task_id: str, names: Sequence[str]) -> str:
     commands = "; ".join(f"orchestrator provide {shlex.quote(task_id)} {shlex.quote(name)}" for name in names)
-    return f"{why}; {rather}provide again what was lost: {commands}"
+    return f"{why}; bring back the key of then, or provide again what was lost: {commands}"
 
 
 def _belongs_to(task_id: str, name: str) -> bytes:

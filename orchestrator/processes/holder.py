@@ -20,7 +20,8 @@ Theory of operation
   * Where the machine lets us, the tree lives in a control group of its own (cgroup.py), the holder beside it: then the
     kernel holds, lets go and ends it as one. Signals come first all the same, and looks at /proc last.
   * A machine that goes down sends TERM to everybody at once. The holder stays for the end of its agent, and notes that
-    this was no end of the agent's own: a check that died of it has judged nothing.
+    this was no end of the agent's own: a check that died of it has judged nothing. What is frozen hears no TERM, and
+    systemd would wait 90 s for it: it is let go for its end, if it was told to end as well.
   * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which stands still
     in a suspend. `alive` counts as touched when its time changes, whatever it says.
 """
@@ -68,6 +69,7 @@ class Holder:
         self.survivors: list[int] = []
         self.is_published = False
         self.stopped_by: str | None = None
+        self.is_told = False
         self.spawn_error: str | None = None
         self.wait_status: int | None = None
         self.swept: list[int] = []
@@ -149,6 +151,7 @@ class Holder:
             reports.ring(self.spec, files.SAID)
         if ticked:
             self.tick()
+        self.end_frozen()
         self.climb()
         self.reap()
         self.sweep()
@@ -202,8 +205,14 @@ class Holder:
 
     def note_shutdown(self) -> None:
         """Remember that we were told to end before our agent ended."""
+        self.is_told = True
         if self.wait_status is None and self.stopped_by is None:
             self.stopped_by = files.BY_SHUTDOWN
+
+    def end_frozen(self) -> None:
+        """Let a frozen agent go that was told to end with its holder."""
+        if self.is_told and self.state == files.FROZEN and self.agent is not None and tree.is_told_to_end(self.agent):
+            self.stop(files.BY_SHUTDOWN, self.request)
 
     def climb(self) -> None:
         """The next rung of a stop, when its time has come; the first one when the run's own time is used up."""

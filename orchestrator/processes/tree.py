@@ -165,6 +165,13 @@ def send(pid: int, signum: int) -> None:
         return
 
 
+def is_told_to_end(pid: int) -> bool:
+    """True when SIGTERM waits for a process, which stands still or blocks it."""
+    lines = _read(f"/proc/{pid}/status").splitlines()
+    waiting = next((int(line.split()[1], 16) for line in lines if line.startswith(b"ShdPnd:")), 0)
+    return bool(waiting >> (_signal.SIGTERM - 1) & 1)
+
+
 def signal_group(group: int, signum: int) -> None:
     """Signal a process group; an empty one is left alone."""
     try:

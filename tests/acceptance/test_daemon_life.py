@@ -47,6 +47,18 @@ def test_a_daemon_told_to_stop_saves_its_tasks_and_lets_their_agents_go_on(tmp_p
         assert len(house.taken_turns()) == 6
 
 
+def test_the_service_manager_hears_how_many_are_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with House(tmp_path, scenario=FOR_EVER) as house:
+            assert manager.recv(100) == b"READY=1"
+            house.submit()
+            heard = (manager.recv(100) for _ in range(100))
+            assert b"STATUS=1 at work, 0 in the queue, 0 standing still" in heard
+
+
 def test_uncommitted_work_is_in_the_checkpoint_of_a_daemon_that_stops(tmp_path: Path) -> None:
     dirty = {"write": {"file": "half-done.txt", "text": "not lost\n"}, "think_ms": 600_000}
     with House(tmp_path, scenario={"IMPLEMENTATION": [[{"write": dirty["write"]}, {"think_ms": 600_000}]]}) as house:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_machines_get_one_object_to_a_line() -> None:
     assert started.pop("timestamp").endswith("Z")
     assert started == {"event": "agent_started", "level": "info", "task": "T-1", "attempt": 1, "why": "a ***"}
     assert (failed["event"], "ValueError: *** after 6" in failed["exception"]) == ("turn_failed", True)
+
+
+def test_the_journal_is_told_how_much_a_line_matters_and_no_other_stream(tmp_path: Path) -> None:
+    with (tmp_path / "journal").open("w+") as journal, (tmp_path / "file").open("w+") as file:
+        there = os.fstat(journal.fileno())
+        for stream in (journal, file):
+            start_logging("info", "json", stream=stream, journal=f"{there.st_dev}:{there.st_ino}")
+            structlog.get_logger().info("agent_started")
+            structlog.get_logger().warning("command_failed")
+            structlog.get_logger().error("turn_failed")
+            stream.seek(0)
+        assert [line[:4] for line in journal] == ["<6>{", "<4>{", "<3>{"]
+        assert all(line.startswith("{") for line in file)
 
 
 @pytest.mark.parametrize("format_", ["json", "console"])

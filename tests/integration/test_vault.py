@@ -180,7 +180,7 @@ def test_where_the_service_gives_its_credential_no_more_it_is_named_and_wanted_b
     said = str(refusal(Vault(data), folder))
     assert "credential orchestrator-key" in said
     assert str(data / "vault.key") in said
-    assert "bring it back, or provide again" in said
+    assert "bring back the key of then, or provide again" in said
     assert Vault(data, given).values(folder, TASK) == {NAME: VALUE}
 
 

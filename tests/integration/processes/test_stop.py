@@ -120,3 +120,22 @@ async def test_a_run_that_ends_when_everybody_is_told_to_end_did_not_end_by_itse
         process.terminate()
     ended = await stage.exit_of(folder)
     assert (ended.code, ended.stopped_by, ended.lost) == (1, "shutdown", False)
+
+
+async def test_a_frozen_run_ends_when_everybody_is_told_to_end(stage: Stage) -> None:
+    folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"))
+    await stage.says(folder, b"2\n")
+    frozen = await stage.runs.freeze(folder)
+    for pid in (*frozen.stopped, stage.holder(folder)):
+        os.kill(pid, signal.SIGTERM)
+    ended = await stage.exit_of(folder)
+    assert (ended.signal, ended.stopped_by, ended.lost) == (signal.SIGTERM, "shutdown", False)
+    assert all(state_of(pid) == "-" for pid in frozen.stopped)
+
+
+async def test_a_frozen_run_stands_still_when_its_holder_alone_is_told_to_end(stage: Stage) -> None:
+    folder = await stage.start(shell(TICKER))
+    await stage.says(folder, b"2\n")
+    frozen = await stage.runs.freeze(folder)
+    os.kill(stage.holder(folder), signal.SIGTERM)
+    assert (await stage.runs.freeze(folder)).stopped == frozen.stopped
