@@ -16,7 +16,7 @@ from orchestrator.core.checking import first_try
 from orchestrator.core.closing import closing
 from orchestrator.core.failures import Analysis, Failure
 from orchestrator.core.guards import Evidence
-from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
+from orchestrator.core.halts import blocked, renewed, spent, with_failed_turn, with_failure
 from orchestrator.core.model import (
     Agent,
     AgentStatus,
@@ -26,6 +26,7 @@ from orchestrator.core.model import (
     Process,
     Run,
     StageStatus,
+    StepStatus,
     Task,
     TaskStatus,
     Verdict,
@@ -270,20 +271,25 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
     if pipeline.stage(task.stage).role is None:
         return blocked(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = spent(task, "gate_retries")
-    if tried is None:
-        return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}", at)
-    return proceed(pipeline, replace(tried, feedback=lacking), at)
+    if tried is not None:
+        return proceed(pipeline, replace(tried, feedback=lacking), at)
+    why = f"still incomplete after every try: {'; '.join(lacking)}"
+    return blocked(_given_up(task, why, at), f"{task.stage} is {why}", at)
+
+
+def _given_up(task: Task, why: str, at: datetime) -> Task:
+    """The task with it on record that its stage, or the step that is open in it, could not be done."""
+    step = task.agent.current_step
+    steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
+    kind = "step_failed" if step else "stage_failed"
+    return with_failed_turn(replace(task, steps=steps), at, kind, why, "user_intervention")
 
 
 def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
     """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
     tried = spent(task, "agent_retries")
     where = task.stage
-    task = with_failure(task, at, Failure(
-        id="", occurred_at=at, state=where, agent=task.agent.role, step=step_name(task),
-        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
-        expected="a finished turn", type=kind, summary=reason[:500], action="retry" if tried else "user_intervention",
-    ))  # fmt: skip
+    task = with_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
         if pipeline.stage(where).work is Work.CHECKS and task.next_check is None:
             return evaluation_failed(pipeline, task, at, None)
