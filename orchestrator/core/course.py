@@ -351,8 +351,8 @@ def _with_failed_checks(stage: Stage, task: Task, at: datetime, analysis: Analys
         task = with_failure(task, at, Failure(
             id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
             attempted=f"evaluation {cycle} of {(task.head or '')[:12]}", command=check.command,
-            expected=f"{check.name} passes", type="test_failure" if check.name == "unit_test" else "check_failure",
-            summary=result.reason, exit_code=result.exit_code, log_file=result.log, analysis=analysis,
+            expected=f"{check.name} passes", type=check.kind.failure, summary=result.reason,
+            exit_code=result.exit_code, log_file=result.log, analysis=analysis,
             action="retry_cycle" if back else "user_intervention",
             transitioned_to=back, retry_count=cycle,
         ))  # fmt: skip

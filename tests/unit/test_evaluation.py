@@ -68,7 +68,7 @@ def test_each_failed_check_is_on_record_under_its_kind() -> None:
     play = Playbook(evaluating(FAIL)) >> judged(FAIL) << "start evaluator 3"
     play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s" >> finished()
     play = play << "look at EVALUATION" >> looked() << "stop agents/3"
-    assert play.task.failures.by_type == {"test_failure": 1, "check_failure": 1}
+    assert play.task.failures.by_type == {"test_failure": 1, "lint_failure": 1}
 
 
 def test_a_missing_explanation_is_asked_for_and_then_done_without() -> None:
