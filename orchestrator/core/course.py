@@ -14,7 +14,7 @@ from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.budget import Spending, reached, seconds_left
 from orchestrator.core.checking import first_try
 from orchestrator.core.closing import closing
-from orchestrator.core.failures import Analysis, Failure
+from orchestrator.core.failures import ACCEPTED, Analysis, Failure
 from orchestrator.core.guards import Evidence
 from orchestrator.core.halts import blocked, renewed, spent, with_failed_turn, with_failure
 from orchestrator.core.model import (
@@ -211,13 +211,16 @@ def evaluations(pipeline: Pipeline, task: Task) -> int:
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task in the stage after this one, this one being done; the last stage completes it.
 
-    A stage that asks for a review is not done before somebody approved it, or the task's terms did.
+    A stage that asks for a review, or took more tries than it has, is not done before somebody approved it, or the
+    task's terms did.
     """
-    if pipeline.stage(task.stage).review and not _reviewed(task):
-        return _under_review(pipeline, task, at)
+    stage = pipeline.stage(task.stage)
+    overspent = guards.overspent(stage.guards, task)
+    if (stage.review or overspent) and not _reviewed(task):
+        return _under_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
     task = replace(task, stages={**task.stages, task.stage: record})
-    following = pipeline.stage(task.stage).next
+    following = stage.next
     if following is not None:
         return enter(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
@@ -225,10 +228,11 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return with_notice(done, NoticeKind.COMPLETED, closing(done, at), at, "completed")
 
 
-def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     checked = pipeline.stage(task.stage).work is Work.CHECKS
     artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
+    text = "; ".join((text, *overspent))
     asking = Asking(
         subject=Subject.STAGE,
         text=text,
@@ -236,6 +240,9 @@ def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         content=f"{task.head} {task.stages[task.stage].digest} {artifacts}",
     )
     decided = answered_by_policy(task, asking)
+    if overspent:
+        action = ACCEPTED if decided else "user_intervention"
+        task = with_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
         return advance(pipeline, with_answered_ask(task, asking, decided, at), at)
     return with_ask(replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING), asking, at)

@@ -15,6 +15,8 @@ KEPT = 200
 """Entries, patterns, and ids of one pattern: the newest ones stay, so that a long night does not swell the state."""
 KEPT_PATTERNS = 1024
 """Summaries whose pattern is remembered: every new failure is held against all the others."""
+ACCEPTED = "accepted"
+"""The action after a failure that nobody mended: what was there was taken as it was, and its risk is told of."""
 
 _ID = re.compile(r"fail-(\d{1,9})")
 _UNIQUE = re.compile(r"\b\d{4}-\d\d-\d\d(?:t[\d:.,+z-]*)?|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -120,6 +122,11 @@ class FailureLog:
             by_type=_counted(self.by_type, entry.type),
             patterns=self._with_pattern_of(entry),
         )
+
+    @property
+    def accepted(self) -> tuple[Failure, ...]:
+        """What was taken although it fell short."""
+        return tuple(entry for entry in self.entries if entry.action == ACCEPTED)
 
     def _with_pattern_of(self, entry: Failure) -> tuple[Pattern, ...]:
         key = pattern_of(entry.summary)
