@@ -156,7 +156,7 @@ def pattern_of(summary: str) -> str:
     place = _LINE.sub("", path.group()).rstrip(".") if path else ""
     rest = _NUMBER.sub(" ", _PATH.sub(" ", text))
     words = [word for word in _WORD.findall(rest) if word not in _STOP][: 2 if place else 3]
-    return "_".join(words) + (f":{place}" if place else "")
+    return ":".join(filter(None, ("_".join(words), place)))
 
 
 def _counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
