@@ -266,6 +266,7 @@ class TaskView(View):
     checks: tuple[CheckView, ...]
     results: Mapping[str, CheckResultView]
     feedback: tuple[Words, ...]
+    wanted: tuple[Words, ...]
     failures: FailuresView
     budgets: Mapping[str, BudgetView]
     publication: PublicationView

@@ -219,7 +219,8 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if (stage.review or overspent) and not _reviewed(task):
         return _under_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
-    task = replace(task, stages={**task.stages, task.stage: record})
+    wanted = () if stage.on_fail or stage.review else task.wanted
+    task = replace(task, stages={**task.stages, task.stage: record}, wanted=wanted)
     following = stage.next
     if following is not None:
         return enter(pipeline, task, following, at)
@@ -340,7 +341,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
         return blocked(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     back_there = enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
-    return replace(back_there, feedback=(ONCE_MORE,)) if last_pass else back_there
+    return replace(back_there, wanted=(*back_there.wanted, ONCE_MORE)) if last_pass else back_there
 
 
 def _escalated(task: Task) -> Task | None:

@@ -37,7 +37,7 @@ AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
-    *("asks", "notices", "spent", "spent_at_limit"),
+    *("wanted", "asks", "notices", "spent", "spent_at_limit"),
 )
 
 
