@@ -28,7 +28,7 @@ from orchestrator.core.redact import Redactor
 from orchestrator.core.stream.neutral import JsonObject
 from orchestrator.core.table import nearest
 from orchestrator.core.template import document, parse_template, variant_of
-from orchestrator.core.terms import Autonomy
+from orchestrator.core.terms import Autonomy, OnBlocked, Terms
 from orchestrator.core.ticket import Requirement
 from orchestrator.declared import read_declared
 from orchestrator.files import make_private, write_atomically
@@ -73,6 +73,8 @@ class Submission:
     at: datetime | None = None
     checks: Mapping[str, str] = field(default_factory=dict)
     autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool | None = None
     usd: float | None = None
     draft: bool = False
     again: bool = False
@@ -121,7 +123,7 @@ class Intake:
             priority=submission.priority or requirement.priority or Priority.NORMAL,
             after=submission.after,
             start_at=not_before(submission.at) if submission.at else None,
-            terms=self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd),
+            terms=self._terms(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
@@ -130,6 +132,12 @@ class Intake:
             shutil.rmtree(folder)
             raise
         return task
+
+    def _terms(self, submission: Submission, requirement: Requirement) -> Terms:
+        """As the settings say, but for what the submission says itself."""
+        terms = self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd)
+        merge = terms.auto_merge if submission.auto_merge is None else submission.auto_merge
+        return replace(terms, on_blocked=submission.on_blocked or terms.on_blocked, auto_merge=merge)
 
     def _pipeline(self, name: str | None, kind: TicketType) -> Pipeline:
         known = self.pipelines()

@@ -215,6 +215,7 @@ class Settings(BaseSettings):
     checkpoint_every: Seconds = 600.0
     turn_timeout: Seconds = 3600.0
     retry_delay: Seconds = 10.0
+    on_blocked: OnBlocked | None = None
     park_after: Seconds = 1800.0
     stall_after: Seconds = 900.0
     orphan_after: Seconds = 300.0
@@ -235,12 +236,12 @@ class Settings(BaseSettings):
     def terms(self, autonomy: Autonomy, usd: float | None = None) -> Terms:
         """The terms of a task that is handed in now; `usd` is what its submitter lets it cost.
 
-        Where nobody is asked, the last cycle is followed by one more that tries less (seed 000).
+        Where nobody is asked and nothing else is said, one more cycle that tries less follows the last (seed 000).
         """
         caps = self.budget.task.caps()
         return Terms(
             autonomy=autonomy,
-            on_blocked=OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT,
+            on_blocked=self.on_blocked or (OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT),
             turn_timeout=self.turn_timeout,
             retry_delay=self.retry_delay,
             limit_margin=self.limits.margin,

@@ -14,10 +14,9 @@ from orchestrator.api.callers import caller_of
 from orchestrator.api.problems import MEDIA_TYPE, Problem, Refusal
 from orchestrator.api.records import masked
 from orchestrator.api.tasks import By, TheBackend, TheTask, keys_of
-from orchestrator.core import guards, operations
+from orchestrator.core import acting, guards, operations
 from orchestrator.core.codec import Json
 from orchestrator.core.document import Object, to_document
-from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.events import OperationRequested
 from orchestrator.core.model import Task
 from orchestrator.core.operation import ForcedTransition, Operation, OperationRefused
@@ -136,8 +135,7 @@ def answer_with_documents(app: FastAPI) -> None:
 
 async def _decided(backend: Backend, task: Task, operation: Operation, by: str) -> Task:
     """The task after the operation. Raises OperationRefused, InvalidTransition and NotCommitted."""
-    if task.id not in backend.supervisor.tasks:
-        raise InvalidTransition("change the state of", task.status, task.stage)
+    acting.require_begun(task, operation)
     evidence = await asyncio.to_thread(backend.look, task)
     event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
     return await backend.supervisor.request(task.id, event)

@@ -25,7 +25,7 @@ from orchestrator.core.model import (
     TicketType,
     Verdict,
 )
-from orchestrator.core.terms import Autonomy
+from orchestrator.core.terms import Autonomy, OnBlocked
 
 
 class View(BaseModel):
@@ -266,6 +266,7 @@ class TaskView(View):
     checks: tuple[CheckView, ...]
     results: Mapping[str, CheckResultView]
     feedback: tuple[Words, ...]
+    wanted: tuple[Words, ...]
     failures: FailuresView
     budgets: Mapping[str, BudgetView]
     publication: PublicationView
@@ -341,8 +342,8 @@ Utf8 = Annotated[str, AfterValidator(_without_surrogates)]
 class SubmissionBody(View):
     """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
 
-    Where pipeline, type, priority or autonomy are left out, the ticket decides. `at` has its zone; `again` allows a
-    second task of a ticket that has one at work.
+    Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then goes by the autonomy,
+    auto_merge by the settings. `at` has its zone; `again` allows a second task of a ticket that has one at work.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -359,6 +360,8 @@ class SubmissionBody(View):
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
     autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool | None = None
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     draft: bool = False
     again: bool = False

@@ -79,6 +79,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
         ("tries used", budgets),
+        ("asked for", "; ".join(task.wanted)),
         ("told again", "; ".join(task.feedback)),
         *_published(task.publication),
         ("worktree", task.worktree),

@@ -20,7 +20,7 @@ from orchestrator.cli.screen import console, note, plain, print_json, status_tex
 from orchestrator.client import Client
 from orchestrator.core.model import Priority, TaskStatus, TicketType
 from orchestrator.core.redact import LARGEST_TEXT
-from orchestrator.core.terms import Autonomy
+from orchestrator.core.terms import Autonomy, OnBlocked
 from orchestrator.core.ticket import readable
 
 LOOK_EVERY = 1.0
@@ -74,6 +74,16 @@ Auto = Annotated[
     bool | None,
     typer.Option("--auto/--interactive", help="Whether it answers itself what a person could; default: by the ticket."),
 ]
+OnFailure = Annotated[
+    OnBlocked | None,
+    typer.Option(help="When every evaluation has failed: halt, or try less once more; default: halt if it may ask."),
+]
+Merge = Annotated[
+    bool | None,
+    typer.Option(
+        "--auto-merge/--no-auto-merge", help="Whether it merges itself once it may; default: as the settings say."
+    ),
+]
 Draft = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Send off this draft, and nothing else.")]
 
 
@@ -92,6 +102,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Not before then.")] = None,
     check: Checks = None,
     auto: Auto = None,
+    on_blocked: OnFailure = None,
+    auto_merge: Merge = None,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
     again: Annotated[bool, typer.Option("--again", help="Even if a task of the same ticket is at work here.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Keep it until it is sent off with --task.")] = False,
@@ -122,6 +134,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "at": at,
         "checks": _checks(check or ()),
         "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
+        "on_blocked": on_blocked,
+        "auto_merge": auto_merge,
         "usd": budget,
         "again": again,
         "draft": draft,

@@ -7,11 +7,20 @@ by what the guards find. Only a person may go past them, by name and with a reas
 from dataclasses import replace
 from typing import assert_never
 
-from orchestrator.core import course, events, guards, halts, operations, requests, standing
+from orchestrator.core import course, events, guards, halts, operations, requests, standing, transitions
 from orchestrator.core.asks import Answer, AskStatus, Subject
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import AgentStatus, Owed, StepStatus, Task, TaskStatus
-from orchestrator.core.operation import FailureReport, ForcedTransition, StepUpdate, Transition, blocked
+from orchestrator.core.operation import (
+    FailureReport,
+    ForcedTransition,
+    Operation,
+    StepUpdate,
+    Transition,
+    blocked,
+    mismatch,
+    not_at_work,
+)
 from orchestrator.core.operations import Way
 from orchestrator.core.pipeline import Pipeline, Work
 
@@ -20,8 +29,7 @@ _TURN = (Owed.TURN, Owed.INTERRUPT)
 
 def operated(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
     """The task after an operation. Raises OperationRefused and InvalidTransition."""
-    if not task.at_work and task.status is not TaskStatus.BLOCKED:
-        raise InvalidTransition("change the state of", task.status, task.stage)
+    require_begun(task, event.operation)
     match event.operation:
         case Transition():
             return _transition(pipeline, task, event, event.operation)
@@ -34,6 +42,27 @@ def operated(pipeline: Pipeline, task: Task, event: events.OperationRequested) -
             return halts.with_failure(task, event.at, event.operation.failure)
         case _:
             assert_never(event.operation)
+
+
+def require_begun(task: Task, operation: Operation) -> None:
+    """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
+
+    Raises OperationRefused, and InvalidTransition where it is a person who asks.
+    """
+    if task.at_work or task.status is TaskStatus.BLOCKED:
+        return
+    state, can = operations.state_of(task), transitions.allowed(task)
+    match operation:
+        case ForcedTransition():
+            raise InvalidTransition("change the state of", task.status, task.stage, can)
+        case Transition(from_state=origin) if operations.stage_meant(origin) != state:
+            raise mismatch(origin, state)
+        case Transition(from_state=origin, to_state=target):
+            raise blocked(origin, target, (f"the task is {task.status}; allowed now: {', '.join(can)}",))
+        case StepUpdate() | FailureReport():
+            raise not_at_work(state, task.status, can)
+        case _:
+            assert_never(operation)
 
 
 def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:

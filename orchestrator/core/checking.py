@@ -36,6 +36,19 @@ class CheckKind(StrEnum):
         """The kind that a check's name says, as in `lint` or `lint_go`."""
         return next((kind for kind in cls if name == kind or name.startswith(f"{kind}_")), cls.OTHER)
 
+    @property
+    def failure(self) -> str:
+        """As what type of failure one that failed goes on record, in the seed's words where it has one."""
+        return _FAILURES.get(self, f"{self}_failure")
+
+
+_FAILURES = {
+    CheckKind.BUILD: "build_error",
+    CheckKind.UNIT_TEST: "test_failure",
+    CheckKind.SECURITY: "security_fail",
+    CheckKind.OTHER: "check_failure",
+}
+
 
 class Reading(StrEnum):
     """Where a result is read beside the exit code: in a report of the command, of the tests, or in the change."""

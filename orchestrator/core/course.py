@@ -14,9 +14,9 @@ from orchestrator.core.asks import Asking, AskStatus, Subject
 from orchestrator.core.budget import Spending, reached, seconds_left
 from orchestrator.core.checking import first_try
 from orchestrator.core.closing import closing
-from orchestrator.core.failures import Analysis, Failure
+from orchestrator.core.failures import ACCEPTED, Analysis, Failure
 from orchestrator.core.guards import Evidence
-from orchestrator.core.halts import blocked, renewed, spent, step_name, with_failure
+from orchestrator.core.halts import blocked, renewed, spent, with_failed_turn, with_failure
 from orchestrator.core.model import (
     Agent,
     AgentStatus,
@@ -26,6 +26,7 @@ from orchestrator.core.model import (
     Process,
     Run,
     StageStatus,
+    StepStatus,
     Task,
     TaskStatus,
     Verdict,
@@ -210,13 +211,17 @@ def evaluations(pipeline: Pipeline, task: Task) -> int:
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task in the stage after this one, this one being done; the last stage completes it.
 
-    A stage that asks for a review is not done before somebody approved it, or the task's terms did.
+    A stage that asks for a review, or took more tries than it has, is not done before somebody approved it, or the
+    task's terms did.
     """
-    if pipeline.stage(task.stage).review and not _reviewed(task):
-        return _under_review(pipeline, task, at)
+    stage = pipeline.stage(task.stage)
+    overspent = guards.overspent(stage.guards, task)
+    if (stage.review or overspent) and not _reviewed(task):
+        return _under_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
-    task = replace(task, stages={**task.stages, task.stage: record})
-    following = pipeline.stage(task.stage).next
+    wanted = () if stage.on_fail or stage.review else task.wanted
+    task = replace(task, stages={**task.stages, task.stage: record}, wanted=wanted)
+    following = stage.next
     if following is not None:
         return enter(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
@@ -224,10 +229,11 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return with_notice(done, NoticeKind.COMPLETED, closing(done, at), at, "completed")
 
 
-def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     checked = pipeline.stage(task.stage).work is Work.CHECKS
     artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
+    text = "; ".join((text, *overspent))
     asking = Asking(
         subject=Subject.STAGE,
         text=text,
@@ -235,6 +241,9 @@ def _under_review(pipeline: Pipeline, task: Task, at: datetime) -> Task:
         content=f"{task.head} {task.stages[task.stage].digest} {artifacts}",
     )
     decided = answered_by_policy(task, asking)
+    if overspent:
+        action = ACCEPTED if decided else "user_intervention"
+        task = with_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
         return advance(pipeline, with_answered_ask(task, asking, decided, at), at)
     return with_ask(replace(task, status=TaskStatus.REVIEW, owed=Owed.NOTHING), asking, at)
@@ -270,20 +279,25 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
     if pipeline.stage(task.stage).role is None:
         return blocked(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = spent(task, "gate_retries")
-    if tried is None:
-        return blocked(task, f"{task.stage} is still incomplete after every try: {'; '.join(lacking)}", at)
-    return proceed(pipeline, replace(tried, feedback=lacking), at)
+    if tried is not None:
+        return proceed(pipeline, replace(tried, feedback=lacking), at)
+    why = f"still incomplete after every try: {'; '.join(lacking)}"
+    return blocked(_given_up(task, why, at), f"{task.stage} is {why}", at)
+
+
+def _given_up(task: Task, why: str, at: datetime) -> Task:
+    """The task with it on record that its stage, or the step that is open in it, could not be done."""
+    step = task.agent.current_step
+    steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
+    kind = "step_failed" if step else "stage_failed"
+    return with_failed_turn(replace(task, steps=steps), at, kind, why, "user_intervention")
 
 
 def attempt_failed(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
     """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
     tried = spent(task, "agent_retries")
     where = task.stage
-    task = with_failure(task, at, Failure(
-        id="", occurred_at=at, state=where, agent=task.agent.role, step=step_name(task),
-        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
-        expected="a finished turn", type=kind, summary=reason[:500], action="retry" if tried else "user_intervention",
-    ))  # fmt: skip
+    task = with_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
         if pipeline.stage(where).work is Work.CHECKS and task.next_check is None:
             return evaluation_failed(pipeline, task, at, None)
@@ -327,7 +341,7 @@ def evaluation_failed(pipeline: Pipeline, task: Task, at: datetime, analysis: An
         return blocked(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     back_there = enter(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
-    return replace(back_there, feedback=(ONCE_MORE,)) if last_pass else back_there
+    return replace(back_there, wanted=(*back_there.wanted, ONCE_MORE)) if last_pass else back_there
 
 
 def _escalated(task: Task) -> Task | None:
@@ -345,8 +359,8 @@ def _with_failed_checks(stage: Stage, task: Task, at: datetime, analysis: Analys
         task = with_failure(task, at, Failure(
             id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
             attempted=f"evaluation {cycle} of {(task.head or '')[:12]}", command=check.command,
-            expected=f"{check.name} passes", type="test_failure" if check.name == "unit_test" else "check_failure",
-            summary=result.reason, exit_code=result.exit_code, log_file=result.log, analysis=analysis,
+            expected=f"{check.name} passes", type=check.kind.failure, summary=result.reason,
+            exit_code=result.exit_code, log_file=result.log, analysis=analysis,
             action="retry_cycle" if back else "user_intervention",
             transitioned_to=back, retry_count=cycle,
         ))  # fmt: skip

@@ -29,12 +29,15 @@ KEPT_SHOWN = 512
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
+REVISIONS = "design_revisions"
+"""The budget that counts the designs which their own review rejected."""
+
 AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 """States of the seed that are no stages of ours."""
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
     *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
-    *("asks", "notices", "spent", "spent_at_limit"),
+    *("wanted", "asks", "notices", "spent", "spent_at_limit"),
 )
 
 
@@ -108,7 +111,7 @@ def _stage(task: Task, name: str, record: StageRecord) -> Object:
     """A stage's record with the facts that the seed keeps in the stage of that name."""
     shown = _shown(record) | _facts(task, name)
     if name == "DESIGN":
-        shown["revision"] = max(0, record.visits - 1)
+        shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
     return shown
 
 
@@ -210,7 +213,7 @@ def _summary(log: FailureLog) -> Object:
 def _config(task: Task) -> Object:
     limits = {name: budget.limit for name, budget in task.budgets.items()}
     return {
-        "max_design_revisions": limits.get("design_revisions"),
+        "max_design_revisions": limits.get(REVISIONS),
         "max_eval_cycles": limits.get("eval_cycles"),
         **_shown(task.terms),
         "autonomy": {

@@ -15,6 +15,8 @@ KEPT = 200
 """Entries, patterns, and ids of one pattern: the newest ones stay, so that a long night does not swell the state."""
 KEPT_PATTERNS = 1024
 """Summaries whose pattern is remembered: every new failure is held against all the others."""
+ACCEPTED = "accepted"
+"""The action after a failure that nobody mended: what was there was taken as it was, and its risk is told of."""
 
 _ID = re.compile(r"fail-(\d{1,9})")
 _UNIQUE = re.compile(r"\b\d{4}-\d\d-\d\d(?:t[\d:.,+z-]*)?|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -121,6 +123,11 @@ class FailureLog:
             patterns=self._with_pattern_of(entry),
         )
 
+    @property
+    def accepted(self) -> tuple[Failure, ...]:
+        """What was taken although it fell short."""
+        return tuple(entry for entry in self.entries if entry.action == ACCEPTED)
+
     def _with_pattern_of(self, entry: Failure) -> tuple[Pattern, ...]:
         key = pattern_of(entry.summary)
         if not key:
@@ -149,7 +156,7 @@ def pattern_of(summary: str) -> str:
     place = _LINE.sub("", path.group()).rstrip(".") if path else ""
     rest = _NUMBER.sub(" ", _PATH.sub(" ", text))
     words = [word for word in _WORD.findall(rest) if word not in _STOP][: 2 if place else 3]
-    return "_".join(words) + (f":{place}" if place else "")
+    return ":".join(filter(None, ("_".join(words), place)))
 
 
 def _counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:

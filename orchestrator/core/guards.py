@@ -13,6 +13,7 @@ from typing import assert_never
 from orchestrator.core import pipeline as words
 from orchestrator.core.failures import Analysis
 from orchestrator.core.model import StepStatus, Task
+from orchestrator.core.terms import Autonomy
 
 LOCAL_BYPASS = "LOCAL_BYPASS"
 """What the check says of a ticket that a person handed in past it (sources.md §5.2 row 9)."""
@@ -65,6 +66,14 @@ def accepted(guards: Sequence[words.Guard]) -> frozenset[str]:
     return frozenset(one for guard in guards if isinstance(guard, words.ChecksAcceptable) for one in guard.accept)
 
 
+def overspent(guards: Sequence[words.Guard], task: Task) -> tuple[str, ...]:
+    """What no agent can mend: budgets of which more was used than these guards allow.
+
+    Where nobody is asked they let it pass, with the risk on record (sources.md §5.2 row 8).
+    """
+    return tuple(lack for guard in guards if isinstance(guard, words.BudgetWithin) for lack in _budget(guard, task))
+
+
 def missing_of_step(evidence: Evidence) -> tuple[str, ...]:
     """What a step still lacks to count as done: a commit of its own, and a clean worktree after it."""
     return (() if evidence.commits else ("no new commit was made for this step",)) + _uncommitted(evidence)
@@ -79,8 +88,10 @@ def _missing(guard: words.Guard, task: Task, evidence: Evidence) -> tuple[str, .
         case words.GlobCount():
             found = sum(fnmatchcase(name, guard.pattern) for name in evidence.files)
             return () if found >= guard.at_least else (f"{guard.pattern}: {found} of {guard.at_least} files found",)
-        case words.BudgetLeft() | words.BudgetWithin():
+        case words.BudgetLeft():
             return _budget(guard, task)
+        case words.BudgetWithin():
+            return () if task.terms.autonomy is Autonomy.AUTO else _budget(guard, task)
         case words.StepsCompleted():
             return _steps(task) or tuple(
                 f"step {step.step_id} is not completed"

@@ -20,11 +20,7 @@ def blocked(task: Task, reason: str, at: datetime) -> Task:
 def failed(task: Task, reason: str, at: datetime) -> Task:
     """The task ended without success; its reason is on record."""
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    task = with_failure(task, at, Failure(
-        id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
-        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
-        expected="a finished turn", type="fatal", summary=reason[:500], action="user_intervention",
-    ))  # fmt: skip
+    task = with_failed_turn(task, at, "fatal", reason, "user_intervention")
     task = replace(
         task, status=TaskStatus.FAILED, failed_at=at, block_reason=reason[:2000], owed=Owed.NOTHING, agent=agent
     )
@@ -34,6 +30,15 @@ def failed(task: Task, reason: str, at: datetime) -> Task:
 def with_failure(task: Task, at: datetime, failure: Failure) -> Task:
     """The task with one more entry in its failure log."""
     return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
+
+
+def with_failed_turn(task: Task, at: datetime, kind: str, reason: str, action: str) -> Task:
+    """The task with it on record that its agent's present turn came to nothing, and what follows from that."""
+    return with_failure(task, at, Failure(
+        id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
+        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
+        expected="a turn that finishes its work", type=kind, summary=reason[:500], action=action,
+    ))  # fmt: skip
 
 
 def spent(task: Task, name: str) -> Task | None:

@@ -40,6 +40,7 @@ from orchestrator.core import (
 )
 from orchestrator.core.checking import with_result
 from orchestrator.core.commands import Command
+from orchestrator.core.document import REVISIONS
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -196,16 +197,13 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
 
 
 def _revised(task: Task, evidence: guards.Evidence) -> Task:
-    """The task with the designs of this attempt beyond its first counted, as their files are numbered.
-
-    Numbers go on from cycle to cycle and from round to round, for which the plan changed and no design was rejected.
-    """
-    budget = task.budgets.get("design_revisions")
-    numbers = [int(found[1]) for name in evidence.fresh if (found := _DESIGN.fullmatch(name))]
-    if budget is None or not numbers:
+    """The task with the designs counted that its planner rejected: all but one of each visit of the stage."""
+    budget, record = task.budgets.get(REVISIONS), task.stages[task.stage]
+    if budget is None or not any(map(_DESIGN.fullmatch, evidence.fresh)):
         return task
-    used = replace(budget, used=max(numbers) - min(numbers))
-    return replace(task, budgets={**task.budgets, "design_revisions": used})
+    designs = sum(_DESIGN.fullmatch(name) is not None for name in record.artifacts)
+    used = replace(budget, used=max(0, designs - record.visits))
+    return replace(task, budgets={**task.budgets, REVISIONS: used})
 
 
 def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
@@ -229,7 +227,8 @@ def _explanation_judged(pipeline: Pipeline, task: Task, event: events.GateLooked
 
 def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
     stage, evidence = pipeline.stage(task.stage), event.evidence
-    lacking = guards.missing(stage.guards, task, evidence)
+    beyond = guards.overspent(stage.guards, task)
+    lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in beyond)
     if not lacking:
         return course.advance(pipeline, task, event.at)
     if stage.role and not task.agent.tool_uses and not evidence.fresh:

@@ -264,7 +264,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a person asked for: one ticket, one pipeline, one workspace, one state.json."""
+    """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
+
+    `feedback` is what its agent left undone and is told of in its next turn; `wanted` what somebody asks for beyond the
+    ticket, told to every agent until the work has come to where that was asked.
+    """
 
     id: str
     title: str
@@ -295,6 +299,7 @@ class Task:
     owed: Owed = Owed.ADMISSION
     retry_at: datetime | None = None
     feedback: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
     run: Run | None = None
     agent: Agent = Agent()
     steps: tuple[Step, ...] = ()

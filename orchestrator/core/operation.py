@@ -21,6 +21,7 @@ class Refusal(StrEnum):
     TRANSITION_BLOCKED = "TRANSITION_BLOCKED"
     UNKNOWN_STEP = "UNKNOWN_STEP"
     FAILURE_EXISTS = "FAILURE_EXISTS"
+    NOT_AT_WORK = "NOT_AT_WORK"
     STATE_EXISTS = "STATE_EXISTS"
     MALFORMED = "MALFORMED"
 
@@ -43,6 +44,12 @@ def blocked(origin: str, target: str, missing: tuple[str, ...]) -> OperationRefu
     """The refusal of a move for which something is missing."""
     facts: Mapping[str, Json] = {"missing": list(missing), "from": origin, "to": target}
     return OperationRefused(Refusal.TRANSITION_BLOCKED, facts, f"{origin} to {target}: {'; '.join(missing)}")
+
+
+def not_at_work(state: str, status: str, allowed: tuple[str, ...]) -> OperationRefused:
+    """The refusal of news of a task that was not begun, or has ended."""
+    facts: Mapping[str, Json] = {"state": state, "task_status": status, "allowed": list(allowed)}
+    return OperationRefused(Refusal.NOT_AT_WORK, facts, f"the task is {status}; allowed now: {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

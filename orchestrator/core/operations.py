@@ -121,14 +121,14 @@ def moved(pipeline: Pipeline, task: Task, move: Transition, edge: Edge, at: date
 
 def stepped(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
     """The steps after news of one of them (sources.md §1.4). Raises OperationRefused (UNKNOWN_STEP)."""
-    known = require_step(steps, update.step_id)
+    require_step(steps, update.step_id)
     match update.status:
         case StepStatus.COMPLETED:
             return plan.finished(steps, update.step_id, update.commits, at)
         case StepStatus.IN_PROGRESS:
             steps = plan.begun(steps, update.step_id, at)
         case StepStatus.PENDING | StepStatus.FAILED:
-            steps = tuple(replace(step, status=update.status) if step is known else step for step in steps)
+            steps = plan.with_status(steps, update.step_id, update.status)
         case _:
             assert_never(update.status)
     return tuple(_noted(step, update) if step.step_id == update.step_id else step for step in steps)

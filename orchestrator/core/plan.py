@@ -64,6 +64,11 @@ def begun(steps: Sequence[Step], step_id: int, at: datetime) -> tuple[Step, ...]
     )
 
 
+def with_status(steps: Sequence[Step], step_id: int, status: StepStatus) -> tuple[Step, ...]:
+    """The steps with one of them as far as that; its times and commits stay."""
+    return tuple(replace(step, status=status) if step.step_id == step_id else step for step in steps)
+
+
 def finished(steps: Sequence[Step], step_id: int, commits: Sequence[str], at: datetime) -> tuple[Step, ...]:
     """The steps with one of them completed by those of these commits that no other step has; what it noted is over."""
     others = {commit for step in steps if step.step_id != step_id for commit in step.commits}

@@ -13,8 +13,7 @@ from orchestrator.core.pipeline import Pipeline, Stage, Work
 from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.core.stream.said import DependencyType
 
-_WISHES = ("A person asks for changes", "Reviewers ask for changes", "This is the last pass")
-"""How the feedback begins that asks for something new; all other says what a gate misses."""
+_WANTED = {Work.AGENT: "What is wanted of you now:", Work.STEPS: "What all the steps together are to answer:"}
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
@@ -31,8 +30,9 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
     if stage.artifacts and stage.work is not Work.STEPS:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
-    parts.append(_listed("What is wanted of you now:", [one for one in task.feedback if one.startswith(_WISHES)]))
-    parts.append(_listed("Still missing; mend exactly this, then end your turn:", _lacking(task)))
+    if stage.work in _WANTED:
+        parts.append(_listed(_WANTED[stage.work], task.wanted))
+    parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -42,9 +42,13 @@ def outbox_of(task: Task) -> str:
 
 
 def _heading(task: Task, stage: Stage) -> str:
-    mends = any(record.status is StageStatus.FAILED for record in task.stages.values())
-    mode = stage.mode or ("bugfix" if mends else "review_cycle" if task.publication.round else "fresh")
+    mode = stage.mode or ("bugfix" if _mends(task) else "review_cycle" if task.publication.round else "fresh")
     return f"# {stage.name} of {task.ticket.key}: {_line(task.title)}\n\nmode: {mode}"
+
+
+def _mends(task: Task) -> bool:
+    """Whether an evaluation failed and has not been repeated."""
+    return any(record.status is StageStatus.FAILED for record in task.stages.values())
 
 
 def _why(task: Task, stage: Stage) -> str:
@@ -57,25 +61,21 @@ def _why(task: Task, stage: Stage) -> str:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif _news(task):
         why = "What you asked for was answered."
-    elif _lacking(task):
+    elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.resumed and task.agent.turn == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
-    elif any(one.startswith(_WISHES[0]) for one in task.feedback):
-        why = "A person has looked at what is there and asks for changes."
-    elif task.publication.round and not any(one.status is StageStatus.FAILED for one in task.stages.values()):
+    elif task.publication.round and not _mends(task):
         why = "The change is proposed, and reviewers ask for changes."
+    elif task.wanted and not _mends(task):
+        why = "A person has looked at what is there and asks for changes."
     elif task.stages[stage.name].visits > 1:
         why = "The evaluation of the change failed, so the task came back to this stage."
     else:
         why = "The stages before this one are done."
     return f"why: {why}"
-
-
-def _lacking(task: Task) -> list[str]:
-    return [one for one in task.feedback if not one.startswith(_WISHES)]
 
 
 def _answers(task: Task) -> str:

@@ -77,7 +77,7 @@ def sent_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
     tried = halts.begun_anew(tried, but=stage.budget)
     task = standing.let_go(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
-    return replace(course.enter(pipeline, task, stage.on_fail, at), feedback=wanted)
+    return replace(course.enter(pipeline, task, stage.on_fail, at), wanted=wanted)
 
 
 def look_requested(task: Task) -> Task:

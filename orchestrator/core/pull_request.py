@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.checking import nothing_ran
+from orchestrator.core.failures import Failure
 from orchestrator.core.model import Task
 from orchestrator.core.stream.fields import line_of, list_of, object_of
 from orchestrator.core.stream.neutral import JsonValue
@@ -67,6 +68,7 @@ def pull_request(task: Task, sources: Sources) -> Words:
         ("Test Results", _results(task)),
         ("Impact", _list(sources.related.impacts)),
         ("Acceptance Criteria", _list(sources.acceptance)),
+        *((("Residual Risks", _list(map(_risk, task.failures.accepted))),) if task.failures.accepted else ()),
     )
     body = "\n\n".join(f"## {name}\n\n{text or 'Not stated.'}" for name, text in sections)
     return Words(title=_title(task), body=body + "\n")
@@ -87,7 +89,7 @@ def squash_commit(task: Task, subjects: Sequence[str], number: int, url: str, so
 
 def labels(task: Task, related: Related) -> tuple[str, ...]:
     """The labels of a pull request, each once (seed 001 §4, step 5)."""
-    careful = ("needs-careful-review",) if related.careful else ()
+    careful = ("needs-careful-review",) if related.careful or task.failures.accepted else ()
     return tuple(dict.fromkeys(("auto-generated", task.ticket.type.value, *careful, *related.modules)))
 
 
@@ -112,6 +114,10 @@ def related_code(text: str) -> Related:
         modules=tuple(filter(None, (line_of(module, 50) for module in modules))),
         careful=any(object_of(row.get("impact_analysis")).get(name) for row in rows for name in _RISKY),
     )
+
+
+def _risk(entry: Failure) -> str:
+    return f"{entry.state} was taken as it is: {entry.summary}"
 
 
 def _title(task: Task) -> str:

@@ -200,6 +200,6 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: Ask, event: events.A
         return halts.blocked(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
     stage = pipeline.stage(task.stage)
     if stage.work in (Work.AGENT, Work.STEPS):
-        return course.proceed(pipeline, replace(halts.renewed(tried), feedback=wanted), event.at)
+        return course.proceed(pipeline, replace(halts.renewed(tried), feedback=(), wanted=wanted), event.at)
     back = stage.on_fail or task.stage
-    return replace(course.enter(pipeline, tried, back, event.at), feedback=wanted)
+    return replace(course.enter(pipeline, tried, back, event.at), wanted=wanted)

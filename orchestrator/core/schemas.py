@@ -35,8 +35,15 @@ _GUARDS: Mapping[str, type] = {
 }
 
 
+_SEEDS = (
+    *("ticket_id", "created_at", "workspace_dir", "ticket_type", "pipeline_variant", "requirement_source"),
+    *("current_state", "current_agent", "states", "failure_log", "failure_summary", "config"),
+)
+"""What every state.json has (seed 000); a daemon writes more."""
+
+
 def state_schema() -> Object:
-    """state.json, whole."""
+    """state.json: of a task, and of a workspace without a daemon, which has the seed's keys and few of ours."""
     hints = get_type_hints(Task)
     facts = _facts()
     properties: Object = {
@@ -63,8 +70,7 @@ def state_schema() -> Object:
         "failure_summary": _failure_summary(),
         "config": _config(),
     }  # fmt: skip
-    needed = [*properties]
-    return _titled("state.json of a task", record(properties | facts, needed)) | {
+    return _titled("state.json", record(properties | facts, [*_SEEDS])) | {
         "$comment": f"current_state is {' or '.join(AS_STATE.values())}, or the stage"
     }
 
@@ -122,7 +128,7 @@ def _facts() -> Object:
     return {
         "sensitive_check": maybe(schema_of(SensitiveCheck)),
         "mcp_preflight": maybe(schema_of(Preflight)),
-        "branch": _TEXT,
+        "branch": maybe(_TEXT),
         "plan_progress": maybe(record({"total_steps": _WHOLE, "steps": array(schema_of(Step))})),
         "commits": _TEXTS,
         "results": verdicts,
@@ -133,8 +139,7 @@ def _facts() -> Object:
 
 
 def _stage_record(facts: Object) -> Object:
-    own = properties_of(StageRecord)
-    return record({**own, "revision": _WHOLE, **facts}, [*own])
+    return record({**properties_of(StageRecord), "revision": _WHOLE, **facts}, ["status"])
 
 
 def _agent() -> Object:
@@ -169,7 +174,7 @@ def _failure_summary() -> Object:
 def _config() -> Object:
     autonomy: Object = {"mode": schema_of(Autonomy), "on_blocked": schema_of(OnBlocked), "auto_merge": schema_of(bool)}
     cycles: Object = dict.fromkeys(("max_design_revisions", "max_eval_cycles"), maybe(_WHOLE))
-    return record({**properties_of(Terms), **cycles, "autonomy": record(autonomy)})
+    return record({**properties_of(Terms), **cycles, "autonomy": record(autonomy)}, [*cycles, "autonomy"])
 
 
 def _without(kind: type, *names: str) -> Object:

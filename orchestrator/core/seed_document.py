@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import cast
 
 from orchestrator.core.codec import Json, from_json, stamp
-from orchestrator.core.document import AS_STATE, RESULT_NAMES, Object, from_document, to_document
+from orchestrator.core.document import AS_STATE, RESULT_NAMES, REVISIONS, Object, from_document, to_document
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.failures import Failure, FailureLog, Pattern
 from orchestrator.core.model import (
@@ -34,7 +34,7 @@ SEEDS = ("current_state", "states", "failure_summary", "budgets")
 OURS = ("stage", "status", "block_reason", "completed_at")
 """What they change besides where our own words are there already, or a halt has to be told in them."""
 OURS_IN_RECORDS = ("visits", "digest")
-CYCLES, REVISIONS = "eval_cycles", "design_revisions"
+CYCLES = "eval_cycles"
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
 TRIES = 3
 """Of each budget of the seed, where nothing else is said."""
@@ -164,18 +164,16 @@ def _status(said: str) -> TaskStatus:
 
 
 def _states(document: Object, pipeline: Pipeline) -> dict[str, Object]:
-    """The record of every stage, with defaults for what is not there; revisions stand for visits."""
+    """The record of every stage, with defaults for what is not there."""
     found = cast(dict[str, Object], document["states"])
     states: dict[str, Object] = {}
     for name in dict.fromkeys((*found, *pipeline.stages)):
         record = {key: value for key, value in found.get(name, {}).items() if value is not None}
         begun = record.get("status", StageStatus.PENDING.value) != StageStatus.PENDING.value
-        revision = record.get("revision", 0)
-        visits = (revision if isinstance(revision, int) else 0) + int(begun)
         check = record.get("sensitive_check")
         if isinstance(check, str):
             record["sensitive_check"] = {"result": check}
-        states[name] = {"visits": visits, **record}
+        states[name] = {"visits": int(begun), **record}
     return states
 
 

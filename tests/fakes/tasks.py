@@ -4,13 +4,17 @@ from dataclasses import replace
 from functools import cache
 
 from orchestrator.bundled import Kind, bundled
+from orchestrator.core.checking import CheckKind
 from orchestrator.core.model import Check, SensitiveCheck, Task, Ticket
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pipeline_file import parse_pipeline
 from tests.fakes.world import START
 
 TASK_ID = "LOCAL-20261121_220000"
-TWO_CHECKS = (Check(name="unit_test", command="pytest"), Check(name="lint", command="ruff check"))
+TWO_CHECKS = (
+    Check(name="unit_test", command="pytest", kind=CheckKind.UNIT_TEST),
+    Check(name="lint", command="ruff check", kind=CheckKind.LINT),
+)
 
 
 @cache

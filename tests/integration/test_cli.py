@@ -98,12 +98,14 @@ async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: S
     before = await orchestrator("submit", "first")
     options = ["--title", "T", "--type", "bugfix", "--priority", "high", "--base", "main", "--ticket", "ABC-1"]
     more = ["--after", before.out.strip(), "--at", "2999-01-01T00:00Z", "--check", "a=true", "--check", "b=x=1 true"]
+    more += ["--on-blocked", "halt", "--auto-merge"]
     done = await orchestrator("submit", "second", *options, *more)
     assert done.code == 0, done.err
     task = desk.supervisor.tasks[done.out.strip()]
     assert (task.title, task.ticket.type, task.priority, task.base_branch) == ("T", "bugfix", "high", "main")
     assert (task.after, task.start_at and task.start_at.year) == ((before.out.strip(),), 2999)
     assert {check.name: check.command for check in task.checks if check.command} == {"a": "true", "b": "x=1 true"}
+    assert (task.terms.on_blocked, task.terms.auto_merge) == ("halt", True)
     assert f"orchestrator logs {task.id} -f" in done.err
 
 

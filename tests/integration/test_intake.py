@@ -175,7 +175,10 @@ async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraSer
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
     assert (task.title, task.ticket.type, task.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
-    assert task.terms.autonomy is Autonomy.AUTO
+    assert (task.terms.autonomy, task.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
+    freed = await desk.accept("Night work", on_blocked=OnBlocked.HALT, auto_merge=True)
+    assert (freed.terms.autonomy, freed.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
+    assert (freed.terms.auto_merge, task.terms.auto_merge) == (True, False)
     front = "---\nkey: ABC-9\ntitle: Theirs\ntype: bugfix\npriority: high\nlabels: [a]\n---\nText\n"
     local = await desk.accept(front)
     assert (local.ticket.key, local.title, local.priority) == ("ABC-9", "Theirs", Priority.HIGH)

@@ -13,6 +13,7 @@ from typing import cast
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 
 from orchestrator import clock
 from orchestrator.bundled import Kind, bundled
@@ -20,7 +21,9 @@ from orchestrator.core.codec import Json
 from orchestrator.core.failures import KEPT, Failure
 from orchestrator.core.model import StepStatus, TicketType
 from orchestrator.core.operation import FailureReport, OperationRefused, StepUpdate, Transition
+from orchestrator.core.schemas import state_schema
 from orchestrator.core.seed_document import Beginning, UnreadableState
+from orchestrator.core.step_checkpoint import StepCheckpoint
 from orchestrator.declared import Folders
 from orchestrator.definitions import load_definitions
 from orchestrator.git import GitError
@@ -86,7 +89,8 @@ def in_implementation(folder: Path) -> None:
         {"step_id": 1, "description": "Do it", "status": "completed", "commits": ["a1"]},
         {"step_id": 2, "description": "Test it", "status": "in_progress", "commits": []},
     ]
-    record: Json = {**states["IMPLEMENTATION"], "status": "in_progress", "plan_progress": {"steps": steps}}
+    progress: Json = {"total_steps": 2, "steps": steps}
+    record: Json = {**states["IMPLEMENTATION"], "status": "in_progress", "plan_progress": progress}
     rewritten(folder, current_state="IMPLEMENTATION", states=cast(Json, {**states, "IMPLEMENTATION": record}))
 
 
@@ -113,6 +117,22 @@ def test_a_workspace_is_walked_from_its_ticket_to_its_plan_by_what_lies_in_it(fo
     assert workspace.resume_point()["sub_status"] == "review_pending"
     workspace.transition(move("DESIGN", "IMPLEMENTATION"))
     assert workspace.get()["plan_progress"] == {"total_steps": 1, "completed_steps": 0, "current_step": "Do it"}
+
+
+def test_every_state_of_a_workspace_without_a_daemon_fits_the_schema(folder: Path) -> None:
+    schema = Draft202012Validator(state_schema())
+    schema.validate(document(folder))
+    in_implementation(folder)
+    workspace = lone(folder)
+    checkpoint = StepCheckpoint(at=START, reason="milestone", work_in_progress="half of it", uncommitted_files=())
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.IN_PROGRESS, checkpoint=checkpoint))
+    workspace.fail(report("nil pointer in a/b.go:1"))
+    workspace.fail(report("nil pointer in a/b.go:2"))
+    schema.validate(document(folder))
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=("b2",)))
+    for origin, target in (("IMPLEMENTATION", "EVALUATION"), ("EVALUATION", "BLOCKED"), ("BLOCKED", "EVALUATION")):
+        workspace.transition(move(origin, target))
+        schema.validate(document(folder))
 
 
 def test_what_lies_uncommitted_around_a_workspace_keeps_it_from_evaluation_and_the_workspace_itself_does_not(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from orchestrator.core.terms import Autonomy, OnBlocked
 from orchestrator.settings import Settings, SettingsError, load_settings
 
 DEFAULTS = Path("config/orchestrator.toml")
@@ -128,6 +129,16 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(home: Path, text: str, me
     file.write_text(text)
     found = problems_of(file)
     assert any(problem.startswith(f"{file}{message}") for problem in found), found
+
+
+def test_what_follows_the_last_failed_evaluation_goes_by_who_is_asked_unless_it_is_said(home: Path) -> None:
+    file = home / "given.toml"
+    file.write_text('on_blocked = "halt"')
+    unsaid, said = (
+        {one: settings.terms(one).on_blocked for one in Autonomy} for settings in (load_settings(), load_settings(file))
+    )
+    assert unsaid == {Autonomy.INTERACTIVE: OnBlocked.HALT, Autonomy.AUTO: OnBlocked.ESCALATE}
+    assert said == dict.fromkeys(Autonomy, OnBlocked.HALT)
 
 
 def test_a_file_that_was_asked_for_must_be_there(home: Path) -> None:

@@ -128,6 +128,9 @@ async def test_a_move_is_let_by_what_the_daemon_finds_and_forced_with_a_reason(
     await client.post(f"{path}/cancel")
     ended = await client.post(f"{path}/transition", json={"stage": "DESIGN", "reason": "again"})
     assert (ended.status_code, ended.json()["taskStatus"]) == (409, "cancelled")
+    assert ended.json()["allowed"] == ["archive", "delete"]
+    late = (await client.post(f"{path}/state/step", json={"step_id": 1, "status": "failed"})).json()
+    assert (late["error"], late["status"], late["task_status"]) == ("NOT_AT_WORK", 409, "cancelled")
 
 
 def agents(task: Task, attempt: int) -> dict[str, str]:

@@ -128,9 +128,30 @@ def test_nothing_is_moved_before_there_is_a_worktree_or_after_the_end() -> None:
     for happening in (move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]), force("DESIGN")):
         assert refusal(fresh, happening)["missing"] == ["the task's worktree is not prepared yet"]
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
-    for happening in (move("ANALYSIS", "PLANNING"), force("DESIGN"), step(1, StepStatus.FAILED)):
-        with pytest.raises(InvalidTransition):
-            Playbook(ended) >> happening
+    with pytest.raises(InvalidTransition, match="allowed now: archive, delete"):
+        Playbook(ended) >> force("DESIGN")
+
+
+def test_what_programs_ask_of_a_task_that_has_ended_or_was_not_begun_is_refused_in_the_seeds_form() -> None:
+    ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
+    told = "the task is cancelled; allowed now: archive, delete"
+    assert refusal(ended, move("ANALYSIS", "PLANNING")) == {
+        "error": "TRANSITION_BLOCKED",
+        "missing": [told],
+        "from": "ANALYSIS",
+        "to": "PLANNING",
+    }
+    late = {"error": "STATE_MISMATCH", "expected": "PLANNING", "actual": "ANALYSIS"}
+    assert refusal(ended, move("PLANNING", "DESIGN")) == late
+    nothing: Mapping[str, Json] = {
+        "error": "NOT_AT_WORK",
+        "state": "ANALYSIS",
+        "task_status": "cancelled",
+        "allowed": ["archive", "delete"],
+    }
+    assert refusal(ended, step(1, StepStatus.FAILED)) == nothing
+    waiting = Playbook.submitted(a_task()).task
+    assert refusal(waiting, step(1, StepStatus.FAILED))["task_status"] == "pending"
 
 
 def test_a_person_may_go_past_the_guards_to_any_stage() -> None:

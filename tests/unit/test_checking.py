@@ -28,6 +28,21 @@ CHAIN = Check(name="integration", command="run", kind=CheckKind.INTEGRATION, nee
 ALL = (BUILD, UNIT, PROBE, CHAIN)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("build", "build_error"),
+        ("unit_test_go", "test_failure"),
+        ("security", "security_fail"),
+        ("format", "format_failure"),
+        ("coverage", "coverage_failure"),
+        ("my_own", "check_failure"),
+    ],
+)
+def test_a_failed_check_goes_on_record_as_what_its_kind_is_called(name: str, kind: str) -> None:
+    assert CheckKind.of(name).failure == kind
+
+
 def test_a_failed_build_spares_every_other_check_and_says_so() -> None:
     results = with_result(ALL, {}, "build", FAIL)
     assert results["build"] == FAIL

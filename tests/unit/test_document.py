@@ -19,7 +19,7 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.publication import Publication
 from tests.fakes.world import START
-from tests.unit.playbook import EXPLAINED, a_task, at, at_work, evaluating, full
+from tests.unit.playbook import EXPLAINED, a_task, at, at_work, evaluating, full, with_budget
 
 Tree = dict[str, "Tree | None"]
 
@@ -177,12 +177,10 @@ def test_a_task_comes_back_from_its_document_as_it_was(stage: str) -> None:
     assert from_document(to_document(much_lived())) == much_lived()
 
 
-def test_the_revision_of_a_design_counts_from_its_first_visit() -> None:
-    task = at("DESIGN")
+def test_the_revision_of_a_design_is_what_is_counted_against_its_budget() -> None:
     assert at_key(to_document(a_task_begun()), "states", "DESIGN", "revision") == 0
-    assert at_key(to_document(task), "states", "DESIGN", "revision") == 0
-    twice = replace(task, stages={**task.stages, "DESIGN": replace(task.stages["DESIGN"], visits=2)})
-    assert at_key(to_document(twice), "states", "DESIGN", "revision") == 1
+    thrice = with_budget(at("DESIGN"), "design_revisions", 2)
+    assert at_key(to_document(thrice), "states", "DESIGN", "revision") == 2
 
 
 def test_facts_stay_in_pipelines_without_the_seeds_stages() -> None:

@@ -7,6 +7,7 @@ from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Owed, StageStatus, Task, TaskStatus, Verdict
 from orchestrator.core.pipeline import ChecksAcceptable
 from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.core.prompt import turn_text
 from orchestrator.core.terms import OnBlocked, Terms
 from tests.unit.playbook import (
     EXPLAINED,
@@ -15,6 +16,7 @@ from tests.unit.playbook import (
     admitted,
     alarm,
     at,
+    at_work,
     evaluating,
     exited,
     failing_again,
@@ -68,7 +70,7 @@ def test_each_failed_check_is_on_record_under_its_kind() -> None:
     play = Playbook(evaluating(FAIL)) >> judged(FAIL) << "start evaluator 3"
     play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s" >> finished()
     play = play << "look at EVALUATION" >> looked() << "stop agents/3"
-    assert play.task.failures.by_type == {"test_failure": 1, "check_failure": 1}
+    assert play.task.failures.by_type == {"test_failure": 1, "lint_failure": 1}
 
 
 def test_a_missing_explanation_is_asked_for_and_then_done_without() -> None:
@@ -110,7 +112,9 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
         task = play.task
         assert (task.budgets["eval_cycles"].used, task.budgets["escalations"].used) == (cycle, 0)
     task = (failing_again(task) >> looked() << "stop agents/9").task
-    assert (task.stage, task.feedback) == ("ANALYSIS", (ONCE_MORE,))
+    assert (task.stage, task.wanted) == ("ANALYSIS", (ONCE_MORE,))
+    told = turn_text(full(), replace(at_work("IMPLEMENTATION"), wanted=task.wanted))
+    assert told.endswith(f"What all the steps together are to answer:\n- {ONCE_MORE}")
     assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
     task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task

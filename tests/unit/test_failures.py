@@ -33,6 +33,7 @@ def log_of(*summaries: str) -> FailureLog:
         ("since 2026-05-28 the build of commit deadbeef1 stops", "since_build_commit"),
         ("exit code 1: FAILED tests/test_a.py::test_slug - assert 1 == 2", "test_slug_assert:tests/test_a.py"),
         ("exit code 2", "exit_code"),
+        ("error in a.py:3", "a.py"),
         ("", ""),
         ("1234: 0x5f", ""),
     ],

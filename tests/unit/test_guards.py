@@ -21,6 +21,7 @@ from orchestrator.core.pipeline import (
     TicketFiltered,
     TreeClean,
 )
+from orchestrator.core.terms import Autonomy, Terms
 from tests.unit.playbook import a_task
 
 NOTES = FileExists(file="notes.md")
@@ -78,6 +79,7 @@ def planned(*commits: tuple[str, ...], status: StepStatus = StepStatus.COMPLETED
 
 
 FILTERED, CHECKS = TicketFiltered(), ChecksAcceptable()
+ATTENDED = Terms(autonomy=Autonomy.INTERACTIVE)
 LEFT, WITHIN = BudgetLeft(name="tries"), BudgetWithin(name="tries")
 DONE, COMMITTED = StepsCompleted(), StepsCommitted()
 
@@ -99,7 +101,8 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (LEFT, spent(2), ("the budget tries is used up (2 of 2)",)),
         (LEFT, a_task(), ("the task has no budget tries",)),
         (WITHIN, spent(2), ()),
-        (WITHIN, spent(3), ("the budget tries is used up (3 of 2)",)),
+        (WITHIN, spent(3), ()),
+        (WITHIN, replace(spent(3), terms=ATTENDED), ("the budget tries is used up (3 of 2)",)),
         (DONE, planned(("c1",), ("c2",)), ()),
         (DONE, planned(), ("the plan has no steps",)),
         (DONE, planned(("c1",), (), status=StepStatus.FAILED), ("step 1 is not completed", "step 2 is not completed")),

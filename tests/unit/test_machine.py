@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.core import commands as do
 from orchestrator.core import events, machine
+from orchestrator.core.asks import AskStatus
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import AgentStatus, Owed, SensitiveCheck, StageStatus, Task, TaskStatus
@@ -17,6 +18,7 @@ from tests.unit.playbook import (
     Playbook,
     a_task,
     admitted,
+    answered,
     at,
     at_work,
     cancel,
@@ -28,6 +30,7 @@ from tests.unit.playbook import (
     failed,
     finished,
     full,
+    interactive,
     judged,
     later,
     looked,
@@ -238,12 +241,34 @@ def designs(*numbers: int) -> Evidence:
 def test_a_design_may_be_revised_three_times_whatever_number_it_begins_with(numbers: tuple[int, ...]) -> None:
     play = Playbook(at("DESIGN", Owed.GATE)) >> looked(designs(*numbers)) << "stop agents/1"
     assert play.task.budgets["design_revisions"].used == len(numbers) - 1
+    assert (play.task.stage, play.task.failures.total) == ("IMPLEMENTATION", 0)
 
 
-@pytest.mark.parametrize("numbers", [(1, 2, 3, 4, 5), (3, 7)])
-def test_a_design_that_was_revised_too_often_closes_the_gate(numbers: tuple[int, ...]) -> None:
-    play = Playbook(at("DESIGN", Owed.GATE)) >> looked(designs(*numbers)) << "turn 4 of 1" << "wake in 3600 s"
-    assert play.task.feedback == ("the budget design_revisions is used up (4 of 3)",)
+def test_designs_are_counted_over_every_turn_and_visit_but_for_one_of_each_visit() -> None:
+    design = replace(at("DESIGN").stages["DESIGN"], visits=2, artifacts=("design-v1.md", "design-v2.md"))
+    again = at("DESIGN", Owed.GATE)
+    again = replace(again, stages={**again.stages, "DESIGN": design})
+    play = Playbook(again) >> looked(designs(2, 3, 4)) << "stop agents/1"
+    assert play.task.budgets["design_revisions"].used == 2
+
+
+def test_nobody_to_ask_takes_a_design_that_was_revised_too_often_and_its_risk_stays_on_record() -> None:
+    play = Playbook(at("DESIGN", Owed.GATE)) >> looked(designs(1, 2, 3, 4, 5)) << "stop agents/1"
+    (entry,) = play.task.failures.accepted
+    assert (entry.state, entry.type) == ("DESIGN", "budget_exceeded")
+    assert entry.summary == "the budget design_revisions is used up (4 of 3)"
+    assert (play.task.stage, play.task.status) == ("IMPLEMENTATION", TaskStatus.IN_PROGRESS)
+
+
+def test_a_person_decides_on_a_design_that_was_revised_too_often() -> None:
+    attended = interactive("DESIGN")
+    play = Playbook(attended) >> finished() << "look at DESIGN" >> looked(designs(1, 2, 3, 4, 5))
+    play = play << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
+    (ask,) = play.task.pending_asks
+    assert ask.asking.text.endswith("design-v5.md; the budget design_revisions is used up (4 of 3)")
+    assert [entry.action for entry in play.task.failures.entries] == ["user_intervention"]
+    play = play >> answered(ask.number, AskStatus.APPROVED)
+    assert (play.task.stage, play.task.status) == ("IMPLEMENTATION", TaskStatus.IN_PROGRESS)
 
 
 def test_a_checkpoint_and_a_foreign_edit_are_noted_and_ask_for_nothing() -> None:

@@ -218,12 +218,12 @@ def test_a_design_may_be_revised_as_often_as_its_budget_says() -> None:
     assert lacking == ["the budget design_revisions is used up (4 of 3)"]
 
 
-def test_entering_a_design_again_is_a_revision() -> None:
+def test_entering_a_design_again_is_no_revision_of_it() -> None:
     planned = Evidence(files={"plan.md": PLAN})
     first = after_move(in_state("PLANNING"), "DESIGN", planned)
     assert record_of(first, "DESIGN")["revision"] == 0
     again = after_move({**first, "current_state": "PLANNING"}, "DESIGN", planned)
-    assert record_of(again, "DESIGN")["revision"] == 1
+    assert record_of(again, "DESIGN")["revision"] == 0
 
 
 def test_a_new_plan_brings_its_steps_and_what_was_finished_stays_if_it_is_the_same() -> None:

@@ -239,7 +239,7 @@ def test_what_happens_outside_while_a_round_is_under_way_is_seen_at_the_next_loo
 
 def test_a_persons_changes_are_a_round_as_well() -> None:
     play = opened() >> answered(1, CHANGES, "smaller") >> admitted << "start planner 3"
-    assert (play.task.publication.round, play.task.feedback) == (1, ("A person asks for changes: smaller",))
+    assert (play.task.publication.round, play.task.wanted) == (1, ("A person asks for changes: smaller",))
     assert play.task.publication.replies == ()
 
 
@@ -504,7 +504,7 @@ def test_changes_to_a_release_lead_back_to_its_summary_from_the_commit_before_th
     play = before >> prepared << "tell review_asked" >> told >> answered(1, CHANGES, "name the fix")
     task = (play >> admitted << "resume release-manager 2").task
     assert (task.stage, task.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)
-    assert task.feedback == ("A person asks for changes: name the fix",)
+    assert task.wanted == ("A person asks for changes: name the fix",)
 
 
 def test_a_cancelled_release_sets_no_tag() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import CheckResult, Owed, Task, Ticket, TicketType, Verdict
 from orchestrator.core.pull_request import (
     Related,
@@ -16,7 +17,7 @@ from orchestrator.core.pull_request import (
     related_code,
     squash_commit,
 )
-from tests.unit.playbook import a_task, at
+from tests.unit.playbook import Playbook, a_task, at, looked
 
 URL = "https://forge.test/pull/7"
 ANALYSIS = "# Analysis\n\n## Ticket\n\n| a | b |\n\n- a list\n\nThe tool has\nno such flag.\n\nMore of it.\n"
@@ -48,6 +49,15 @@ def test_a_pull_request_says_what_why_and_what_was_seen() -> None:
         "## Impact\n\n- `main`: every caller\n\n"
         "## Acceptance Criteria\n\n- It can be given\n- It is tested\n"
     )
+
+
+def test_what_was_taken_although_it_fell_short_is_told_as_a_risk() -> None:
+    over = Evidence(fresh=tuple(f"design-v{number}.md" for number in range(1, 6)))
+    over = replace(over, files={name: FileFacts(chars=9) for name in over.fresh})
+    play = Playbook(at("DESIGN", Owed.GATE)) >> looked(over) << "stop agents/1"
+    told = "## Residual Risks\n\n- DESIGN was taken as it is: the budget design_revisions is used up (4 of 3)\n"
+    assert pull_request(play.task, Sources()).body.endswith(told)
+    assert "needs-careful-review" in labels(play.task, Related())
 
 
 def test_what_nobody_stated_is_said_and_not_made_up() -> None:

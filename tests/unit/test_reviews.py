@@ -89,7 +89,8 @@ def test_changes_are_made_in_the_same_session_and_reviewed_again() -> None:
     play = play >> finished() << "look at PLANNING" >> looked() << "freeze agents/1" << "wake in 1800 s"
     play = play << "tell review_asked"
     assert [ask.status for ask in play.task.asks] == [CHANGES, AskStatus.PENDING]
-    assert (play >> answered(2, APPROVED)).task.stage == "DESIGN"
+    play = play >> answered(2, APPROVED)
+    assert (play.task.stage, play.task.wanted) == ("DESIGN", ())
 
 
 def test_changes_after_the_agent_was_parked_are_made_by_its_successor() -> None:
@@ -166,7 +167,7 @@ def test_checks_that_passed_are_reviewed_and_changes_lead_back_to_the_stage_that
     play = Playbook(task, reviewed("EVALUATION")) >> judged() << "wake in 1800 s" << "tell review_asked"
     assert play.task.asks[0].asking.text == "EVALUATION is done: review test-report.md"
     play = play >> answered(1, CHANGES, "it is too slow") >> admitted << "start planner 3"
-    assert (play.task.stage, play.task.feedback) == ("ANALYSIS", ("A person asks for changes: it is too slow",))
+    assert (play.task.stage, play.task.wanted) == ("ANALYSIS", ("A person asks for changes: it is too slow",))
 
 
 def test_a_person_who_pauses_a_review_finds_it_under_review_again() -> None:

@@ -25,7 +25,7 @@ def test_what_we_write_of_a_task_fits_the_schema_of_its_state(task: Task) -> Non
     STATE.validate(json.loads(json.dumps(to_document(task))))
 
 
-@pytest.mark.parametrize("key", ["seq", "states", "failure_summary", "asks", "publication"])
+@pytest.mark.parametrize("key", ["ticket_id", "states", "failure_summary", "config"])
 def test_a_state_that_lacks_something_does_not_fit(key: str) -> None:
     document = to_document(a_task())
     del document[key]

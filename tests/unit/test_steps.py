@@ -8,6 +8,7 @@ from orchestrator.core.obligations import obligations
 from tests.fakes.world import START
 from tests.unit.playbook import (
     Playbook,
+    admitted,
     alarm,
     at,
     at_work,
@@ -17,6 +18,7 @@ from tests.unit.playbook import (
     full,
     later,
     looked,
+    retry,
     session,
     started,
 )
@@ -76,6 +78,27 @@ def test_a_step_that_never_comes_to_a_commit_needs_a_person() -> None:
     assert play.task.block_reason == (
         "IMPLEMENTATION is still incomplete after every try: no new commit was made for this step"
     )
+
+
+def test_a_step_that_was_given_up_is_on_record_as_failed_and_a_retry_goes_on_with_it() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
+    for turn in (3, 4):
+        play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence())
+        play = play << f"turn {turn} of 2" << "wake in 3600 s"
+    play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence()) << "stop agents/2" << "tell blocked"
+    (entry,) = play.task.failures.entries
+    assert (entry.state, entry.step, entry.type, entry.action) == (
+        "IMPLEMENTATION",
+        "2",
+        "step_failed",
+        "user_intervention",
+    )
+    assert entry.summary == "still incomplete after every try: no new commit was made for this step"
+    assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.FAILED]
+    play = play >> exited >> retry >> admitted << "resume implementer 3" >> started
+    play = play << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
+    assert play.task.agent.current_step == 2
+    assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.IN_PROGRESS]
 
 
 def test_a_lost_implementer_goes_on_with_the_step_it_was_at() -> None:
