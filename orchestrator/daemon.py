@@ -26,13 +26,14 @@ from orchestrator.core.checkpoint import Reason
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.model import Process
 from orchestrator.core.pressure import judge
+from orchestrator.core.summary import SUMMARY_FILE
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import end_all
 from orchestrator.journal import StoreError
 from orchestrator.log import start_logging
 from orchestrator.login import UNLOOKED, watch_login
 from orchestrator.provisions import PROVIDED
-from orchestrator.reports import SAID, SUMMARY_FILE
+from orchestrator.reports import SAID
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
 from orchestrator.store import FolderStore, Summary, Unborn
 from orchestrator.watch import Watch

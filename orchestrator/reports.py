@@ -18,13 +18,12 @@ from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.summary import Change, blocked_summary, summary
+from orchestrator.core.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.files import write_atomically
 from orchestrator.workspace import Workspace
 
 log = structlog.get_logger()
 
-SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"
 SAID = frozenset({TaskStatus.REVIEW, TaskStatus.BLOCKED, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
 """What a task of these has come to is summed up."""
 

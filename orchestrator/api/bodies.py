@@ -1,10 +1,11 @@
 """The shapes of what may be asked of a task beside being handed in."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from orchestrator.api.views import View
+from orchestrator.core.model import Priority
 
 
 class CapsBody(View):
@@ -23,4 +24,11 @@ class ChangeBody(View):
 
     model_config = ConfigDict(extra="forbid")
 
-    caps: CapsBody
+    caps: CapsBody | None = None
+    priority: Priority | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.caps is None and self.priority is None:
+            raise ValueError("name caps, priority or both")
+        return self

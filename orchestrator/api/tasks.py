@@ -21,6 +21,7 @@ from orchestrator.core.events import (
     DraftSubmitted,
     Event,
     PauseRequested,
+    PriorityChanged,
     ResumeRequested,
     RetryRequested,
 )
@@ -111,13 +112,17 @@ async def why(task: TheTask, backend: TheBackend) -> WhyView:
 
 @router.patch("/{name}")
 async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -> TaskView:
-    """Change what the task may cost; one that was held by the old caps goes on if the new ones let it."""
+    """Change how urgent the task is and what it may cost; one that the old caps held goes on if the new ones let it."""
     now = backend.supervisor.tasks.get(task.id)
     if now is None:
-        raise InvalidTransition("change the caps of", task.status, task.stage, allowed(task))
-    caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
-    event = CapsChanged(at=clock.now(), caps=caps, by=by)
-    return task_view(await backend.supervisor.request(task.id, event), backend.redact)
+        raise InvalidTransition("change", task.status, task.stage, allowed(task))
+    if body.priority is not None:
+        event = PriorityChanged(at=clock.now(), priority=body.priority, by=by)
+        now = await backend.supervisor.request(task.id, event)
+    if body.caps is not None:
+        caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
+        now = await backend.supervisor.request(task.id, CapsChanged(at=clock.now(), caps=caps, by=by))
+    return task_view(now, backend.redact)
 
 
 @router.post("/{name}/submit")

@@ -351,12 +351,12 @@ class SubmissionBody(View):
     text: str
     repo: Annotated[Path, AfterValidator(_absolute)]
     title: Utf8 = ""
-    pipeline: str | None = None
+    pipeline: Utf8 | None = None
     type: TicketType | None = None
-    ticket: str | None = None
-    base: str | None = None
+    ticket: Utf8 | None = None
+    base: Utf8 | None = None
     priority: Priority | None = None
-    after: tuple[str, ...] = ()
+    after: tuple[Utf8, ...] = ()
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
     autonomy: Autonomy | None = None

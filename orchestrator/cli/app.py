@@ -1,14 +1,14 @@
 """The program `orchestrator`: which commands there are, the options before them, and how it ends.
 
 Only the modules of the commands that are named on the command line are imported, so that `tasks` does not wait for what
-`serve` needs. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such task, 5 not allowed
+`serve` needs. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such thing, 5 not allowed
 in this state, 130 interrupted.
 """
 
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -28,6 +28,8 @@ EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
     "no-such-ask": NO_SUCH_TASK,
+    "no-such-file": NO_SUCH_TASK,
+    "no-such-ticket": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
@@ -115,6 +117,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale that knows no ✓ is no reason to fail
+    sys.stdin = sys.stdin or TextIOWrapper(BytesIO())  # None where whoever started this had closed it
     sys.exit(run(sys.argv[1:]))
 
 
@@ -125,7 +128,9 @@ def run(arguments: Sequence[str]) -> int:
         code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
     except typer.TyperException as error:
         named = next((f"{word} " for word in arguments if word in COMMANDS), "")
-        said = error.format_message().rstrip(".")
+        said = error.format_message().rstrip(".").replace("Value error, ", "")
+        if not said:  # a group without a command has shown its help
+            return BAD_USAGE
         complain(f"{said}{' ' if said.endswith('?') else '; '}`orchestrator {named}--help` tells how it is used")
         return BAD_USAGE
     except (KeyboardInterrupt, typer.Abort):

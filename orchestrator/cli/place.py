@@ -30,7 +30,9 @@ def meant(kind: type[V], given: Mapping[str, object]) -> V:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise Misused("; ".join(f"{wrong['loc'][0]}: {wrong['msg']}" for wrong in error.errors())) from None
+        problems = ((wrong["loc"][0], wrong["msg"].removeprefix("Value error, ")) for wrong in error.errors())
+        problems = ((wrong["loc"][0], wrong["msg"].removeprefix("Value error, ")) for wrong in error.errors())
+        raise Misused("; ".join(f"{where}: {what}" for where, what in problems)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

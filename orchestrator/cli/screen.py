@@ -45,7 +45,10 @@ FOR_YOU = {BlockedBy.QUESTION, BlockedBy.DEPENDENCY, BlockedBy.REVIEW}
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER"}
 """The columns that give way on a narrow terminal; an id or a status in half is of no use."""
 
-EXPENDABLE = ("AGE", "SINCE", "DONE", "STEP", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY", "AGENT")
+EXPENDABLE = (
+    *("AGE", "SINCE", "DONE", "STEP", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY", "AGENT"),
+    *("BEGAN", "ENDED", "TIME"),
+)
 """The columns that a narrow terminal goes without, first ones first."""
 LEAST_ELASTIC = 20
 """Columns of the terminal that an elastic one shall have."""

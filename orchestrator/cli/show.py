@@ -14,7 +14,9 @@ from orchestrator.cli.place import Json, TaskName, place_of
 from orchestrator.cli.screen import budget_text, console, facts, line, local, plain, print_json, status_text, table
 from orchestrator.core.asks import AskKind, AskStatus
 from orchestrator.core.checking import first_try
-from orchestrator.core.model import StageStatus, StepStatus, Verdict
+from orchestrator.core.course import REPORT_FILE
+from orchestrator.core.model import StageStatus, StepStatus, TaskStatus, Verdict
+from orchestrator.core.summary import BLOCKED_FILE, SUMMARY_FILE
 
 SHOWN_FAILURES = 10
 
@@ -84,7 +86,17 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         *_published(task.publication),
         ("worktree", task.worktree),
         ("folder", task.folder),
+        ("to read", _to_read(task)),
     ]
+
+
+def _to_read(task: TaskView) -> str:
+    """The files in its folder that tell what came of it, one a line."""
+    if not (moves_no_more(task.status) or task.status is TaskStatus.REVIEW):
+        return ""
+    summary = BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE
+    names = (summary, *[REPORT_FILE] * bool(task.results))
+    return "\n".join(f"{task.folder}/{name}" for name in names)
 
 
 def _used(task: TaskView) -> str:

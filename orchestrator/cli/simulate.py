@@ -17,8 +17,24 @@ from orchestrator.core.table import nearest
 from orchestrator.definitions import Definitions, load_definitions
 from orchestrator.log import start_logging
 from orchestrator.settings import Settings
-from orchestrator.simulation.tally import Report, Violation
+from orchestrator.simulation.tally import Report, Violation, Waits
 from orchestrator.simulation.week import House, Order, Week
+
+WAITED_FOR = {
+    "pending": "a place to begin",
+    "place": "a place to go on",
+    "draft": "being sent off",
+    "user": "a person who paused it",
+    "blocked": "a person's look",
+    "question": "an answer",
+    "review": "a review",
+    "dependency": "what it needs",
+    "rate_limit": "a usage limit",
+    "service": "the model's service",
+    "budget": "more money",
+    "pressure": "room",
+}
+"""What tasks wait for, in words."""
 
 
 class ReportView(RootModel[Report]):
@@ -91,10 +107,7 @@ def _show(report: Report) -> None:
     screen.print(
         table(
             ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "STILL"),
-            (
-                (one.kind, str(one.count), duration(one.median), duration(one.longest), str(one.open))
-                for one in report.waits
-            ),
+            ((WAITED_FOR.get(one.kind, one.kind), *_how_long(one)) for one in report.waits),
         )
     )
     screen.print()
@@ -114,6 +127,10 @@ def _show(report: Report) -> None:
     )
     if report.violations:
         complain(*_broken(report.violations[0]))
+
+
+def _how_long(waits: Waits) -> tuple[str, ...]:
+    return str(waits.count), duration(waits.median), duration(waits.longest), str(waits.open)
 
 
 def _broken(first: Violation) -> tuple[str, ...]:

@@ -25,19 +25,24 @@ from orchestrator.core.ticket import readable
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
+WITH_A_DRAFT = {"task", "wait", "json"}
+"""What can be said when a draft is sent off."""
 
 
 def _moment(text: str) -> datetime:
     """A time that a person gave: ISO 8601, or HH:MM for the next time the clock here says so."""
+    now = datetime.now().astimezone()
     try:
         if len(text) == len("HH:MM"):
-            now = datetime.now().astimezone()
             clock = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - only its hour and minute are taken
             at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
             return at if at > now else (at + timedelta(days=1))
-        return datetime.fromisoformat(text).astimezone()
+        at = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no time; write 22:30 or 2026-05-28T22:30") from None
+    if at <= now:
+        raise typer.BadParameter(f"{text!r} is over; give a time to come, or leave --at out to begin at once")
+    return at
 
 
 def _checks(texts: Sequence[str]) -> dict[str, str]:
@@ -118,8 +123,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if draft and (wait or task is not None):
         raise Misused("a draft waits for you; send it off with `orchestrator submit --task ID`, there with --wait")
     if task is not None:
-        if text is not None or file is not None:
-            raise Misused("a draft has its text already; give --task alone")
+        _alone(context)
         return _handed_in(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
     given = {
         "text": _ticket(text, file),
@@ -142,6 +146,15 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     }
     body = meant(SubmissionBody, given)
     return _handed_in(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
+
+
+def _alone(context: typer.Context) -> None:
+    """Refuse what would be said in vain to a draft. Raises Misused."""
+    sources = {name: context.get_parameter_source(name) for name in context.params if name not in WITH_A_DRAFT}
+    given = next((name for name, source in sources.items() if source and source.name == "COMMANDLINE"), None)
+    if given is not None:
+        word = "TEXT" if given == "text" else f"--{given.rstrip('_')}"
+        raise Misused(f"a draft is sent off as it was handed in; leave {word} out, or hand it in anew")
 
 
 def _handed_in(context: typer.Context, hand_in: Callable[[Client], TaskView], *, wait: bool, json: bool) -> int:

@@ -12,7 +12,7 @@ from orchestrator.core.asks import Answer, Asking, AskStatus
 from orchestrator.core.budget import Caps
 from orchestrator.core.commands import Command
 from orchestrator.core.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.model import BlockedBy, CheckResult, Task
+from orchestrator.core.model import BlockedBy, CheckResult, Priority, Task
 from orchestrator.core.operation import Operation
 from orchestrator.core.outside import (
     Fact,
@@ -303,6 +303,14 @@ class CapsChanged(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityChanged(Fact):
+    """A person changed how urgent the task is."""
+
+    priority: Priority
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRequested(Fact):
     """A person, a program or an agent asked for a change of the task's state; `evidence` was looked for meanwhile."""
 
@@ -365,6 +373,7 @@ Event = (
     | DraftSubmitted
     | AskAnswered
     | CapsChanged
+    | PriorityChanged
     | OperationRequested
     | PersonTold
     | ForeignEditFound

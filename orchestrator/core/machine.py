@@ -126,7 +126,7 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return requests.requested(pipeline, task, event)
         case events.RetryRequested() | events.DraftSubmitted() | events.AskAnswered() | events.RoundRequested():
             return requests.requested(pipeline, task, event)
-        case events.ArchiveRequested():
+        case events.ArchiveRequested() | events.PriorityChanged():
             return requests.requested(pipeline, task, event)
         case events.OperationRequested():
             return acting.operated(pipeline, task, event)

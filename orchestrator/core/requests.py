@@ -30,6 +30,7 @@ Request = (
     | events.DraftSubmitted
     | events.AskAnswered
     | events.CapsChanged
+    | events.PriorityChanged
 )
 """What may be asked of a task."""
 
@@ -57,6 +58,8 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
             return _answered(pipeline, task, event)
         case events.CapsChanged():
             return _change_caps(task, event)
+        case events.PriorityChanged():
+            return replace(task, priority=event.priority)
         case _:
             assert_never(event)
 

@@ -9,6 +9,7 @@ from orchestrator.core.escape import as_code, inert
 from orchestrator.core.failures import Failure
 from orchestrator.core.model import CheckResult, Step, Task
 
+SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"
 LAST_FAILURES = 3
 _PIPE = "\\|"
 

@@ -21,14 +21,14 @@ PHRASES: Final[Mapping[str, str]] = {
     "WorkspaceReady": "its worktree is ready{, on branch |branch}",
     "RunStarted": "a process started{: |folder}",
     "SessionStarted": "its agent began a session{ with |model}",
-    "TurnFinished": "a turn of its agent ended{ |outcome}{: |reason}",
+    "TurnFinished": "a turn of its agent ended{ |outcome}{: |reason}{; |malformed}",
     "AgentSaid": "its agent asked for something or reported trouble",
     "RequestWithdrawn": "its agent no longer waits for an answer",
     "AnswerSent": "its agent was given the answer",
     "StallSeen": "its agent gave no sign of life{: |evidence}",
     "AgentExited": "its agent's process ended{: |reason}",
     "GateLooked": "the daemon looked at what {|stage} left behind",
-    "CheckFinished": "a check ended{: |name}",
+    "CheckFinished": "a check ended{: |name}{ |result.verdict}{: |result.reason}",
     "BranchDelivered": "the finished branch was delivered{: |branch}",
     "PullRequestOpened": "its pull request is up to date{: |url}",
     "PullRequestSeen": "the daemon looked at its pull request{: |status}",
@@ -53,21 +53,25 @@ PHRASES: Final[Mapping[str, str]] = {
     "DraftSubmitted": "the draft was sent off{ by |by}",
     "AskAnswered": "an answer was given{ by |by}{: |status}",
     "CapsChanged": "its budget was changed{ by |by}",
+    "PriorityChanged": "its priority was changed{ to |priority}{ by |by}",
     "PersonTold": "a notice for people{: |key}{, which reached nobody: |failure}",
     "ForeignEditFound": "another hand had changed state.json; that one is kept as {|kept_as}",
 }
-"""`{before|field}` stands for a field of the event, and for nothing where the event does not say it."""
+"""`{before|field}` stands for a field of the event, or of a part of it, and for nothing where that does not say it."""
 
-_FIELD = re.compile(r"\{([^|}]*)\|([a-z_]+)\}")
+_FIELD = re.compile(r"\{([^|}]*)\|([a-z_.]+)\}")
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def told(trigger: str, event: Json) -> str:
     """The event in words, on one line, with whatever a terminal would obey escaped; not yet freed of secrets."""
-    facts = event if isinstance(event, dict) else {}
 
     def filled(place: re.Match[str]) -> str:
-        value = facts.get(place[2])
+        value = event
+        for name in place[2].split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = "; ".join(str(one) for one in value)
         return f"{place[1]}{value}" if isinstance(value, str | int) and value != "" else ""
 
     phrase = PHRASES.get(trigger) or _CAPITAL.sub(" ", trigger).lower()

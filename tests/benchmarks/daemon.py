@@ -19,8 +19,8 @@ import psutil
 
 from orchestrator.core.events import TaskSubmitted
 from orchestrator.core.model import TaskStatus
+from orchestrator.core.summary import SUMMARY_FILE
 from orchestrator.files import parsed, sealed
-from orchestrator.reports import SUMMARY_FILE
 from orchestrator.settings import environment
 from orchestrator.store import FolderStore
 from tests.benchmarks.store import NIGHT, a_worked_on_task

@@ -25,7 +25,7 @@ class Shell:
 
     def __init__(self, home: Path) -> None:
         self.home, self.data = home, home / "data"
-        self.argv = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
+        self.argv: tuple[str, ...] = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
         """Run a command to its end."""

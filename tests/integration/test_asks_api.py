@@ -10,6 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from orchestrator.core.admission import queue
 from orchestrator.core.asks import Asking, Subject
 from orchestrator.core.model import AgentStatus
 from orchestrator.core.stream.said import DependencyType
@@ -284,4 +285,17 @@ async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
     assert changed["spent"] == {"usd": 0.0, "tokens": 0, "turns": 0, "hours": 0.0}
     for wrong in ({"usd": 0}, {"tokens": 1.5}, {"euro": 1}, {"hours": "many"}):
         assert (await client.patch(url, json={"caps": wrong})).status_code == 400
-    assert (await client.patch(url, json={"priority": "high"})).status_code == 400
+    for nothing in ({}, {"caps": None}, {"title": "another"}):
+        assert (await client.patch(url, json=nothing)).status_code == 400
+
+
+async def test_a_task_that_becomes_urgent_is_the_next_to_begin(client: httpx.AsyncClient, desk: Desk) -> None:
+    body = {"text": "x", "repo": str(desk.settings.data_dir.parent / "repo")}
+    _, first, urgent = [(await client.post("/api/tasks", json=body)).json()["id"] for _ in range(3)]
+    assert [task.id for task in queue(desk.supervisor.tasks.values())] == [first, urgent]
+    changed = await client.patch(f"/api/tasks/{urgent}", json={"priority": "critical"})
+    assert (changed.status_code, changed.json()["priority"]) == (200, "critical")
+    assert [task.id for task in queue(desk.supervisor.tasks.values())] == [urgent, first]
+    newest = (await client.get(f"/api/tasks/{urgent}/journal")).json()["entries"][-1]
+    assert (newest["trigger"], newest["event"]["priority"]) == ("PriorityChanged", "critical")
+    assert (await client.patch(f"/api/tasks/{urgent}", json={"priority": "urgent"})).status_code == 400

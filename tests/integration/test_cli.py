@@ -45,7 +45,12 @@ async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
         (["submit", "x", "--check", "pytest"], "NAME=COMMAND"),
         (["submit", "x", "--check", "a=true", "--check", "a=false"], "twice"),
         (["submit", "x", "--at", "soon"], "22:30"),
-        (["submit", "x", "--title", "\udcff"], "UTF-8"),
+        (["submit", "x", "--at", "2020-01-01T00:00"], "is over"),
+        (["submit", "x", "--title", "\udcff"], "title: is not text; give plain UTF-8"),
+        (["submit", "x", "--base", "\udcff"], "UTF-8"),
+        (["submit", "--task", "X", "--at", "2999-01-01"], "leave --at out"),
+        (["submit", "--task", "X", "a text"], "leave TEXT out"),
+        (["tasks", "--status", "odd"], "--status': 'odd' is not one of"),
         (["submit", "x", "--file", "a.txt"], "once"),
         (["check", "/nowhere"], "does not exist"),
     ],
@@ -72,6 +77,17 @@ async def test_a_task_that_is_not_there_ends_with_4(orchestrator: Shell, desk: D
     for odd in ("", "..", "a/b"):
         only_error(await orchestrator(command, odd), 4)
     assert desk.supervisor.tasks == {}
+
+
+@pytest.mark.parametrize("group", ["state", "checkpoints"])
+async def test_a_group_without_a_command_shows_its_help_and_says_nothing_more(orchestrator: Shell, group: str) -> None:
+    shown = await orchestrator(group)
+    assert (shown.code, f"orchestrator {group}" in shown.out + shown.err, "error:" in shown.err) == (2, True, False)
+
+
+async def test_a_ticket_from_a_standard_input_that_is_closed_is_empty(orchestrator: Shell) -> None:
+    orchestrator.argv = ("/bin/sh", "-c", '"$@" <&-', "sh", *orchestrator.argv)
+    assert "empty" in only_error(await orchestrator("submit", "-"), 2)
 
 
 async def test_what_the_state_does_not_allow_ends_with_5_and_names_what_it_does(
@@ -161,7 +177,7 @@ async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell
     assert followed.out == "I am 2\\x1b[2J\n"
     raw = await orchestrator("logs", task, "--agent", "1", "--raw")
     assert json.loads(raw.out)["type"] == "assistant"
-    assert "no agent 3; it has 1, 2" in only_error(await orchestrator("logs", task, "--agent", "3"), 1)
+    assert "no agent 3; it has 1, 2" in only_error(await orchestrator("logs", task, "--agent", "3"), 4)
 
 
 async def test_every_command_explains_itself_with_an_example(orchestrator: Shell) -> None:

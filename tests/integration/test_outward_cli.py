@@ -189,6 +189,9 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     await desk.supervisor.settled()
     shown = (await orchestrator("show", task)).out
     assert "merge withdrawn forge" in " ".join(shown.split())
+    assert f"to read {desk.store.folder(task)}/summary.md {desk.store.folder(task)}/test-report.md" in " ".join(
+        shown.split()
+    )
     assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
 
 

@@ -19,7 +19,7 @@ from orchestrator.core.budget import Caps
 from orchestrator.core.failures import Analysis
 from orchestrator.core.forge import PullStatus
 from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import BlockedBy, CheckResult, Owed, Task, Verdict
+from orchestrator.core.model import BlockedBy, CheckResult, Owed, Priority, Task, Verdict
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.standing import ALLOW, DENY
 from orchestrator.core.stream.neutral import ErrorClass
@@ -305,6 +305,11 @@ def sent_off(task: Task, at: datetime) -> events.Event:
 def caps(limits: Caps) -> Happening:
     """A person changed what the task may cost."""
     return lambda _, at: events.CapsChanged(at=at, caps=limits, by="ada")
+
+
+def urgent(task: Task, at: datetime) -> events.Event:
+    """A person wants the task to go before others."""
+    return events.PriorityChanged(at=at, priority=Priority.CRITICAL, by="ada")
 
 
 def told(task: Task, at: datetime) -> events.Event:

@@ -71,6 +71,7 @@ from tests.unit.playbook import (
     started,
     thawed,
     told,
+    urgent,
     withdrawn,
 )
 
@@ -162,7 +163,16 @@ REQUESTS: st.SearchStrategy[Happening] = st.sampled_from(
         *(pause(), resume(), cancel, pause(BlockedBy.PRESSURE), resume(BlockedBy.PRESSURE), pause(park=True)),
         *(pause(BlockedBy.SERVICE), resume(BlockedBy.SERVICE)),
         *(pause(BlockedBy.RATE_LIMIT), resume(BlockedBy.RATE_LIMIT), pause(BlockedBy.BUDGET), resume(BlockedBy.BUDGET)),
-        *(retry, sent_off, round_asked, archive, caps(Caps()), caps(Caps(turns=3)), caps(Caps(usd=0.5, hours=0.5))),
+        *(
+            retry,
+            sent_off,
+            round_asked,
+            archive,
+            urgent,
+            caps(Caps()),
+            caps(Caps(turns=3)),
+            caps(Caps(usd=0.5, hours=0.5)),
+        ),
     ]
 )
 ANYTHING: st.SearchStrategy[Happening] = st.sampled_from(
