@@ -4,6 +4,7 @@ How far output was read is part of the decision that a line caused; between deci
 order. So after a restart no line is lost and none is taken twice.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -33,8 +34,8 @@ from orchestrator.core.stream.said import (
 )
 from orchestrator.processes.output import Output
 
-READ_AT_ONCE = 1 << 20
-"""Bytes per reading."""
+READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
+"""Bytes of one reading and lines that are taken in at a time: others wait for the loop meanwhile."""
 LONGEST_RETRY = 3_600_000
 """Milliseconds that a retry of the CLI may be put off and still counts as one."""
 LONGEST_REQUEST = 16 * 1024 * 1024
@@ -42,6 +43,8 @@ LONGEST_REQUEST = 16 * 1024 * 1024
 EARLIER = "begun earlier"
 """What is known of a tool that was at work already when reading began."""
 MOST_MALFORMED = 10
+MOST_KNOWN = 10_000
+"""Tools at work, and messages whose tokens are counted, of one turn."""
 MOST_REFUSED = 1000
 """Requests of one attempt that are answered with no; whoever asks on is not listened to."""
 MOST_TOKENS = 10**15
@@ -101,7 +104,7 @@ class Follower:
         self.complaint = ""
         self._output, self._parser, self._ears = Output(folder), parser, ears
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
-        self._framer = Framer(start=agent.read_offset)
+        self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
         self._markers = Markers()
         self._turn = _turn_of(agent)
         self._tokens = agent.tokens_used - agent.tokens_before
@@ -112,17 +115,24 @@ class Follower:
         """Where the last line taken in ends."""
         return self._told
 
-    def read(self) -> None:
-        """Take in everything there is."""
-        while True:
-            chunk, following = self._output.lines_from(self._read_to, READ_AT_ONCE)
-            if not chunk:
-                return
-            self._read_to = following
-            for line in self._framer.push(chunk):
+    def read(self) -> bool:
+        """Take in some of what there is; False if that was all of it."""
+        before = self._read_to, self._told
+        is_all = False
+        for _ in range(TAKEN_AT_ONCE):
+            if self._lines:
+                line = self._lines.popleft()
                 self._take(line)
                 self._told = line.end
+                continue
+            chunk, self._read_to = self._output.lines_from(self._read_to, READ_AT_ONCE)
+            is_all = not chunk
+            if is_all:
+                break
+            self._lines.extend(self._framer.push(chunk))
+        if before != (self._read_to, self._told):
             self._note_progress()
+        return not is_all
 
     def _take(self, line: Line) -> None:
         """What a line asks for and complains of is one event, for reading goes on only after the whole line."""
@@ -188,7 +198,8 @@ class Follower:
                 )
             case neutral.ToolStarted():
                 turn.tool_uses += 1
-                turn.open[meaning.id] = meaning.summary or meaning.name
+                if len(turn.open) < MOST_KNOWN:
+                    turn.open[meaning.id] = meaning.summary or meaning.name
             case neutral.ToolFinished():
                 name = turn.finished(meaning.id)
                 turn.timed_out += [name] if meaning.timed_out and name else []
@@ -202,7 +213,8 @@ class Follower:
             case neutral.Retry():
                 turn.retry_until = self._ears.clock() + timedelta(milliseconds=min(meaning.delay_ms, LONGEST_RETRY))
             case neutral.Spent():
-                turn.tokens[meaning.message_id] = meaning.tokens
+                if len(turn.tokens) < MOST_KNOWN or meaning.message_id in turn.tokens:
+                    turn.tokens[meaning.message_id] = meaning.tokens
             case neutral.AskWithdrawn():
                 gone = events.RequestWithdrawn(
                     at=self._ears.clock(), attempt=self._attempt, request_id=meaning.request_id

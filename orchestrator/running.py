@@ -63,11 +63,15 @@ class Launching:
 
 @dataclass(slots=True)
 class _Followed:
-    """A run that is listened to; `follower` reads an agent's output, `check` is what a check's run decides."""
+    """A run that is listened to; `follower` reads an agent's output, `check` is what a check's run decides.
+
+    `reads_on` is set while there is more to read than was taken in at a time.
+    """
 
     task: Task
     follower: Follower | None
     check: Check | None
+    reads_on: bool = False
 
 
 class Running:
@@ -288,18 +292,29 @@ class Running:
         return True
 
     def _read(self, folder: Path) -> None:
-        """Take in what a run has said."""
+        """Take in what a run has said, some of it now and the rest when others had their turn."""
         followed = self._followed.get(folder)
-        if followed is not None and followed.follower is not None:
-            followed.follower.read()
+        if followed is None or followed.follower is None or followed.reads_on:
+            return
+        if followed.follower.read():
+            followed.reads_on = True
+            asyncio.get_running_loop().call_soon(self._read_on, folder)
+
+    def _read_on(self, folder: Path) -> None:
+        followed = self._followed.get(folder)
+        if followed is not None:
+            followed.reads_on = False
+            self._look(folder)
 
     def _look(self, folder: Path) -> None:
-        """Take in what a run has said, and tell of its end, or that it came to a stand by itself."""
+        """Take in what a run has said, and tell of its end when that was all, or that it came to a stand by itself."""
         followed = self._followed.get(folder)
         if followed is None:
             return
         end = self._runs.exit_of(folder)
         self._read(folder)
+        if followed.reads_on:
+            return
         if end is not None:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, reason_of(end, complaint or last_words(folder)), end)

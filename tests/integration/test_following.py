@@ -1,6 +1,7 @@
 """An agent's output as it is taken in, whatever a hostile one writes there."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
@@ -10,7 +11,7 @@ from orchestrator.core.events import Event, TurnFinished
 from orchestrator.core.model import Agent
 from orchestrator.core.stream.claude import Parser
 from orchestrator.core.stream.neutral import Asked, JsonObject, Limit
-from orchestrator.following import MOST_REFUSED, MOST_TOKENS, Ears, Follower
+from orchestrator.following import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, Ears, Follower
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
 MOST = 2**63 - 1
@@ -35,7 +36,10 @@ class Heard:
             limit=self.limits.append,
             clock=lambda: NOW,
         )
-        Follower(folder, self.agent, Parser(orjson.loads), ears).read()
+        follower = Follower(folder, self.agent, Parser(orjson.loads), ears)
+        self.read_to = [0]
+        while follower.read():
+            self.read_to.append(follower.offset)
 
     def _event(self, event: Event) -> None:
         self.events.append(event)
@@ -57,6 +61,15 @@ def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> N
     last = heard.events[-1]
     assert isinstance(last, TurnFinished)
     assert last.tokens <= MOST_TOKENS
+
+
+def test_of_who_talks_without_end_some_is_taken_in_at_a_time_and_each_line_once(tmp_path: Path) -> None:
+    told: JsonObject = {"type": "assistant", "message": {"id": "m", "usage": {"output_tokens": 1}, "content": []}}
+    size, count = len(orjson.dumps(told)) + 1, 3 * TAKEN_AT_ONCE
+    heard = Heard(tmp_path, *[told] * count)
+    assert heard.agent.read_offset == count * size
+    assert len(heard.read_to) > count / TAKEN_AT_ONCE
+    assert max(after - before for before, after in pairwise(heard.read_to)) <= TAKEN_AT_ONCE * size
 
 
 def test_who_asks_without_end_what_nobody_answers_is_answered_no_more(tmp_path: Path) -> None:
