@@ -1,10 +1,10 @@
 """Tables of the settings that have rules of their own: trackers, to whose addresses tokens are sent."""
 
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 
 class Section(BaseModel):
@@ -43,10 +43,22 @@ TrackerAddress = Annotated[str, AfterValidator(_tracker_address)]
 
 
 class JiraSettings(Section):
-    """A Jira; with a `user` (an e-mail address) it is Jira Cloud, without one a server of one's own."""
+    """A Jira; with a `user` (an e-mail address) it is Jira Cloud, without one a server of one's own.
+
+    With a `gateway`, the name of a registered server, only that one is asked, and `url` is where people look.
+    """
 
     url: TrackerAddress | None = None
     user: str = Field(default="", pattern=r"^[^\s:]*$")
+    gateway: str = Field(default="", max_length=200)
+
+    @model_validator(mode="after")
+    def _can_be_named(self) -> Self:
+        if self.gateway and self.url is None:
+            raise ValueError(
+                'gateway = … needs url = "https://…", where people open its tickets; nothing is sent there'
+            )
+        return self
 
 
 class GitHubSettings(Section):
@@ -67,3 +79,15 @@ class TrackerSettings(Section):
     jira: JiraSettings = JiraSettings()
     github: GitHubSettings = GitHubSettings()
     gitlab: GitLabSettings = GitLabSettings()
+
+
+def _with_a_register(trackers: TrackerSettings, known: ValidationInfo) -> TrackerSettings:
+    """The trackers, if the table [agent] beside them says where a gateway is registered."""
+    agent = known.data.get("agent")
+    if trackers.jira.gateway and agent is not None and agent.mcp_config is None:
+        name = trackers.jira.gateway
+        raise ValueError(f"jira.gateway = {name!r:.200} needs mcp_config in [agent], the file that registers it")
+    return trackers
+
+
+Trackers = Annotated[TrackerSettings, AfterValidator(_with_a_register)]

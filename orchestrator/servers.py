@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
-from orchestrator.core.preflight import Preflight, variables_in
+from orchestrator.core.preflight import Preflight, put_in, variables_in
 from orchestrator.core.role import Role
 from orchestrator.core.table import nearest
 from orchestrator.declared import read_declared
@@ -22,7 +22,9 @@ class ServersMissing(OrchestratorError):
     """A role needs servers that are not registered, or nobody can say whether they are."""
 
 
-class _Server(BaseModel):
+class Server(BaseModel):
+    """One server as it is registered: a command to start, or the `url` of one that runs."""
+
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     command: str = ""
@@ -40,7 +42,7 @@ class _Server(BaseModel):
 class _Registered(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    servers: Mapping[str, _Server] = Field(alias="mcpServers")
+    servers: Mapping[str, Server] = Field(alias="mcpServers")
 
 
 def look_before(roles: Iterable[Role], config: Path | None, env: Mapping[str, str]) -> Preflight:
@@ -54,18 +56,47 @@ def look_before(roles: Iterable[Role], config: Path | None, env: Mapping[str, st
             f"the role {role} needs the server {server!r}, and none is registered; "
             "name the file that registers it as mcp_config in [agent] of orchestrator.toml"
         )
-    registered = _registered(config)
+    there = _registered(config)
     for server, role in needed.items():
-        if server not in registered:
+        if server not in there:
             raise ServersMissing(
                 f"the role {role} needs the server {server!r}, which {config} does not register; "
-                f"{nearest(server, registered)}"
+                f"{nearest(server, there)}"
             )
-    wanted = dict.fromkeys(name for server in needed for name in registered[server].variables)
+    wanted = dict.fromkeys(name for server in needed for name in there[server].variables)
     return Preflight(servers_registered=tuple(needed), env_unset=tuple(name for name in wanted if not env.get(name)))
 
 
-def _registered(config: Path) -> Mapping[str, _Server]:
+def find_server(name: str, config: Path | None) -> Server:
+    """The server of this name, its variables left as they stand; raises ServersMissing, and DefinitionError."""
+    if config is None:
+        raise ServersMissing(f"the server {name!r} is not registered; name a file that does as mcp_config in [agent]")
+    servers = _registered(config)
+    if name not in servers:
+        raise ServersMissing(f"{config} does not register the server {name!r}; {nearest(name, servers)}")
+    server = servers[name]
+    if bool(server.command) == bool(server.url):
+        raise ServersMissing(f"{config} gives the server {name!r} no command and no url, or both; give one of them")
+    return server
+
+
+def registered(name: str, config: Path | None, env: Mapping[str, str]) -> Server:
+    """The server of this name with its variables put in from `env`; raises as `find_server`."""
+    server = find_server(name, config)
+    if unset := [variable for variable in server.variables if variable not in env]:
+        raise ServersMissing(
+            f"the server {name!r} of {config} needs {', '.join(unset)} in the daemon's environment; set it there"
+        )
+    return Server(
+        command=put_in(server.command, env),
+        args=tuple(put_in(text, env) for text in server.args),
+        env={key: put_in(text, env) for key, text in server.env.items()},
+        url=put_in(server.url, env),
+        headers={key: put_in(text, env) for key, text in server.headers.items()},
+    )
+
+
+def _registered(config: Path) -> Mapping[str, Server]:
     try:
         return _Registered.model_validate_json(read_declared(config)).servers
     except ValidationError as error:

@@ -23,7 +23,7 @@ from orchestrator.core.table import Path as Where
 from orchestrator.core.terms import Autonomy, OnBlocked, Terms
 from orchestrator.core.toml import read_toml
 from orchestrator.declared import Folders, read_declared
-from orchestrator.sections import Section, TrackerSettings
+from orchestrator.sections import Section, Trackers, TrackerSettings
 
 PREFIX = "ORCHESTRATOR_"
 
@@ -228,7 +228,7 @@ class Settings(BaseSettings):
     people: PeopleSettings = PeopleSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
-    trackers: TrackerSettings = TrackerSettings()
+    trackers: Trackers = TrackerSettings()
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()

@@ -49,6 +49,7 @@ from orchestrator.store import FolderStore
 from orchestrator.supervisor import Supervisor, Views
 from orchestrator.timers import Timers
 from orchestrator.trackers.account import Account
+from orchestrator.trackers.gateway import Gateway
 from orchestrator.trackers.port import Trackers
 from orchestrator.vault import Vault, VaultError
 from orchestrator.workspace import Workspace
@@ -224,7 +225,9 @@ def _preflight(settings: Settings, declared: Declared) -> Callable[[Pipeline], P
 
 def _trackers(settings: Settings) -> Trackers:
     """The trackers that are set up, with the tokens of the daemon's environment."""
-    given, there = environment(), settings.trackers
+    given, there, agent = environment(), settings.trackers, settings.agent
+    name, known = there.jira.gateway, {**given, **agent.env}
+    gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
     jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
     others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
     return Trackers(
@@ -235,6 +238,7 @@ def _trackers(settings: Settings) -> Trackers:
                 user=there.jira.user if kind is Tracker.JIRA else "",
                 token=given.get(variable, ""),
                 setting=variable,
+                gateway=gateway if kind is Tracker.JIRA else None,
             )
             for kind, url, variable in (*jira, *others)
         ]

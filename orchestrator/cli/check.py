@@ -17,6 +17,7 @@ from orchestrator.core.pipeline_rules import check_roles
 from orchestrator.core.table import DefinitionError, Problem
 from orchestrator.declared import Folders, read_declared
 from orchestrator.definitions import Definitions, load_definitions, parse_role
+from orchestrator.servers import ServersMissing, find_server
 from orchestrator.settings import Settings, SettingsError, load_settings
 
 SETTINGS_FILE = "orchestrator.toml"
@@ -68,6 +69,7 @@ def _checked(place: Place, path: Path | None) -> Checked:
     try:
         definitions = load_definitions(_folders(settings, path))
         problems += _alone(path, definitions) if path and path.is_file() else ()
+        problems += _without_gateway(settings)
     except DefinitionError as error:
         problems += error.problems
     return Checked(
@@ -86,6 +88,16 @@ def _settings(place: Place, path: Path | None) -> Settings:
         raise Misused(f"{path} does not exist; give a folder with {SETTINGS_FILE}, pipelines/ or agents/, or one file")
     named = path / SETTINGS_FILE if path.is_dir() else path
     return load_settings(named) if named.name == SETTINGS_FILE and named.exists() else place.settings()
+
+
+def _without_gateway(settings: Settings) -> Iterator[Problem]:
+    """What is wrong with the server by which Jira's tickets shall come."""
+    name, config = settings.trackers.jira.gateway, settings.agent.mcp_config
+    if name:
+        try:
+            find_server(name, config)
+        except ServersMissing as error:
+            yield Problem(source="trackers.jira.gateway", line=0, text=str(error))
 
 
 def _folders(settings: Settings, path: Path | None) -> Folders:

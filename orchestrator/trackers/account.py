@@ -9,6 +9,7 @@ from typing import assert_never
 
 from orchestrator.core.reference import Site
 from orchestrator.core.ticket import Tracker
+from orchestrator.trackers.gateway import Gateway
 from orchestrator.trackers.web import Login, Patience
 
 _PRINTABLE = re.compile(r"[!-~]+")
@@ -19,7 +20,8 @@ class Account:
     """One tracker; without a `token` only what everybody may see is seen.
 
     `url` is where people open it. With a `user` (an e-mail address) Jira is Jira Cloud, without one a server of one's
-    own, whose tokens need no user. `setting` names where the token is read from, for messages.
+    own, whose tokens need no user. `setting` names where the token is read from, for messages. With a `gateway`
+    that one is asked, and nothing is sent to `url`.
     """
 
     kind: Tracker
@@ -27,6 +29,7 @@ class Account:
     user: str = ""
     token: str = field(default="", repr=False)
     setting: str = ""
+    gateway: Gateway | None = None
 
     @property
     def site(self) -> Site:

@@ -10,6 +10,8 @@ def _in_utc(value: object) -> object:
     """A time with its zone; Jira writes +0000 where others write +00:00."""
     if not isinstance(value, str):
         return value
+    if not value:
+        return None
     at = datetime.fromisoformat(value)
     return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
 

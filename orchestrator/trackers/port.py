@@ -14,7 +14,8 @@ from orchestrator.trackers.account import Account, with_public
 from orchestrator.trackers.github import api_of, fetch_github
 from orchestrator.trackers.gitlab import fetch_gitlab
 from orchestrator.trackers.jira import fetch_jira
-from orchestrator.trackers.telling import leave_on_ticket
+from orchestrator.trackers.jira_gateway import fetch_by_gateway, tell_by_gateway
+from orchestrator.trackers.telling import fitting, leave_on_ticket
 from orchestrator.trackers.texts import from_text
 from orchestrator.trackers.web import Patience, TrackerUnreachable, Web
 
@@ -65,10 +66,14 @@ class Trackers:
         account = next((one for one in self._accounts if reference and one.site == reference.site), None)
         if reference is None or account is None:
             return f"{url} is on no tracker that is set up; add it to [trackers] in orchestrator.toml"
+        if account.gateway is not None:
+            return await tell_by_gateway(account.gateway, reference, fitting(text), status, self._patience)
         return await leave_on_ticket(account, reference, text, status, self._patience)
 
 
 async def _fetch(client: httpx.AsyncClient, account: Account, reference: Reference, patience: Patience) -> Requirement:
+    if account.gateway is not None:
+        return await fetch_by_gateway(account.gateway, reference, patience)
     login, site, ticket = await account.login(patience), reference.site, str(reference)
     match site.kind:
         case Tracker.JIRA:

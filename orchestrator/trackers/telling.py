@@ -31,7 +31,7 @@ async def leave_on_ticket(
     """Why the ticket could not be told, in words; empty if it was. The same words are left once."""
     login = await account.login(patience)
     base = api_of(reference.site.url) if reference.site.kind is Tracker.GITHUB else reference.site.url
-    said = text if len(text) <= LONGEST_COMMENT else text[: LONGEST_COMMENT - 40] + "\n\n[… cut; the task has it whole]"
+    said = fitting(text)
     try:
         async with (
             asyncio.timeout(patience.ticket),
@@ -133,3 +133,8 @@ async def _set_status(client: httpx.AsyncClient, issue: str, status: str) -> Non
             taken = {"transition": {"id": text_of(one.get("id"))}}
             await _asked(client, client.build_request("POST", f"{issue}/transitions", json=taken))
             return
+
+
+def fitting(text: str) -> str:
+    """A text that is no longer than a comment may be."""
+    return text if len(text) <= LONGEST_COMMENT else text[: LONGEST_COMMENT - 40] + "\n\n[… cut; the task has it whole]"

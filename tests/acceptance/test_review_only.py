@@ -1,11 +1,15 @@
 """A review of code that stands: a report, left on its ticket, and nothing changed."""
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from orchestrator.bundled import Kind, bundled
 from tests.acceptance.house import House
+from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
 from tests.fakes.tracker_server import Busy, Issue
@@ -57,3 +61,33 @@ def test_a_tracker_that_takes_no_comment_holds_nothing_up(tmp_path: Path, jira: 
         assert any("took no comment: status 403" in one for one in done.publication.hindrances)
         assert done.publication.report_url is None
         assert (house.folder(task) / "review-report.md").exists()
+
+
+def test_by_a_gateway_the_ticket_comes_and_the_report_goes_the_same_way(tmp_path: Path) -> None:
+    server = {"command": sys.executable, "args": ["-I", gateway_server.__file__, str(tmp_path)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"gate": server}}))
+    secret = "password = hunter2hunter2"
+    ticket = {
+        "ticket_id": "ABC-7",
+        "type": "Task",
+        "summary": "Look at textkit",
+        "description": f"Is it right? {secret}",
+    }
+    (tmp_path / "tickets.json").write_text(json.dumps({"ABC-7": ticket}))
+    jira = {"url": "https://jira.acme.example", "gateway": "gate"}
+    agent = {
+        "driver": "command",
+        "command": [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))],
+        "env": {"ORCHESTRATOR_SCENARIO": "{}", "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path / "agent")},
+        "mcp_config": str(tmp_path / "mcp.json"),
+    }
+    with House(tmp_path, trackers={"jira": jira}, agent=agent) as house:
+        task = house.submit("ABC-7", pipeline="review_only")
+        done = house.wait_for_end(task)
+        report = (house.folder(task) / "review-report.md").read_text()
+        said, status = map(json.loads, (tmp_path / "told.jsonl").read_text().splitlines())
+        assert said["body"].split() == report.split()
+        assert status == {"ticket_id": "ABC-7", "target": "Done"}
+        assert done.publication.report_url == "https://jira.acme.example/browse/ABC-7"
+        taken = json.loads((house.folder(task) / "ticket.json").read_text())
+        assert "hunter2" not in taken["description"]

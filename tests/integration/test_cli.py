@@ -333,3 +333,17 @@ async def test_check_knows_settings_under_another_name(orchestrator: Shell) -> N
     mine.write_text("max_agents = 1\n[agent]\nmodel = 'x'\n")
     assert f"orchestrator --config {mine} check" in only_error(await orchestrator("check", str(mine)), 2)
     assert (await orchestrator("--config", str(mine), "check")).code == 0
+
+
+async def test_check_says_when_the_gateway_to_jira_is_not_registered(orchestrator: Shell) -> None:
+    folder = orchestrator.home / "gate"
+    folder.mkdir()
+    (folder / "mcp.json").write_text('{"mcpServers": {"jira": {"command": "${NOT_SET_HERE}"}}}')
+    settings = folder / "orchestrator.toml"
+    for name, code in (("jira", 0), ("jirra", 1)):
+        settings.write_text(
+            f'agent.mcp_config = "{folder}/mcp.json"\n[trackers.jira]\nurl = "https://j.example"\ngateway = "{name}"\n'
+        )
+        done = await orchestrator("check", str(settings))
+        assert done.code == code, done.err
+    assert "does not register the server 'jirra'; did you mean 'jira'?" in done.err

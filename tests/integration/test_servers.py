@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.preflight import Preflight, variables_in
+from orchestrator.core.preflight import Preflight, put_in, variables_in
 from orchestrator.core.role import Role
-from orchestrator.servers import ServersMissing, look_before
+from orchestrator.servers import Server, ServersMissing, find_server, look_before
+from orchestrator.servers import registered as server_of
 
 SERVERS = """{"mcpServers": {
     "cks": {"command": "${CKS_BIN}", "args": ["--config", "${CKS_CONFIG}", "${HOME}"], "env": {"LEVEL": "${LEVEL:-1}"}},
@@ -58,3 +59,27 @@ def test_without_a_file_the_setting_is_named() -> None:
 
 def test_variables_are_those_without_a_default() -> None:
     assert variables_in(["${A} ${B:-1} $C ${A}${D}", "${1}"]) == ("A", "D")
+
+
+def test_a_registered_server_is_had_with_its_variables_put_in(tmp_path: Path) -> None:
+    env = {"CKS_BIN": "/bin/cks", "CKS_CONFIG": "", "HOME": "/root", "TOKEN": "x${HOME}", "PLACE": "p"}
+    assert server_of("cks", registered(tmp_path), env) == Server(
+        command="/bin/cks", args=("--config", "", "/root"), env={"LEVEL": "1"}
+    )
+    there = server_of("chain", registered(tmp_path), env)
+    assert (there.url, there.headers) == ("https://chain.example/p", {"X": "x${HOME}"})
+
+
+def test_a_server_that_cannot_be_had_is_told_with_what_mends_it(tmp_path: Path) -> None:
+    with pytest.raises(ServersMissing, match=r"needs CKS_BIN, HOME in the daemon's environment; set it there"):
+        server_of("cks", registered(tmp_path), {"CKS_CONFIG": "c"})
+    with pytest.raises(ServersMissing, match=r"mcp\.json does not register the server 'ckx'; did you mean 'cks'"):
+        find_server("ckx", registered(tmp_path))
+    with pytest.raises(ServersMissing, match=r"name a file that does as mcp_config in \[agent\]"):
+        find_server("cks", None)
+    with pytest.raises(ServersMissing, match="no command and no url, or both; give one of them"):
+        find_server("x", registered(tmp_path, '{"mcpServers": {"x": {}}}'))
+
+
+def test_a_variable_that_is_empty_or_missing_is_its_default() -> None:
+    assert put_in("${A}-${B:-b}-${C:-c}-${D}-$A", {"A": "a", "C": "", "B": "${A}"}) == "a-${A}-c--$A"

@@ -225,3 +225,18 @@ def test_a_wrong_variable_of_the_original_system_is_told_as_one(monkeypatch: pyt
 def test_plain_http_is_good_enough_on_loopback(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("ORCHESTRATOR_TRACKERS__GITLAB__URL", url)
     assert load_settings().trackers.gitlab.url == url
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('gateway = "jira-gateway"', r'gateway = … needs url = "https://…", where people open its tickets'),
+        ('url = "https://jira.example"\ngateway = "gate"', "jira.gateway = 'gate' needs mcp_config in [agent]"),
+    ],
+)
+def test_a_gateway_is_a_registered_server_of_a_jira_that_people_can_open(home: Path, given: str, said: str) -> None:
+    file = home / "given.toml"
+    file.write_text(f"[trackers.jira]\n{given}\n")
+    (problem,) = problems_of(file)
+    assert said in problem
+    assert str(file) in problem

@@ -57,7 +57,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "checks": frozenset({"bundled", "declared", "files", "git", "leaks"}),
     "cli": frozenset(
         {"api", "bundled", "client", "clock", "declared", "definitions", "drivers", "git", "installation", "intake"}
-        | {"log", "operating", "recovery", "settings", "simulation", "store"}
+        | {"log", "operating", "recovery", "servers", "settings", "simulation", "store"}
     ),
     "client": frozenset({"api"}),
     "clone": frozenset({"git"}),
@@ -95,7 +95,7 @@ KNOWS: Mapping[str, frozenset[str]] = {
     "store": frozenset({"checkpoint_files", "files", "journal", "state_file"}),
     "tokens": frozenset({"files"}),
     "supervisor": frozenset({"account", "ports"}),
-    "trackers": frozenset({"front_matter"}),
+    "trackers": frozenset({"front_matter", "processes", "servers"}),
     "vault": frozenset({"files"}),
     "workspace": frozenset({"clone", "git", "repository", "worktree"}),
     "worktree": frozenset({"clone", "git"}),
