@@ -10,9 +10,13 @@ from typing import Literal, TextIO, cast
 
 import structlog
 
+from orchestrator.core.escape import shown
+
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "console"]
 
+LONGEST = 10_000
+"""Characters of a text on a console."""
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """The journal's, as it takes them from the beginning of a line: sd-daemon(3)."""
 
@@ -54,6 +58,7 @@ def start_logging(
     def prioritised(logger: object, name: str, event: MutableMapping[str, object]) -> str:
         return f"<{_PRIORITIES[str(event['level'])]}>{render(logger, name, event)!s}"
 
+    escape: list[structlog.typing.Processor] = []
     render: structlog.typing.Processor
     if format_ == "json":
         render = structlog.processors.JSONRenderer(default=str)
@@ -61,6 +66,7 @@ def start_logging(
         render = structlog.dev.ConsoleRenderer(
             colors=stream.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )
+        escape = [_escaped]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -68,12 +74,33 @@ def start_logging(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             redact_texts,
+            *escape,
             prioritised if _is_journal(stream, journal) else render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(stream))),
         cache_logger_on_first_use=False,
     )
+    logging.basicConfig(level=max(logging.WARNING, getattr(logging, level.upper())), handlers=[_Library()], force=True)
+
+
+def _escaped(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+    """The event with texts that do nothing to a terminal; only a traceback keeps its lines."""
+
+    def escaped(key: str, text: str) -> str:
+        lines = text.split("\n") if key == "exception" else [text]
+        return "\n".join(shown(line, LONGEST) for line in lines)
+
+    return {key: escaped(key, value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+class _Library(logging.Handler):
+    """Hands on what libraries log, so that it comes out as every other line does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log it as a line that names its library."""
+        said = structlog.get_logger().bind(library=record.name.partition(".")[0], text=record.getMessage())
+        said.log(record.levelno, "library_said", exc_info=record.exc_info)
 
 
 def _is_journal(stream: TextIO, named: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,18 @@ from orchestrator.log import Format, start_logging
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     """Leave logging as it was found."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
     structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
-def fail() -> None:
+def fail(text: str = "secret") -> None:
     """Raise an error whose message holds a secret, beside a local variable that holds another."""
     unspoken = "hidden".upper()
-    raise ValueError(f"secret after {len(unspoken)}")
+    raise ValueError(f"{text} after {len(unspoken)}")
 
 
 def logged(format_: Format) -> str:
@@ -75,3 +80,29 @@ def test_a_log_on_a_full_disk_loses_lines_and_nothing_else() -> None:
         start_logging("info", "json", stream=full)
         structlog.get_logger().info("task_decided", task="T-1")
         full.detach()
+
+
+def test_nothing_that_is_logged_moves_a_terminal() -> None:
+    stream = io.StringIO()
+    start_logging("info", "console", stream=stream)
+    log = structlog.get_logger()
+    log.info("usage_window", window="five\x1b[31m\nhour")
+    try:
+        fail("\x1b[2J")
+    except ValueError:
+        log.exception("turn_failed")
+    assert "\x1b" not in stream.getvalue()
+    assert r"window=five\x1b[31m\nhour" in stream.getvalue()
+    assert "Traceback" in stream.getvalue()
+    assert stream.getvalue().count("\n") > 3
+
+
+def test_what_a_library_says_is_a_line_like_all_others() -> None:
+    stream = io.StringIO()
+    start_logging("info", "json", lambda text: text.replace("secret", "***"), stream)
+    logging.getLogger("uvicorn.error").warning("Invalid %s received.", "secret")
+    logging.getLogger("apscheduler.scheduler").info("every few seconds")
+    said = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["library"], line["text"], line["level"]) for line in said] == [
+        ("library_said", "uvicorn", "Invalid *** received.", "warning")
+    ]
