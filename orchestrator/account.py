@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import structlog
+
 from orchestrator.core.budget import NOTHING_SPENT, Spending
 from orchestrator.core.events import Event, ResumeRequested, RetryRequested, TurnFinished
-from orchestrator.core.limits import Windows, window_of
+from orchestrator.core.limits import NAMELESS, Windows, window_of
 from orchestrator.core.model import BlockedBy
 from orchestrator.core.stream.neutral import ErrorClass, Limit
+
+log = structlog.get_logger()
 
 MOST_WINDOWS = 50
 """Windows that are known at once: those last told of."""
@@ -22,13 +26,14 @@ class Account:
 
     `refused` says why the service would not have the account, until a person has a task go on; `logged_out` why
     agents could not reach it at all, until the next look finds them logged in. `unlooked` is set before the first look:
-    nothing new begins until then.
+    nothing new begins until then. `unwritten` is set by news that the disk does not have yet.
     """
 
     windows: Windows = field(default_factory=dict)
     refused: str | None = None
     logged_out: str | None = None
     unlooked: str | None = None
+    unwritten: bool = False
     _by_day: dict[str, Spending] = field(default_factory=dict)
 
     @property
@@ -46,13 +51,27 @@ class Account:
             case _:
                 pass
 
-    def hear(self, limit: Limit, now: datetime) -> bool:
-        """Take in news of a usage window; whether that says something else than before."""
-        name = limit.window or "unknown"
+    def login_is(self, missing: str | None) -> None:
+        """Take in whether somebody is logged in; `missing` says why agents could not reach a model."""
+        if missing != self.logged_out:
+            log.warning("login_changed", missing=missing)
+        self.logged_out, self.unlooked = missing, None
+
+    def hear(self, limit: Limit, now: datetime) -> None:
+        """Take in news of a usage window."""
+        name = limit.window or NAMELESS
         old, new = self.windows.get(name), window_of(limit, now)
         others = {other: window for other, window in self.windows.items() if other != name}
         self.windows = dict([*others.items(), (name, new)][-MOST_WINDOWS:])
-        return old is None or (old.status, old.resets_at) != (new.status, new.resets_at)
+        if old is None or (old.status, old.resets_at) != (new.status, new.resets_at):
+            log.info("usage_window", window=limit.window, status=limit.status.value, resets_at=limit.resets_at)
+            self.unwritten = True
+
+    def forget(self, window: str | None, by: str) -> None:
+        """Believe no more what was told of a usage window, or of any."""
+        log.info("usage_window_forgotten", window=window, by=by)
+        self.windows = {name: one for name, one in self.windows.items() if window not in (None, name)}
+        self.unwritten = True
 
     def remember(self, spent: Mapping[str, Spending]) -> None:
         """Take in what a task that has ended had cost on which days."""

@@ -1,6 +1,7 @@
 """What the supervisor needs of the world, and all that it knows of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from orchestrator.core.checkpoint import Reason
@@ -8,6 +9,7 @@ from orchestrator.core.commands import Command
 from orchestrator.core.events import Event
 from orchestrator.core.limits import Windows
 from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Pipeline
 
 
 class ForeignEdit(Protocol):
@@ -30,6 +32,14 @@ class Store(Protocol):
     def release(self, task_id: str) -> None: ...
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
     def keep_windows(self, windows: Windows) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
+
+    pipeline_of: Callable[[Task], Pipeline]
+    model_of: Callable[[Task], str]
 
 
 class Hands(Protocol):

@@ -13,7 +13,7 @@ may not be lost; a person's request is refused with the reason.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -38,11 +38,10 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
 from orchestrator.core.obligations import alarms
-from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf, to_freeze, to_release
 from orchestrator.core.stream.neutral import Limit
 from orchestrator.core.why import Why, explain
-from orchestrator.ports import ForeignEdit, Hands, Store
+from orchestrator.ports import ForeignEdit, Hands, Store, Views
 
 log = structlog.get_logger()
 
@@ -55,14 +54,6 @@ class NoSuchTask(OrchestratorError):
 
 class NotCommitted(OrchestratorError):
     """A request could not be put on disk, and so was not accepted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Views:
-    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
-
-    pipeline_of: Callable[[Task], Pipeline]
-    model_of: Callable[[Task], str]
 
 
 class Supervisor:
@@ -84,7 +75,6 @@ class Supervisor:
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
         self._inbox: asyncio.Queue[tuple[Callable[[], None], bool]] = asyncio.Queue()
         self._noted: set[str] = set()
-        self._windows_told = False
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
@@ -98,7 +88,7 @@ class Supervisor:
                 await self._insist(self.admit)
             if self._inbox.empty():
                 self._note_foreign(self._store.settle())
-                self._keep_windows()
+                self._keep_account()
             self._inbox.task_done()
 
     async def settled(self) -> None:
@@ -196,25 +186,25 @@ class Supervisor:
 
     def hear_limit(self, limit: Limit) -> None:
         """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._take(lambda: self._hear_limit(limit))
+        self._take(lambda: self.account.hear(limit, self._clock()))
 
     def login_is(self, missing: str | None) -> None:
         """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
-        if missing != self.account.logged_out:
-            log.warning("login_changed", missing=missing)
-        self.account.logged_out, self.account.unlooked = missing, None
+        self.account.login_is(missing)
         self._take(lambda: None)
 
-    def _hear_limit(self, limit: Limit) -> None:
-        if self.account.hear(limit, self._clock()):
-            self._windows_told = True
-            log.info("usage_window", window=limit.window, status=limit.status.value, resets_at=limit.resets_at)
+    def forget_limits(self, window: str | None, by: str) -> None:
+        """Believe no more that a usage window, or any, is used up; those that met it have another try."""
+        self.account.forget(window, by)
+        for task_id in admission.met_limit(self.scene(), window):
+            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.RATE_LIMIT, by=by))
+        self._take(lambda: None)
 
-    def _keep_windows(self) -> None:
-        """Write down what was told of windows: once for a burst of news, however long an agent makes it."""
-        if self._windows_told:
+    def _keep_account(self) -> None:
+        """Write down what was told of the account: once for a burst of news, however long an agent makes it."""
+        if self.account.unwritten:
             self._store.keep_windows(self.account.windows)
-            self._windows_told = False
+            self.account.unwritten = False
 
     def _hold_back(self) -> None:
         """Let nobody begin a turn that the account or the day forbids; a turn that uses up the day is cut short."""

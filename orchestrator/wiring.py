@@ -33,6 +33,7 @@ from orchestrator.intake import Intake, Submission, accepted_pipeline
 from orchestrator.notify import Messenger, Notifier
 from orchestrator.operating import evidence_of
 from orchestrator.outward import Outward
+from orchestrator.ports import Views
 from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
@@ -46,7 +47,7 @@ from orchestrator.servers import look_before
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from orchestrator.timers import Timers
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.port import Trackers

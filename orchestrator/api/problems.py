@@ -39,6 +39,10 @@ class NoSuchFile(OrchestratorError):
     """A task has no such artifact or agent."""
 
 
+class NoSuchWindow(OrchestratorError):
+    """Nothing was told of a usage window of that name."""
+
+
 class NoSuchAsk(OrchestratorError):
     """A task asked nothing under that number, or something of another kind."""
 
@@ -79,6 +83,7 @@ class Refusal(HTTPException):
 
 KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (NoSuchTask, 404, "no-such-task", "There is no such task"),
+    (NoSuchWindow, 404, "no-such-window", "There is no such usage window"),
     (NoSuchFile, 404, "no-such-file", "There is no such file"),
     (NoSuchCheckpoint, 404, "no-such-checkpoint", "There is no such checkpoint"),
     (NoSuchAsk, 404, "no-such-ask", "There is no such question, review or dependency"),

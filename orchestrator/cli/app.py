@@ -27,6 +27,7 @@ FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3
 EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
+    "no-such-window": NO_SUCH_TASK,
     "no-such-ask": NO_SUCH_TASK,
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
 from orchestrator.core.course import cap_reached
-from orchestrator.core.limits import Wall, Windows, concerns, is_told, nearly_used_up, walls
+from orchestrator.core.limits import NAMELESS, Wall, Windows, concerns, is_told, nearly_used_up, walls
 from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
 
 BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
@@ -119,6 +119,16 @@ def account_limit(scene: Scene, model: str | None = None) -> Task | None:
         if model is None or concerns(task.agent.limit_window or "", model)
     ]
     return max(waiting, key=lambda task: task.retry_at or scene.now, default=None)
+
+
+def met_limit(scene: Scene, window: str | None) -> list[str]:
+    """The ids of the tasks that stand still since they met a usage limit themselves: in one window, or in any."""
+    return [
+        task.id
+        for task in scene.tasks
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused and task.agent.waits
+        if window in (None, task.agent.limit_window or NAMELESS)
+    ]
 
 
 def spent_today(scene: Scene) -> Spending:

@@ -12,6 +12,8 @@ LONGEST_BACK_OFF = timedelta(minutes=15)
 FARTHEST_RESET = timedelta(days=8)
 LAST_SECOND = 4_102_444_800
 """The year 2100 in epoch seconds."""
+NAMELESS = "unknown"
+"""What a window is called that was told of without a name."""
 FAMILIES = ("opus", "sonnet", "haiku", "fable")
 """Words in names of models and, at the end, of windows; an unknown window binds everything."""
 

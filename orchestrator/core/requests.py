@@ -80,12 +80,13 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
 
 
 def _resume(task: Task, event: events.ResumeRequested) -> Task:
-    """The task going on as soon as it may."""
+    """The task going on as soon as it may; what it waited for until a certain time is over now."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("resume", task)
     elif not task.paused or task.agent.blocked_by is not event.blocked_by:
         return task
-    retry_at = (task.retry_at or event.at) if task.owed is Owed.RETRY else None
+    due = event.at if task.waits_for_service else task.retry_at or event.at
+    retry_at = due if task.owed is Owed.RETRY else None
     task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
     return standing.released(task)
 

@@ -279,6 +279,22 @@ async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, de
     assert [(one["task"], one["blockedBy"]) for one in found["held"]] == [(task, None)]
 
 
+async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_for_it_begins(
+    orchestrator: Shell, desk: Desk
+) -> None:
+    full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
+    desk.supervisor.account.windows = {"seven_day": full, "five_hour": full}
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert "orchestrator limits --forget" in (await orchestrator("why", task)).out
+    only_error(await orchestrator("limits", "seven_day"), 2)
+    assert "known: seven_day, five_hour" in only_error(await orchestrator("limits", "--forget", "weekly"), 4)
+    assert "seven_day" not in (await orchestrator("limits", "--forget", "seven_day")).out
+    assert desk.supervisor.tasks[task].status is TaskStatus.PENDING
+    assert json.loads((await orchestrator("limits", "--forget", "--json")).out)["windows"] == []
+    assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
+    assert desk.store.windows() == {}
+
+
 async def test_a_blocked_task_is_tried_again_only_when_it_is_blocked(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert "cannot retry" in only_error(await orchestrator("retry", task), 5)

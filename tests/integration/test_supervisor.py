@@ -22,9 +22,9 @@ from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Owed, Priorit
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf
 from orchestrator.journal import lines
-from orchestrator.ports import Store
+from orchestrator.ports import Store, Views
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import NoSuchTask, NotCommitted, Supervisor, Views
+from orchestrator.supervisor import NoSuchTask, NotCommitted, Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 

@@ -1,5 +1,6 @@
 """What all tasks of one account know together: its usage windows, its refusals, what ended ones had cost."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -20,20 +21,36 @@ def news(status: LimitStatus = LimitStatus.WARNING, resets_at: int | None = 1_80
 
 def test_news_of_a_window_is_kept_and_is_new_only_if_it_says_something_else() -> None:
     account = Account()
-    assert account.hear(news(), START)
-    assert not account.hear(news(used=0.9), LATER)
+    account.hear(news(), START)
+    assert account.unwritten
+    account.unwritten = False
+    account.hear(news(used=0.9), LATER)
+    assert not account.unwritten
     assert account.windows["five_hour"].utilization == 0.9
     assert account.windows["five_hour"].seen_at == LATER
-    assert account.hear(news(LimitStatus.REJECTED), LATER)
-    assert account.hear(news(LimitStatus.REJECTED, resets_at=1_800_000_060), LATER)
+    for otherwise in (news(LimitStatus.REJECTED), news(LimitStatus.REJECTED, resets_at=1_800_000_060)):
+        account.unwritten = False
+        account.hear(otherwise, LATER)
+        assert account.unwritten
 
 
 def test_a_window_without_a_name_hides_no_other() -> None:
     account = Account()
     account.hear(news(), START)
     nameless = Limit(status=LimitStatus.ALLOWED, window=None, resets_at=None, utilization=None, overage=False)
-    assert account.hear(nameless, START)
+    account.hear(nameless, START)
     assert set(account.windows) == {"five_hour", "unknown"}
+
+
+@pytest.mark.parametrize(("window", "left"), [("five_hour", {"unknown"}), ("seven_day", {"five_hour", "unknown"})])
+def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
+    account = Account()
+    account.hear(news(), START)
+    account.hear(replace(news(), window=None), START)
+    account.forget(window, "alice")
+    assert set(account.windows) == left
+    account.forget(None, "alice")
+    assert not account.windows
 
 
 def test_what_ended_tasks_had_cost_adds_up_by_day() -> None:

@@ -6,9 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene, held_before_turn, places, to_hold, to_let_go
+from orchestrator.core.admission import Room, Scene, held_before_turn, met_limit, places, to_hold, to_let_go
 from orchestrator.core.admission import admitted as let_in
-from orchestrator.core.limits import LAST_SECOND, Window, nearly_used_up, probe_at, resume_at, walls, window_of
+from orchestrator.core.limits import (
+    LAST_SECOND,
+    NAMELESS,
+    Window,
+    nearly_used_up,
+    probe_at,
+    resume_at,
+    walls,
+    window_of,
+)
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 from orchestrator.core.obligations import obligations
 from orchestrator.core.prompt import turn_text
@@ -109,6 +118,22 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
     assert resumed.owed is Owed.TURN
     assert resumed.failures.total == 0
     assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
+
+
+def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_process_was_ended() -> None:
+    lifted = resume(BlockedBy.RATE_LIMIT)
+    assert after(limited(HOUR), lifted, admitted).owed is Owed.TURN
+    parked = after(limited(HOUR), exited, later(60))
+    assert (Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2").task.agent.resumed
+
+
+def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
+    weekly, nameless = after(at_work(), limit_hit(HOUR, "seven_day"), frozen), replace(limited(), id="LOCAL-2")
+    behind = replace(after(at_work(), pause(BlockedBy.RATE_LIMIT)), id="LOCAL-3")
+    seen = scene(weekly, nameless, behind)
+    assert met_limit(seen, None) == [weekly.id, nameless.id]
+    assert met_limit(seen, "seven_day") == [weekly.id]
+    assert met_limit(seen, NAMELESS) == [nameless.id]
 
 
 def test_the_alarm_before_its_time_changes_nothing() -> None:
@@ -277,7 +302,9 @@ def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None
     assert "the account's usage limit (seven_day_opus) lasts until 2026-11-21 23:00:30 UTC" in held[2]
     standing = after(between, pause(BlockedBy.RATE_LIMIT))
     assert not list(to_let_go(walled(standing)))
-    assert explain(standing, walled(standing)).next == "it goes on by itself when that is over"
+    ways = explain(standing, walled(standing)).next
+    assert ways.startswith("it goes on by itself when that is over")
+    assert ways.endswith("orchestrator limits --forget")
     assert list(to_let_go(walled(standing, name="seven_day_sonnet"))) == [(between.id, BlockedBy.RATE_LIMIT)]
 
 
