@@ -339,9 +339,17 @@ class Supervisor:
         reason = reason_for(before, after, event)
         if reason is not None:
             self._hands.checkpoint(after, reason)
+        if isinstance(event, ResumeRequested) and before.waits_for_word:
+            self._go_on_after_limit(event)
         if hold is not None:
             self.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
+
+    def _go_on_after_limit(self, word: ResumeRequested) -> None:
+        """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
+        for task in self.tasks.values():
+            if task.waits_for_word:
+                self.post(task.id, replace(word, blocked_by=BlockedBy.RATE_LIMIT))
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1

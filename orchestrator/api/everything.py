@@ -29,8 +29,9 @@ async def pause_all(backend: TheBackend, by: By) -> ManyView:
 
 @router.post("/resume")
 async def resume_all(backend: TheBackend, by: By) -> ManyView:
-    """Let every task go on that a person paused, and take tasks again after a drain or a refusal of the account."""
-    tasks = [task for task in backend.supervisor.tasks.values() if task.agent.blocked_by is BlockedBy.USER]
+    """Let every task go on that a person paused or has to, and take tasks again after a drain or a refusal."""
+    known = backend.supervisor.tasks.values()
+    tasks = [task for task in known if task.agent.blocked_by is BlockedBy.USER or task.waits_for_word]
     backend.supervisor.take_tasks()
     return await _asked(backend, tasks, ResumeRequested(at=clock.now(), by=by))
 

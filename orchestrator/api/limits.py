@@ -66,10 +66,10 @@ def _window(scene: Scene, name: str) -> dict[str, object]:
 
 
 def _walls(scene: Scene) -> Iterator[Wall]:
-    """Those that were told, and one that a task met without being told."""
+    """Those that were told, and one that a task met without being told, or that a person has to say is over."""
     yield from walls(scene.windows, scene.now, scene.room.limit_margin)
     met = admission.account_limit(scene)
-    if met is not None and met.retry_at is not None:
+    if met is not None:
         yield Wall(window=f"met by {met.id}", until=met.retry_at)
 
 

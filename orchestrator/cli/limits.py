@@ -45,7 +45,10 @@ def limits(
 
 
 def _facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
-    walls = [(f"no turns in {wall.window}", f"until {local(wall.until)}") for wall in found.walls]
+    walls = [
+        (f"no turns in {wall.window}", f"until {local(wall.until) or 'you say so: orchestrator resume --all'}")
+        for wall in found.walls
+    ]
     fewer = f"{found.places_now} of {found.places}, for a usage window is nearly used up"
     return [
         *walls,

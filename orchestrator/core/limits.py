@@ -60,22 +60,22 @@ Windows = Mapping[str, Window]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """A usage window that is used up, and when turns may begin again."""
+    """A usage window that is used up, and when turns may begin again; without a time when a person says so."""
 
     window: str
-    until: datetime
+    until: datetime | None
 
 
 def walls(windows: Windows, now: datetime, margin: float, model: str | None = None) -> tuple[Wall, ...]:
     """The windows that are used up now, the longest first; only those that concern the model, if one is given."""
     found = [
-        Wall(window=name, until=window.resets_at + timedelta(seconds=margin))
+        (window.resets_at + timedelta(seconds=margin), name)
         for name, window in windows.items()
         if window.status == "rejected" and window.resets_at is not None
         if window.resets_at <= window.seen_at + FARTHEST_RESET
         if model is None or concerns(name, model)
     ]
-    return tuple(sorted((wall for wall in found if wall.until > now), key=lambda wall: wall.until, reverse=True))
+    return tuple(Wall(window=name, until=until) for until, name in sorted(found, reverse=True) if until > now)
 
 
 def is_told(windows: Windows, name: str | None) -> bool:

@@ -94,7 +94,10 @@ def _when_let_in(task: Task, scene: Scene, by_itself: str) -> str:
         return by_itself
     if held_back == scene.trouble:
         return _MENDED
-    return by_itself + _FORGET if wall_before(task, scene) else by_itself
+    wall = wall_before(task, scene)
+    if wall is None:
+        return by_itself
+    return by_itself + _FORGET if wall.until else "orchestrator resume --all"
 
 
 def _over_budget(task: Task, scene: Scene, still: str) -> Why:
@@ -109,7 +112,7 @@ def _limited(task: Task, scene: Scene, still: str) -> Why:
     if task.retry_at:
         reason = "its account has reached a usage limit"
         return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}{_FORGET}")
-    held_back = withheld(task, scene)
+    held_back = None if task.waits_for_word else withheld(task, scene)
     if held_back:
         return Why(facts=(held_back, still), next=_when_let_in(task, scene, "it goes on by itself when that is over"))
     return Why(

@@ -212,6 +212,22 @@ def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_p
     assert play >> resume() >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
 
 
+@pytest.mark.parametrize("resets_in", [None, HOUR])
+def test_nothing_else_of_the_account_goes_on_by_itself_either(resets_in: float | None) -> None:
+    told = {"five_hour": window("rejected", resets_in)}
+    waiting = after(at_work(auto_resume=False), limit_hit(resets_in, "five_hour"), frozen)
+    behind = replace(after(at_work(), pause(BlockedBy.RATE_LIMIT)), id="LOCAL-2")
+    later_on = replace(scene(waiting, behind, submitted("LOCAL-3"), seconds=9 * HOUR), windows=told)
+    assert (let_in(later_on), list(to_let_go(later_on))) == ([], [])
+    for task in later_on.tasks[1:]:
+        why = explain(task, later_on)
+        assert why.facts[0] == f"the account's usage limit (met by {waiting.id}) is over when a person says so"
+        assert why.next == "orchestrator resume --all"
+    said_so = replace(later_on, tasks=(after(waiting, resume()), *later_on.tasks[1:]))
+    assert let_in(said_so) == [waiting.id, "LOCAL-3"]
+    assert list(to_let_go(said_so)) == [("LOCAL-2", BlockedBy.RATE_LIMIT)]
+
+
 def test_a_reset_that_is_near_enough_is_waited_for() -> None:
     task = after(at_work(latest_resume=600.0), limit_hit(60))
     assert task.retry_at is not None
