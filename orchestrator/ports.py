@@ -7,7 +7,7 @@ from typing import Protocol
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.commands import Command
 from orchestrator.core.events import Event
-from orchestrator.core.limits import Windows
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
 
@@ -31,7 +31,7 @@ class Store(Protocol):
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
-    def keep_windows(self, windows: Windows) -> None: ...
+    def keep_account(self, kept: Kept) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from orchestrator.core.admission import Room, Scene
 from orchestrator.core.checkpoint import reason_for
 from orchestrator.core.commands import Command, SendTurn
 from orchestrator.core.course import cap_reached
-from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.errors import NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.core.events import (
     AlarmRang,
     DaemonStarted,
@@ -46,14 +46,6 @@ from orchestrator.ports import ForeignEdit, Hands, Store, Views
 log = structlog.get_logger()
 
 COMMIT_RETRY_SECONDS = 1.0
-
-
-class NoSuchTask(OrchestratorError):
-    """No task at work has that id."""
-
-
-class NotCommitted(OrchestratorError):
-    """A request could not be put on disk, and so was not accepted."""
 
 
 class Supervisor:
@@ -160,7 +152,7 @@ class Supervisor:
         return Scene(
             tasks=tuple(self.tasks.values()),
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.account.unlooked),
+            room=replace(self.room, busy=self.room.busy or self.account.unlooked, paused_by=self.account.paused_by),
             now=now,
             windows=self.account.windows,
             ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
@@ -203,8 +195,7 @@ class Supervisor:
     def _keep_account(self) -> None:
         """Write down what was told of the account: once for a burst of news, however long an agent makes it."""
         if self.account.unwritten:
-            self._store.keep_windows(self.account.windows)
-            self.account.unwritten = False
+            self.account.unwritten = not self._store.keep_account(self.account.kept)
 
     def _hold_back(self) -> None:
         """Let nobody begin a turn that the account or the day forbids; a turn that uses up the day is cut short."""
@@ -226,6 +217,11 @@ class Supervisor:
         """Admit nothing any more."""
         self.room = replace(self.room, draining=True)
 
+    def pause_all(self, by: str) -> None:
+        """Have whatever is handed in stand still too, also after a restart, until tasks are taken again."""
+        self.account.pause(by)
+        self._take(lambda: None)
+
     def stop_agents(self) -> None:
         """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
         self.drain()
@@ -234,8 +230,9 @@ class Supervisor:
             self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
 
     def take_tasks(self) -> None:
-        """Admit tasks again after a drain or a refusal of the account, and let go on what the drain held."""
-        self.room, self.account.refused = replace(self.room, draining=False), None
+        """Admit tasks again after a drain, a pause of all or a refusal of the account; what the drain held goes on."""
+        self.room = replace(self.room, draining=False)
+        self.account.go_on()
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
         self._take(lambda: None)
@@ -303,6 +300,7 @@ class Supervisor:
         return await answer
 
     def _begin(self, event: TaskSubmitted) -> Task:
+        event = replace(event, held=self.account.paused_by is not None)
         task, commands = machine.begin(self._views.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)

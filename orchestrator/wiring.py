@@ -194,7 +194,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
 def _supervisor(settings: Settings, store: FolderStore, dispatcher: Dispatcher, running: Running) -> Supervisor:
     views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
-    supervisor.account.windows = store.windows()
+    supervisor.account.recall(store.account())
     dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     return supervisor
 

@@ -13,11 +13,10 @@ from starlette.exceptions import HTTPException
 from orchestrator.api.views import AskView, ProblemView
 from orchestrator.checkpoint_files import NoSuchCheckpoint
 from orchestrator.core.asks import BadAnswer
-from orchestrator.core.errors import AnswerRefused, InvalidTransition, OrchestratorError
+from orchestrator.core.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.core.model import TaskStatus
 from orchestrator.intake import AtWorkAlready
 from orchestrator.journal import StoreError
-from orchestrator.supervisor import NoSuchTask, NotCommitted
 from orchestrator.trackers.web import LoginRefused, NoSuchTicket, TrackerUnreachable, UnfitAnswer
 
 log = structlog.get_logger()

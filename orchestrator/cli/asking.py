@@ -17,7 +17,7 @@ OneOrAll = Annotated[
 def pause(
     context: typer.Context,
     task: OneOrAll = None,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, those too that wait for a place.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, those too that are handed in later.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
     """Let a task stand still: its processes stop where they are, until `resume`."""
@@ -27,7 +27,7 @@ def pause(
 def resume(
     context: typer.Context,
     task: OneOrAll = None,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,
     json: Json = False,
 ) -> None:
     """Let a paused task go on where it stopped, as soon as there is a place."""

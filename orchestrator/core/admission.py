@@ -35,6 +35,8 @@ class Room:
     busy: str | None = None
     """Why nothing more may begin, though what is at work goes on."""
     draining: bool = False
+    paused_by: str | None = None
+    """Who had everything stand still, what is handed in meanwhile too."""
     day: Caps = NO_CAPS
     turn_usd: float = 0.0
     limit_margin: float = 30.0

@@ -16,5 +16,13 @@ class InvalidTransition(OrchestratorError):
         super().__init__(f"cannot {request} a task that is {status} in {stage}; allowed now: {can}")
 
 
+class NoSuchTask(OrchestratorError):
+    """No task at work has that id."""
+
+
+class NotCommitted(OrchestratorError):
+    """A request could not be put on disk, and so was not accepted."""
+
+
 class AnswerRefused(OrchestratorError):
     """An answer comes too late, to something else, or is none; the message says which. Nothing was changed."""

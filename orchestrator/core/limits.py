@@ -1,7 +1,7 @@
 """Usage limits of an account: when to go on after one was reached (collected.md §3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -56,6 +56,15 @@ class Window:
 
 
 Windows = Mapping[str, Window]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What outlives the daemon beside the tasks: how the account stands, and who had everything stand still."""
+
+    windows: Windows = field(default_factory=dict)
+    refused: str | None = None
+    paused_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,8 @@ def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[
     task = replace(
         event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, owed=owed
     )
+    if event.held and task.status is TaskStatus.PENDING:
+        task = standing.held(task, BlockedBy.USER)
     return task, obligations(pipeline, task)
 
 

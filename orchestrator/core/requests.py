@@ -53,7 +53,7 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.RetryRequested():
             return _retry(pipeline, task, event)
         case events.DraftSubmitted():
-            return _submit(task)
+            return _submit(task, event)
         case events.AskAnswered():
             return _answered(pipeline, task, event)
         case events.CapsChanged():
@@ -116,10 +116,11 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     return course.enter(pipeline, task, task.stage, event.at)
 
 
-def _submit(task: Task) -> Task:
+def _submit(task: Task, event: events.DraftSubmitted) -> Task:
     """The draft waiting for a place."""
     transitions.require("submit", task)
-    return replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
+    task = replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
+    return standing.held(task, BlockedBy.USER) if event.held else task
 
 
 def _change_caps(task: Task, event: events.CapsChanged) -> Task:

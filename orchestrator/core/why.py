@@ -24,7 +24,7 @@ def explain(task: Task, scene: Scene) -> Why:
     """The chain of facts for one task."""
     match task.status:
         case TaskStatus.PENDING if task.paused:
-            return Why(facts=("a person paused it before it began",), next=f"orchestrator resume {task.id}")
+            return Why(facts=("a person paused it before it began",), next=_how_to_resume(task, scene))
         case TaskStatus.PENDING:
             own = hindrances(task, scene)
             if own:
@@ -48,6 +48,11 @@ def explain(task: Task, scene: Scene) -> Why:
             assert_never(task.status)
 
 
+def _how_to_resume(task: Task, scene: Scene) -> str:
+    alone = f"orchestrator resume {task.id}"
+    return f"orchestrator resume --all, for all are paused; or {alone}" if scene.room.paused_by else alone
+
+
 def _in_vain(task: Task, scene: Scene) -> str | None:
     """What a person may do for a task that comes after one that ended without being completed, or is blocked."""
     lost = [one for one in task.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED]
@@ -62,7 +67,7 @@ def _paused(task: Task, scene: Scene) -> Why:
     still = "its processes stand still" if task.run and task.run.process is Process.FROZEN else "nothing of it runs"
     match task.agent.blocked_by:
         case BlockedBy.USER:
-            return Why(facts=("a person paused it", still), next=f"orchestrator resume {task.id}")
+            return Why(facts=("a person paused it", still), next=_how_to_resume(task, scene))
         case BlockedBy.PRESSURE:
             reason = scene.room.pressure or "the machine was short of room"
             return Why(facts=(reason, still), next="it goes on by itself when there is room again")

@@ -131,7 +131,7 @@ class Week:
         self._hands = hands = WorldHands(self._world, self._plug, self._house.model_of, self._asked_for)
         views = Views(pipeline_of=lambda task: self._house.pipelines[task.pipeline], model_of=self._house.model_of)
         self._supervisor = Supervisor(self._store, hands, views, self._house.room, self._timeline.clock)
-        self._supervisor.account.windows = self._store.kept_windows
+        self._supervisor.account.recall(self._store.kept)
         hands.serve(self._supervisor)
         for task in self._store.all():
             if over(task):

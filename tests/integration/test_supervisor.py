@@ -16,7 +16,7 @@ from orchestrator.core import events
 from orchestrator.core.admission import Room
 from orchestrator.core.budget import Caps
 from orchestrator.core.checkpoint import Reason
-from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Owed, Priority, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
@@ -25,7 +25,7 @@ from orchestrator.core.terms import Terms
 from orchestrator.journal import lines
 from orchestrator.ports import Store, Views
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import NoSuchTask, NotCommitted, Supervisor
+from orchestrator.supervisor import Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 from tests.unit.playbook import limit_hit

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.account import MOST_WINDOWS, Account
 from orchestrator.core.budget import Spending
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import BlockedBy
 from orchestrator.core.stream.neutral import ErrorClass, Limit, LimitStatus
 from tests.fakes.world import START
@@ -76,6 +77,18 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
     assert after(resume(BlockedBy.SERVICE)) == refusal
     assert after(resume()) is None
     assert after(finished("no credit", error_class=error), retry) is None
+
+
+def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_daemon() -> None:
+    account, anew = Account(), Account()
+    account.decided(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    account.pause("alice")
+    assert account.unwritten
+    anew.recall(account.kept)
+    assert (anew.trouble, anew.paused_by) == ("the service refused the account: no credit", "alice")
+    anew.go_on()
+    assert anew.unwritten
+    assert anew.kept == Kept()
 
 
 def test_nobody_being_logged_in_comes_before_any_refusal() -> None:
