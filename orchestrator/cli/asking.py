@@ -27,7 +27,7 @@ def pause(
 def resume(
     context: typer.Context,
     task: OneOrAll = None,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
     """Let a paused task go on where it stopped, as soon as there is a place."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from orchestrator.core.asks import AskKind
+from orchestrator.core.course import cap_reached
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import AgentStatus, BlockedBy, Task, TaskStatus
 
@@ -76,13 +77,21 @@ def allowed(task: Task) -> tuple[str, ...]:
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
+    impossible |= {"resume"} if _over_budget(task) else set()
     return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 
 
 def require(action: str, task: Task) -> None:
     """Refuse an action that the task's state does not allow; raises InvalidTransition."""
     if action not in allowed(task):
-        raise InvalidTransition(action, task.status, task.stage, allowed(task))
+        over = _over_budget(task) if action == "resume" else None
+        because = f"{over}; raise that with `orchestrator budget {task.id}`" if over else ""
+        raise InvalidTransition(action, task.status, task.stage, allowed(task), because)
+
+
+def _over_budget(task: Task) -> str | None:
+    """Which of its caps holds the task, in words; it would be held again at once."""
+    return cap_reached(task) if task.paused and task.agent.blocked_by is BlockedBy.BUDGET else None
 
 
 def require_legal(before: Task, after: Task) -> None:
