@@ -139,8 +139,10 @@ class Supervisor:
         return await self._asked(take)
 
     def forget(self, task_id: str) -> None:
-        """Know nothing any more of a task that was deleted."""
+        """Know nothing any more of a task that is being deleted."""
         self.ended.pop(task_id, None)
+        self.tasks.pop(task_id, None)
+        self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
         """What keeps a task where it is."""

@@ -20,7 +20,7 @@ TASK_TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = MappingProxyType(
         _T.IN_PROGRESS: frozenset({_T.REVIEW, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
         _T.REVIEW: frozenset({_T.IN_PROGRESS, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
         _T.BLOCKED: frozenset({_T.IN_PROGRESS, _T.PENDING, _T.CANCELLED, _T.FAILED}),
-        _T.FAILED: frozenset({_T.ARCHIVED, _T.PENDING}),
+        _T.FAILED: frozenset({_T.ARCHIVED}),
         _T.COMPLETED: frozenset({_T.ARCHIVED}),
         _T.CANCELLED: frozenset({_T.ARCHIVED}),
         _T.ARCHIVED: frozenset(),
@@ -47,7 +47,7 @@ _ANSWERS = ("answer", "provide", "approve", "request-changes")
 
 ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
     {
-        _T.DRAFT: ("submit", "cancel"),
+        _T.DRAFT: ("submit", "cancel", "delete"),
         _T.PENDING: ("pause", "resume", "cancel"),
         _T.IN_PROGRESS: (*_ANSWERS, "pause", "resume", "cancel"),
         _T.REVIEW: (*_ANSWERS, "review", "pause", "resume", "cancel"),
