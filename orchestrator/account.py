@@ -25,7 +25,8 @@ class Account:
     """Changed by the supervisor's loop alone.
 
     `refused` says why the service would not have the account, until a person has a task go on; `logged_out` why
-    agents could not reach it at all, until the next look finds them logged in. `unlooked` is set before the first look:
+    agents could not reach it at all, until the next look finds them logged in, `untold` the same until a task that it
+    keeps waiting has told people. `unlooked` is set before the first look:
     nothing new begins until then. `paused_by` is who had everything stand still, until all is resumed. `unwritten` is
     set by news that the disk does not have yet.
     """
@@ -33,6 +34,7 @@ class Account:
     windows: Windows = field(default_factory=dict)
     refused: str | None = None
     logged_out: str | None = None
+    untold: str | None = None
     unlooked: str | None = None
     paused_by: str | None = None
     unwritten: bool = False
@@ -81,6 +83,7 @@ class Account:
         """Take in whether somebody is logged in; `missing` says why agents could not reach a model."""
         if missing != self.logged_out:
             log.warning("login_changed", missing=missing)
+            self.untold = missing
         self.logged_out, self.unlooked = missing, None
 
     def hear(self, limit: Limit, now: datetime) -> None:

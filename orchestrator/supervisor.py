@@ -30,6 +30,7 @@ from orchestrator.core.events import (
     DaemonStarted,
     Event,
     ForeignEditFound,
+    LoginMissed,
     PauseRequested,
     ResumeRequested,
     TaskAdmitted,
@@ -209,6 +210,9 @@ class Supervisor:
             self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.to_let_go(scene):
             self._hear(task_id, ResumeRequested(at=scene.now, blocked_by=by))
+        if self.account.untold and (waiting := admission.to_tell(scene)):
+            self._hear(waiting, LoginMissed(at=scene.now, reason=self.account.untold))
+            self.account.untold = None
 
     def set_room(self, room: Room) -> None:
         """Go by other numbers from now on; what is at work beyond them goes on."""
@@ -347,9 +351,8 @@ class Supervisor:
 
     def _go_on_after_limit(self, word: ResumeRequested) -> None:
         """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
-        for task in self.tasks.values():
-            if task.waits_for_word:
-                self.post(task.id, replace(word, blocked_by=BlockedBy.RATE_LIMIT))
+        for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
+            self.post(task.id, replace(word, blocked_by=BlockedBy.RATE_LIMIT))
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1

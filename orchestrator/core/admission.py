@@ -195,6 +195,14 @@ def held_before_turn(task: Task, scene: Scene, more: int = 0) -> tuple[BlockedBy
     return BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
 
 
+def to_tell(scene: Scene) -> str | None:
+    """The first task that the account's trouble keeps from going on; people are told by it."""
+    standing = (task for task in scene.tasks if task.paused and task.retry_at is None)
+    held = (task for task in standing if task.agent.blocked_by is BlockedBy.SERVICE)
+    waiting = (task for task in queue(scene.tasks) if not hindrances(task, scene) and withheld(task, scene))
+    return next((task.id for task in (*held, *waiting)), None)
+
+
 def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:
     """The tasks that were held so, and need not be any more."""
     for task in scene.tasks:

@@ -325,6 +325,13 @@ class OperationRequested(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginMissed(Fact):
+    """Agents cannot reach a model before a person sees to it; people are told of it by this task."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PersonTold(Fact):
     """A person was told of something, or telling was given up for the reason given."""
 
@@ -380,6 +387,7 @@ Event = (
     | CapsChanged
     | PriorityChanged
     | OperationRequested
+    | LoginMissed
     | PersonTold
     | ForeignEditFound
 )

@@ -52,6 +52,7 @@ from orchestrator.core.model import (
     Task,
     TaskStatus,
 )
+from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import obligations
 from orchestrator.core.pipeline import Pipeline, Work
 
@@ -132,6 +133,9 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return requests.requested(pipeline, task, event)
         case events.OperationRequested():
             return acting.operated(pipeline, task, event)
+        case events.LoginMissed():
+            key = f"login-{task.seq}"
+            return standing.with_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:

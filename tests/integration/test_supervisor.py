@@ -399,6 +399,28 @@ async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_pat
         assert all(house.task(name).holds_slot for name in ("ABC-1", "ABC-2"))
 
 
+async def test_people_are_told_once_of_each_missing_login_by_a_task_that_waits_for_it(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        missing, tasks = "claude is not logged in", ("ABC-1", "ABC-2")
+
+        def told() -> list[str]:
+            return [f"{one} {notice.kind}: {notice.text}" for one in tasks for notice in house.task(one).notices]
+
+        house.supervisor.login_is(missing)
+        for name in tasks:
+            await house.submitted(name)
+        house.supervisor.login_is(missing)
+        await house.settled()
+        assert told() == [f"ABC-1 login_missing: {missing}"]
+        house.supervisor.login_is(None)
+        await house.settled()
+        assert house.task("ABC-1").status is TaskStatus.IN_PROGRESS
+        house.supervisor.login_is(missing)
+        await house.submitted("ABC-3")
+        assert len(told()) == 1
+        assert [notice.kind for notice in house.task("ABC-3").notices] == ["login_missing"]
+
+
 async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         house.supervisor.drain()

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene, held_before_turn, met_limit, places, to_hold, to_let_go
+from orchestrator.core.admission import Room, Scene, held_before_turn, met_limit, places, to_hold, to_let_go, to_tell
 from orchestrator.core.admission import admitted as let_in
+from orchestrator.core.events import LoginMissed
 from orchestrator.core.limits import (
     LAST_SECOND,
     NAMELESS,
@@ -361,6 +362,17 @@ def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_
     assert held_before_turn(between, mended) is None
     assert list(to_let_go(mended)) == [(standing.id, BlockedBy.SERVICE)]
     assert after(standing, resume(BlockedBy.SERVICE)).wants_slot
+
+
+def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
+    held, waiting = after(at_work(), finished(), pause(BlockedBy.SERVICE)), submitted("LOCAL-1")
+    assert to_tell(troubled(waiting, held)) == held.id
+    early = replace(waiting, start_at=START + timedelta(days=1))
+    down = after(at_work(), finished("529", error_class="overloaded"))
+    assert to_tell(troubled(early, down)) is None
+    assert to_tell(troubled(early, down, waiting)) == waiting.id
+    told, _ = machine.decide(full(), waiting, LoginMissed(at=START, reason="nobody is logged in"))
+    assert [(notice.kind, notice.text) for notice in told.notices] == [("login_missing", "nobody is logged in")]
 
 
 def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_is_out_of_trouble() -> None:
