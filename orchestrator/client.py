@@ -184,6 +184,11 @@ class Client:
         """What limits work now."""
         return self._get(LimitsView, "/api/limits")
 
+    def forget_limits(self, window: str | None) -> LimitsView:
+        """Believe no more that a window, or any, is used up; what limits work then."""
+        params = {} if window is None else {"window": window}
+        return _view(LimitsView, self._sent("DELETE", "/api/limits", params=params))
+
     def review(self, ask: AskView) -> ReviewView:
         """A review, and what is to be looked at."""
         return self._get(ReviewView, f"/api/reviews/{quote(ask.id, safe='')}")

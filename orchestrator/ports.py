@@ -1,13 +1,15 @@
 """What the supervisor needs of the world, and all that it knows of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from orchestrator.core.checkpoint import Reason
 from orchestrator.core.commands import Command
 from orchestrator.core.events import Event
-from orchestrator.core.limits import Windows
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import Task
+from orchestrator.core.pipeline import Pipeline
 
 
 class ForeignEdit(Protocol):
@@ -29,7 +31,15 @@ class Store(Protocol):
     def note_telemetry(self, task: Task) -> None: ...
     def release(self, task_id: str) -> None: ...
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]: ...
-    def keep_windows(self, windows: Windows) -> None: ...
+    def keep_account(self, kept: Kept) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
+
+    pipeline_of: Callable[[Task], Pipeline]
+    model_of: Callable[[Task], str]
 
 
 class Hands(Protocol):

@@ -32,7 +32,7 @@ from orchestrator.core.codec import from_json, to_json
 from orchestrator.core.document import Object, from_document, to_document
 from orchestrator.core.escape import shown
 from orchestrator.core.events import Event
-from orchestrator.core.limits import Window, Windows
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.core.patch import difference
 from orchestrator.files import make_private, sync_folder, write_atomically
@@ -51,7 +51,7 @@ log = structlog.get_logger()
 
 TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
 """What is in a task's folder before its journal begins (intake.py)."""
-LIMITS_FILE = "limits.json"
+ACCOUNT_FILE = "account.json"
 
 
 class DataFolderTaken(StoreError):
@@ -200,23 +200,24 @@ class FolderStore:
         except OSError as error:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
-    def keep_windows(self, windows: Windows) -> None:
-        """Keep what is known of the account's usage windows; where the disk refuses, it is told again soon enough."""
+    def keep_account(self, kept: Kept) -> bool:
+        """Keep what binds all tasks; whether that is on disk."""
         try:
-            write_atomically(self.data_dir / LIMITS_FILE, orjson.dumps(to_json(windows), option=orjson.OPT_INDENT_2))
+            write_atomically(self.data_dir / ACCOUNT_FILE, orjson.dumps(to_json(kept), option=orjson.OPT_INDENT_2))
         except OSError as error:
-            log.warning("limits_not_written", error=str(error))
+            log.warning("account_not_written", error=str(error))
+            return False
+        return True
 
-    def windows(self) -> Windows:
-        """What was known of the account's usage windows; nothing where that cannot be read."""
+    def account(self) -> Kept:
+        """What was kept so; nothing where that cannot be read."""
         try:
-            found = orjson.loads((self.data_dir / LIMITS_FILE).read_bytes())
-            return {name: from_json(Window, one) for name, one in found.items()}
+            return from_json(Kept, orjson.loads((self.data_dir / ACCOUNT_FILE).read_bytes()))
         except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            log.warning("limits_not_read", error=str(error))
-            return {}
+            return Kept()
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("account_not_read", error=str(error))
+            return Kept()
 
     def summaries(self) -> Iterator[Summary | StoreError]:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""

@@ -13,7 +13,7 @@ may not be lost; a person's request is refused with the reason.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -24,12 +24,13 @@ from orchestrator.core.admission import Room, Scene
 from orchestrator.core.checkpoint import reason_for
 from orchestrator.core.commands import Command, SendTurn
 from orchestrator.core.course import cap_reached
-from orchestrator.core.errors import OrchestratorError
+from orchestrator.core.errors import NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.core.events import (
     AlarmRang,
     DaemonStarted,
     Event,
     ForeignEditFound,
+    LoginMissed,
     PauseRequested,
     ResumeRequested,
     TaskAdmitted,
@@ -38,31 +39,14 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.model import Agent, BlockedBy, Owed, Task, TaskStatus
 from orchestrator.core.obligations import alarms
-from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf, to_freeze, to_release
 from orchestrator.core.stream.neutral import Limit
 from orchestrator.core.why import Why, explain
-from orchestrator.ports import ForeignEdit, Hands, Store
+from orchestrator.ports import ForeignEdit, Hands, Store, Views
 
 log = structlog.get_logger()
 
 COMMIT_RETRY_SECONDS = 1.0
-
-
-class NoSuchTask(OrchestratorError):
-    """No task at work has that id."""
-
-
-class NotCommitted(OrchestratorError):
-    """A request could not be put on disk, and so was not accepted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Views:
-    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
-
-    pipeline_of: Callable[[Task], Pipeline]
-    model_of: Callable[[Task], str]
 
 
 class Supervisor:
@@ -84,7 +68,6 @@ class Supervisor:
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
         self._inbox: asyncio.Queue[tuple[Callable[[], None], bool]] = asyncio.Queue()
         self._noted: set[str] = set()
-        self._windows_told = False
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
@@ -98,7 +81,7 @@ class Supervisor:
                 await self._insist(self.admit)
             if self._inbox.empty():
                 self._note_foreign(self._store.settle())
-                self._keep_windows()
+                self._keep_account()
             self._inbox.task_done()
 
     async def settled(self) -> None:
@@ -157,8 +140,10 @@ class Supervisor:
         return await self._asked(take)
 
     def forget(self, task_id: str) -> None:
-        """Know nothing any more of a task that was deleted."""
+        """Know nothing any more of a task that is being deleted."""
         self.ended.pop(task_id, None)
+        self.tasks.pop(task_id, None)
+        self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
         """What keeps a task where it is."""
@@ -170,7 +155,7 @@ class Supervisor:
         return Scene(
             tasks=tuple(self.tasks.values()),
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.account.unlooked),
+            room=replace(self.room, busy=self.room.busy or self.account.unlooked, paused_by=self.account.paused_by),
             now=now,
             windows=self.account.windows,
             ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
@@ -196,25 +181,24 @@ class Supervisor:
 
     def hear_limit(self, limit: Limit) -> None:
         """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._take(lambda: self._hear_limit(limit))
+        self._take(lambda: self.account.hear(limit, self._clock()))
 
     def login_is(self, missing: str | None) -> None:
         """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
-        if missing != self.account.logged_out:
-            log.warning("login_changed", missing=missing)
-        self.account.logged_out, self.account.unlooked = missing, None
+        self.account.login_is(missing)
         self._take(lambda: None)
 
-    def _hear_limit(self, limit: Limit) -> None:
-        if self.account.hear(limit, self._clock()):
-            self._windows_told = True
-            log.info("usage_window", window=limit.window, status=limit.status.value, resets_at=limit.resets_at)
+    def forget_limits(self, window: str | None, by: str) -> None:
+        """Believe no more that a usage window, or any, is used up; those that met it have another try."""
+        self.account.forget(window, by)
+        for task_id in admission.met_limit(self.scene(), window):
+            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.RATE_LIMIT, by=by))
+        self._take(lambda: None)
 
-    def _keep_windows(self) -> None:
-        """Write down what was told of windows: once for a burst of news, however long an agent makes it."""
-        if self._windows_told:
-            self._store.keep_windows(self.account.windows)
-            self._windows_told = False
+    def _keep_account(self) -> None:
+        """Write down what was told of the account: once for a burst of news, however long an agent makes it."""
+        if self.account.unwritten:
+            self.account.unwritten = not self._store.keep_account(self.account.kept)
 
     def _hold_back(self) -> None:
         """Let nobody begin a turn that the account or the day forbids; a turn that uses up the day is cut short."""
@@ -226,6 +210,9 @@ class Supervisor:
             self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.to_let_go(scene):
             self._hear(task_id, ResumeRequested(at=scene.now, blocked_by=by))
+        if self.account.untold and (waiting := admission.to_tell(scene)):
+            self._hear(waiting, LoginMissed(at=scene.now, reason=self.account.untold))
+            self.account.untold = None
 
     def set_room(self, room: Room) -> None:
         """Go by other numbers from now on; what is at work beyond them goes on."""
@@ -236,6 +223,11 @@ class Supervisor:
         """Admit nothing any more."""
         self.room = replace(self.room, draining=True)
 
+    def pause_all(self, by: str) -> None:
+        """Have whatever is handed in stand still too, also after a restart, until tasks are taken again."""
+        self.account.pause(by)
+        self._take(lambda: None)
+
     def stop_agents(self) -> None:
         """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
         self.drain()
@@ -244,8 +236,9 @@ class Supervisor:
             self.post(task_id, PauseRequested(at=now, blocked_by=BlockedBy.PRESSURE, reason="drained", park=True))
 
     def take_tasks(self) -> None:
-        """Admit tasks again after a drain or a refusal of the account, and let go on what the drain held."""
-        self.room, self.account.refused = replace(self.room, draining=False), None
+        """Admit tasks again after a drain, a pause of all or a refusal of the account; what the drain held goes on."""
+        self.room = replace(self.room, draining=False)
+        self.account.go_on()
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
         self._take(lambda: None)
@@ -313,6 +306,7 @@ class Supervisor:
         return await answer
 
     def _begin(self, event: TaskSubmitted) -> Task:
+        event = replace(event, held=self.account.paused_by is not None)
         task, commands = machine.begin(self._views.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)
@@ -349,9 +343,16 @@ class Supervisor:
         reason = reason_for(before, after, event)
         if reason is not None:
             self._hands.checkpoint(after, reason)
+        if isinstance(event, ResumeRequested) and before.waits_for_word:
+            self._go_on_after_limit(event)
         if hold is not None:
             self.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
+
+    def _go_on_after_limit(self, word: ResumeRequested) -> None:
+        """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
+        for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
+            self.post(task.id, replace(word, blocked_by=BlockedBy.RATE_LIMIT))
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1

@@ -33,6 +33,7 @@ from orchestrator.intake import Intake, Submission, accepted_pipeline
 from orchestrator.notify import Messenger, Notifier
 from orchestrator.operating import evidence_of
 from orchestrator.outward import Outward
+from orchestrator.ports import Views
 from orchestrator.pressure import Sensor
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
@@ -46,7 +47,7 @@ from orchestrator.servers import look_before
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.stalls import Stalls
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from orchestrator.timers import Timers
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.gateway import Gateway
@@ -194,7 +195,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
 def _supervisor(settings: Settings, store: FolderStore, dispatcher: Dispatcher, running: Running) -> Supervisor:
     views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
-    supervisor.account.windows = store.windows()
+    supervisor.account.recall(store.account())
     dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
     return supervisor
 

@@ -25,7 +25,7 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """How the daemon is: `health` is ok, pressure or draining; sizes in bytes, times in seconds.
+    """How the daemon is: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
     `queue` waits for a place, `standing` for somebody or something else.
     """
@@ -40,6 +40,7 @@ class StatusView(View):
     places: int
     places_taken: int
     pressure: str | None
+    paused_by: str | None
     free_bytes: int
     free_space_floor: int
     decisions: int

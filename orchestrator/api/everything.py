@@ -10,18 +10,21 @@ from orchestrator.api.backend import Backend
 from orchestrator.api.task_views import task_line
 from orchestrator.api.tasks import By, TheBackend
 from orchestrator.api.views import ManyView
-from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.errors import InvalidTransition, NoSuchTask
 from orchestrator.core.events import Event, PauseRequested, ResumeRequested
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.core.transitions import allowed
-from orchestrator.supervisor import NoSuchTask
 
 router = APIRouter(prefix="/api", tags=["people"])
 
 
 @router.post("/pause")
 async def pause_all(backend: TheBackend, by: By) -> ManyView:
-    """Let every task stand still, those that wait for a place first, so that nobody takes one that becomes free."""
+    """Let every task stand still, those that wait for a place first, so that nobody takes one that becomes free.
+
+    What is handed in after that stands still as well, until all is resumed.
+    """
+    backend.supervisor.pause_all(by)
     tasks = [task for task in backend.supervisor.tasks.values() if "pause" in allowed(task)]
     tasks.sort(key=lambda task: task.status is not TaskStatus.PENDING)
     return await _asked(backend, tasks, PauseRequested(at=clock.now(), by=by))
@@ -29,8 +32,9 @@ async def pause_all(backend: TheBackend, by: By) -> ManyView:
 
 @router.post("/resume")
 async def resume_all(backend: TheBackend, by: By) -> ManyView:
-    """Let every task go on that a person paused, and take tasks again after a drain or a refusal of the account."""
-    tasks = [task for task in backend.supervisor.tasks.values() if task.agent.blocked_by is BlockedBy.USER]
+    """Let every task go on that a person paused or has to, and take tasks again after a drain or a refusal."""
+    known = backend.supervisor.tasks.values()
+    tasks = [task for task in known if task.agent.blocked_by is BlockedBy.USER or task.waits_for_word]
     backend.supervisor.take_tasks()
     return await _asked(backend, tasks, ResumeRequested(at=clock.now(), by=by))
 
@@ -51,6 +55,7 @@ async def _asked(backend: Backend, tasks: Iterable[Task], event: Event) -> ManyV
     """The tasks after they were asked; one that changed meanwhile, so that it cannot be asked any more, is left out."""
     requests = (backend.supervisor.request(task.id, event) for task in tasks)
     answers = await asyncio.gather(*requests, return_exceptions=True)
+    await backend.supervisor.settled()
     changed: list[Task] = []
     for answer in answers:
         if isinstance(answer, Task):

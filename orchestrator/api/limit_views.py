@@ -18,10 +18,10 @@ class WindowView(View):
 
 
 class WallView(View):
-    """A window that is used up, and when turns may begin again."""
+    """A window that is used up, and when turns may begin again; without a time when a person says so."""
 
     window: str
-    until: datetime
+    until: datetime | None
 
 
 class DayView(View):

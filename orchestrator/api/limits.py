@@ -6,11 +6,13 @@ from fastapi import APIRouter
 
 from orchestrator.api.backend import Backend
 from orchestrator.api.limit_views import DayView, HeldView, LimitsView, WallView, WindowView
+from orchestrator.api.problems import NoSuchWindow
 from orchestrator.api.task_views import spent_shown
-from orchestrator.api.tasks import TheBackend
+from orchestrator.api.tasks import By, TheBackend
 from orchestrator.api.views import seen
 from orchestrator.core import admission
 from orchestrator.core.admission import Scene
+from orchestrator.core.escape import shown
 from orchestrator.core.limits import Wall, walls
 from orchestrator.core.model import BlockedBy, Task
 from orchestrator.core.why import explain
@@ -23,6 +25,22 @@ _LIMITS = frozenset({BlockedBy.RATE_LIMIT, BlockedBy.SERVICE, BlockedBy.BUDGET})
 @router.get("/limits")
 async def limits(backend: TheBackend) -> LimitsView:
     """The account's windows, the day's budget, and every task that one of them keeps from going on."""
+    return _limits(backend)
+
+
+@router.delete("/limits")
+async def forget(backend: TheBackend, by: By, window: str | None = None) -> LimitsView:
+    """Believe no more that a window, or any, is used up: the account was changed, or usage bought. What is left."""
+    scene = backend.supervisor.scene()
+    if window is not None and window not in scene.windows and not admission.met_limit(scene, window):
+        known = ", ".join(shown(name) for name in scene.windows) or "none"
+        raise NoSuchWindow(f"nothing was told of a window {shown(window)}; known: {known}")
+    backend.supervisor.forget_limits(window, by)
+    await backend.supervisor.settled()
+    return _limits(backend)
+
+
+def _limits(backend: Backend) -> LimitsView:
     scene = backend.supervisor.scene()
     shown = {
         "windows": [WindowView.model_validate(_window(scene, name)) for name in sorted(scene.windows)],
@@ -48,10 +66,10 @@ def _window(scene: Scene, name: str) -> dict[str, object]:
 
 
 def _walls(scene: Scene) -> Iterator[Wall]:
-    """Those that were told, and one that a task met without being told."""
+    """Those that were told, and one that a task met without being told, or that a person has to say is over."""
     yield from walls(scene.windows, scene.now, scene.room.limit_margin)
     met = admission.account_limit(scene)
-    if met is not None and met.retry_at is not None:
+    if met is not None:
         yield Wall(window=f"met by {met.id}", until=met.retry_at)
 
 

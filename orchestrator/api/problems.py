@@ -13,11 +13,10 @@ from starlette.exceptions import HTTPException
 from orchestrator.api.views import AskView, ProblemView
 from orchestrator.checkpoint_files import NoSuchCheckpoint
 from orchestrator.core.asks import BadAnswer
-from orchestrator.core.errors import AnswerRefused, InvalidTransition, OrchestratorError
+from orchestrator.core.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.core.model import TaskStatus
 from orchestrator.intake import AtWorkAlready
 from orchestrator.journal import StoreError
-from orchestrator.supervisor import NoSuchTask, NotCommitted
 from orchestrator.trackers.web import LoginRefused, NoSuchTicket, TrackerUnreachable, UnfitAnswer
 
 log = structlog.get_logger()
@@ -37,6 +36,10 @@ class Ambiguous(OrchestratorError):
 
 class NoSuchFile(OrchestratorError):
     """A task has no such artifact or agent."""
+
+
+class NoSuchWindow(OrchestratorError):
+    """Nothing was told of a usage window of that name."""
 
 
 class NoSuchAsk(OrchestratorError):
@@ -79,6 +82,7 @@ class Refusal(HTTPException):
 
 KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (NoSuchTask, 404, "no-such-task", "There is no such task"),
+    (NoSuchWindow, 404, "no-such-window", "There is no such usage window"),
     (NoSuchFile, 404, "no-such-file", "There is no such file"),
     (NoSuchCheckpoint, 404, "no-such-checkpoint", "There is no such checkpoint"),
     (NoSuchAsk, 404, "no-such-ask", "There is no such question, review or dependency"),

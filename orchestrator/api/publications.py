@@ -35,8 +35,8 @@ async def archive(task: TheTask, backend: TheBackend, by: By) -> TaskView:
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT)
 async def delete(task: TheTask, backend: TheBackend, register: TheRegister) -> None:
-    """Remove an ended task for good, with all its files; its commits stay where they were delivered."""
-    require("delete", task)
-    await asyncio.to_thread(backend.clear, task, whole=True)
+    """Remove a draft or an ended task for good, with all its files; its commits stay where they were delivered."""
+    require("delete", backend.supervisor.tasks.get(task.id, task))
     backend.supervisor.forget(task.id)
+    await asyncio.to_thread(backend.clear, task, whole=True)
     register.forget(task.id)

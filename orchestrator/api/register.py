@@ -11,10 +11,10 @@ from dataclasses import replace
 from orchestrator.api.backend import Backend
 from orchestrator.api.problems import Ambiguous
 from orchestrator.core.codec import stamp
+from orchestrator.core.errors import NoSuchTask
 from orchestrator.core.events import Event
 from orchestrator.core.model import Task
 from orchestrator.store import Summary, Unborn
-from orchestrator.supervisor import NoSuchTask
 
 NAMED = 20
 """How many unreadable folders are told of one by one."""

@@ -48,7 +48,7 @@ async def readyz(backend: TheBackend) -> Mapping[str, str]:
 async def status(backend: TheBackend) -> StatusView:
     """The daemon, its places, who waits and who runs."""
     supervisor, settings = backend.supervisor, backend.settings
-    room, tasks = supervisor.room, list(supervisor.tasks.values())
+    room, tasks = supervisor.scene().room, list(supervisor.tasks.values())
     running = await asyncio.to_thread(lambda: [_running(backend, task) for task in tasks if task.run])
     return StatusView(
         health=health_of(room),
@@ -61,6 +61,7 @@ async def status(backend: TheBackend) -> StatusView:
         places=room.places,
         places_taken=sum(task.holds_slot for task in tasks),
         pressure=room.pressure,
+        paused_by=room.paused_by,
         free_bytes=shutil.disk_usage(settings.data_dir).free,
         free_space_floor=settings.free_space_floor,
         decisions=supervisor.decisions,
@@ -86,8 +87,8 @@ async def roles(backend: TheBackend) -> RoleList:
 
 
 def health_of(room: Room) -> str:
-    """Whether tasks can start: ok, pressure or draining."""
-    return "draining" if room.draining else "pressure" if room.pressure else "ok"
+    """Whether tasks can start: ok, paused, pressure or draining."""
+    return "draining" if room.draining else "pressure" if room.pressure else "paused" if room.paused_by else "ok"
 
 
 def _running(backend: Backend, task: Task) -> RunningView:

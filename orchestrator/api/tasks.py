@@ -128,7 +128,7 @@ async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -
 @router.post("/{name}/submit")
 async def send_off(task: TheTask, backend: TheBackend, by: By) -> TaskView:
     """Send a draft off."""
-    event = DraftSubmitted(at=clock.now(), by=by)
+    event = DraftSubmitted(at=clock.now(), by=by, held=backend.supervisor.account.paused_by is not None)
     return await _asked(backend, task, "submit", event, lambda now: now.status is TaskStatus.PENDING)
 
 

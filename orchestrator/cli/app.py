@@ -27,6 +27,7 @@ FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3
 EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
+    "no-such-window": NO_SUCH_TASK,
     "no-such-ask": NO_SUCH_TASK,
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
@@ -101,7 +102,7 @@ COMMANDS = {
     ),
     "merge": Entry("outward", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
     "archive": Entry("outward", "Keep an ended task out of the way.", "orchestrator archive ABC-123", "Tasks"),
-    "delete": Entry("outward", "Remove an ended task for good.", "orchestrator delete ABC-123", "Tasks"),
+    "delete": Entry("outward", "Remove a draft or an ended task for good.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry("asking", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"),
     "limits": Entry("limits", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "state": Entry(

@@ -17,7 +17,7 @@ OneOrAll = Annotated[
 def pause(
     context: typer.Context,
     task: OneOrAll = None,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, those too that wait for a place.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, those too that are handed in later.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
     """Let a task stand still: its processes stop where they are, until `resume`."""

@@ -95,7 +95,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove an ended task for good, with all its files; its commits stay where they were delivered."""
+    """Remove a draft or an ended task for good, with all its files; its commits stay where they were delivered."""
     with place_of(context).client() as client:
         found = client.task(task)
         if "delete" not in found.allowed:

@@ -41,6 +41,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
     return [
         ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
         ("because", found.pressure),
+        ("paused", found.paused_by and f"by {found.paused_by}, all of them, until orchestrator resume --all"),
         ("daemon", up),
         ("places", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),

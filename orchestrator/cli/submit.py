@@ -166,6 +166,8 @@ def _handed_in(context: typer.Context, hand_in: Callable[[Client], TaskView], *,
         if task.ticket.preflight and task.ticket.preflight.env_unset:
             unset = ", ".join(task.ticket.preflight.env_unset)
             note(f"servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
+        if task.paused and not json:
+            note("it stands still, for all tasks are paused: orchestrator resume --all")
         if wait:
             task = _followed(client, task, quiet=json)
     if json:

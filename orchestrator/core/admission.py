@@ -5,11 +5,11 @@ All that one process assumes alone about places is here and in the store, so tha
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from orchestrator.core.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached
 from orchestrator.core.course import cap_reached
-from orchestrator.core.limits import Wall, Windows, concerns, is_told, nearly_used_up, walls
+from orchestrator.core.limits import NAMELESS, Wall, Windows, concerns, is_told, nearly_used_up, walls
 from orchestrator.core.model import BlockedBy, Owed, Priority, Task, TaskStatus
 
 BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
@@ -17,6 +17,8 @@ BETWEEN_TURNS = frozenset({Owed.AGENT, Owed.GATE, Owed.RETRY, Owed.STOP})
 
 WITHOUT_AGENT = frozenset({Owed.DELIVERY, Owed.PUBLISH, Owed.MERGE, Owed.RELEASE})
 """What costs no turn, and so waits for no usage window."""
+
+FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
@@ -33,6 +35,8 @@ class Room:
     busy: str | None = None
     """Why nothing more may begin, though what is at work goes on."""
     draining: bool = False
+    paused_by: str | None = None
+    """Who had everything stand still, what is handed in meanwhile too."""
     day: Caps = NO_CAPS
     turn_usd: float = 0.0
     limit_margin: float = 30.0
@@ -91,7 +95,8 @@ def withheld(task: Task, scene: Scene, more: int = 0) -> str | None:
         return scene.trouble
     wall = wall_before(task, scene)
     if wall is not None:
-        return f"the account's usage limit ({wall.window}) lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC"
+        end = f"lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC" if wall.until else "is over when a person says so"
+        return f"the account's usage limit ({wall.window}) {end}"
     return day_used_up(scene, more)
 
 
@@ -100,25 +105,39 @@ def wall_before(task: Task, scene: Scene) -> Wall | None:
     model = scene.model_of(task)
     told = walls(scene.windows, scene.now, scene.room.limit_margin, model)
     met = account_limit(scene, model)
-    if met is not None and met.retry_at is not None and met.id != task.id:
+    if met is not None and met.id != task.id:
         told = (*told, Wall(window=f"met by {met.id}", until=met.retry_at))
-    return max(told, key=lambda wall: wall.until, default=None)
+    return max(told, key=lambda wall: wall.until or FOR_EVER, default=None)
 
 
 def account_limit(scene: Scene, model: str | None = None) -> Task | None:
-    """The task that waits longest for a usage limit whose end nobody told; others do not run into it meanwhile.
+    """The task that waits longest for a person's word, or for a usage limit whose end nobody told.
 
-    Only those that concern the model count, if one is given.
+    Others do not go on before it. Only those that concern the model count, if one is given.
     """
     waiting = [
         task
         for task in scene.tasks
-        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused
-        if task.retry_at and task.retry_at > scene.now
-        if not is_told(scene.windows, task.agent.limit_window)
+        if task.waits_for_word or _waits_for_unknown_end(task, scene)
         if model is None or concerns(task.agent.limit_window or "", model)
     ]
-    return max(waiting, key=lambda task: task.retry_at or scene.now, default=None)
+    return max(waiting, key=lambda task: task.retry_at or FOR_EVER, default=None)
+
+
+def _waits_for_unknown_end(task: Task, scene: Scene) -> bool:
+    limited = task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused
+    is_to_come = task.retry_at is not None and task.retry_at > scene.now
+    return limited and is_to_come and not is_told(scene.windows, task.agent.limit_window)
+
+
+def met_limit(scene: Scene, window: str | None) -> list[str]:
+    """The ids of the tasks that stand still since they met a usage limit themselves: in one window, or in any."""
+    return [
+        task.id
+        for task in scene.tasks
+        if task.agent.blocked_by is BlockedBy.RATE_LIMIT and task.paused and task.agent.waits
+        if window in (None, task.agent.limit_window or NAMELESS)
+    ]
 
 
 def spent_today(scene: Scene) -> Spending:
@@ -174,6 +193,14 @@ def held_before_turn(task: Task, scene: Scene, more: int = 0) -> tuple[BlockedBy
         return BlockedBy.SERVICE, reason
     walled = wall_before(task, scene) is not None
     return BlockedBy.RATE_LIMIT if walled else BlockedBy.BUDGET, reason
+
+
+def to_tell(scene: Scene) -> str | None:
+    """The first task that the account's trouble keeps from going on; people are told by it."""
+    standing = (task for task in scene.tasks if task.paused and task.retry_at is None)
+    held = (task for task in standing if task.agent.blocked_by is BlockedBy.SERVICE)
+    waiting = (task for task in queue(scene.tasks) if not hindrances(task, scene) and withheld(task, scene))
+    return next((task.id for task in (*held, *waiting)), None)
 
 
 def to_let_go(scene: Scene) -> Iterator[tuple[str, BlockedBy]]:

@@ -10,10 +10,19 @@ class OrchestratorError(Exception):
 class InvalidTransition(OrchestratorError):
     """An event or request does not fit the task's state; nothing was changed."""
 
-    def __init__(self, request: str, status: str, stage: str, allowed: Sequence[str] = ()) -> None:
+    def __init__(self, request: str, status: str, stage: str, allowed: Sequence[str] = (), because: str = "") -> None:
         self.request, self.status, self.stage, self.allowed = request, status, stage, tuple(allowed)
         can = ", ".join(allowed) or "nothing"
-        super().__init__(f"cannot {request} a task that is {status} in {stage}; allowed now: {can}")
+        why = f": {because}" if because else ""
+        super().__init__(f"cannot {request} a task that is {status} in {stage}{why}; allowed now: {can}")
+
+
+class NoSuchTask(OrchestratorError):
+    """No task at work has that id."""
+
+
+class NotCommitted(OrchestratorError):
+    """A request could not be put on disk, and so was not accepted."""
 
 
 class AnswerRefused(OrchestratorError):

@@ -37,10 +37,14 @@ class TurnOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSubmitted(Fact):
-    """A person handed in a ticket; the task as it begins, its commands and base commit fixed."""
+    """A person handed in a ticket; the task as it begins, its commands and base commit fixed.
+
+    `held` says that everything stands still for now, and so shall this.
+    """
 
     task: Task
     by: str = ""
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +282,10 @@ class RetryRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSubmitted(Fact):
-    """A person sent a draft off."""
+    """A person sent a draft off; `held` says that everything stands still for now, and so shall this."""
 
     by: str = ""
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +322,13 @@ class OperationRequested(Fact):
     operation: Operation
     evidence: Evidence = NOTHING_SEEN
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginMissed(Fact):
+    """Agents cannot reach a model before a person sees to it; people are told of it by this task."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,6 +387,7 @@ Event = (
     | CapsChanged
     | PriorityChanged
     | OperationRequested
+    | LoginMissed
     | PersonTold
     | ForeignEditFound
 )

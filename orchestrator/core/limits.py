@@ -1,7 +1,7 @@
 """Usage limits of an account: when to go on after one was reached (collected.md §3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -12,6 +12,8 @@ LONGEST_BACK_OFF = timedelta(minutes=15)
 FARTHEST_RESET = timedelta(days=8)
 LAST_SECOND = 4_102_444_800
 """The year 2100 in epoch seconds."""
+NAMELESS = "unknown"
+"""What a window is called that was told of without a name."""
 FAMILIES = ("opus", "sonnet", "haiku", "fable")
 """Words in names of models and, at the end, of windows; an unknown window binds everything."""
 
@@ -57,23 +59,32 @@ Windows = Mapping[str, Window]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What outlives the daemon beside the tasks: how the account stands, and who had everything stand still."""
+
+    windows: Windows = field(default_factory=dict)
+    refused: str | None = None
+    paused_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """A usage window that is used up, and when turns may begin again."""
+    """A usage window that is used up, and when turns may begin again; without a time when a person says so."""
 
     window: str
-    until: datetime
+    until: datetime | None
 
 
 def walls(windows: Windows, now: datetime, margin: float, model: str | None = None) -> tuple[Wall, ...]:
     """The windows that are used up now, the longest first; only those that concern the model, if one is given."""
     found = [
-        Wall(window=name, until=window.resets_at + timedelta(seconds=margin))
+        (window.resets_at + timedelta(seconds=margin), name)
         for name, window in windows.items()
         if window.status == "rejected" and window.resets_at is not None
         if window.resets_at <= window.seen_at + FARTHEST_RESET
         if model is None or concerns(name, model)
     ]
-    return tuple(sorted((wall for wall in found if wall.until > now), key=lambda wall: wall.until, reverse=True))
+    return tuple(Wall(window=name, until=until) for until, name in sorted(found, reverse=True) if until > now)
 
 
 def is_told(windows: Windows, name: str | None) -> bool:

@@ -52,6 +52,7 @@ from orchestrator.core.model import (
     Task,
     TaskStatus,
 )
+from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import obligations
 from orchestrator.core.pipeline import Pipeline, Work
 
@@ -67,6 +68,8 @@ def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[
     task = replace(
         event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, owed=owed
     )
+    if event.held and task.status is TaskStatus.PENDING:
+        task = standing.held(task, BlockedBy.USER)
     return task, obligations(pipeline, task)
 
 
@@ -130,6 +133,9 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return requests.requested(pipeline, task, event)
         case events.OperationRequested():
             return acting.operated(pipeline, task, event)
+        case events.LoginMissed():
+            key = f"login-{task.seq}"
+            return standing.with_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:

@@ -346,6 +346,12 @@ class Task:
         return self.paused and self.agent.blocked_by in (BlockedBy.RATE_LIMIT, BlockedBy.SERVICE)
 
     @property
+    def waits_for_word(self) -> bool:
+        """Whether it met a usage limit, and goes on when a person says so."""
+        limited = self.paused and self.agent.blocked_by is BlockedBy.RATE_LIMIT
+        return limited and self.retry_at is None and self.agent.waits > 0
+
+    @property
     def holds_slot(self) -> bool:
         """Whether it takes one of the places of `max_agents`; a paused one does not."""
         return self.status is TaskStatus.IN_PROGRESS and not self.paused

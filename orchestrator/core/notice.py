@@ -15,6 +15,7 @@ class NoticeKind(StrEnum):
     QUESTION_ASKED = "question_asked"
     DEPENDENCY_ASKED = "dependency_asked"
     LIMIT_REACHED = "limit_reached"
+    LOGIN_MISSING = "login_missing"
     BLOCKED = "blocked"
     FAILED = "failed"
     COMPLETED = "completed"

@@ -53,7 +53,7 @@ def requested(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.RetryRequested():
             return _retry(pipeline, task, event)
         case events.DraftSubmitted():
-            return _submit(task)
+            return _submit(task, event)
         case events.AskAnswered():
             return _answered(pipeline, task, event)
         case events.CapsChanged():
@@ -80,12 +80,13 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
 
 
 def _resume(task: Task, event: events.ResumeRequested) -> Task:
-    """The task going on as soon as it may."""
+    """The task going on as soon as it may; what it waited for until a certain time is over now."""
     if event.blocked_by is BlockedBy.USER:
         transitions.require("resume", task)
     elif not task.paused or task.agent.blocked_by is not event.blocked_by:
         return task
-    retry_at = (task.retry_at or event.at) if task.owed is Owed.RETRY else None
+    due = event.at if task.waits_for_service else task.retry_at or event.at
+    retry_at = due if task.owed is Owed.RETRY else None
     task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
     return standing.released(task)
 
@@ -115,10 +116,11 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     return course.enter(pipeline, task, task.stage, event.at)
 
 
-def _submit(task: Task) -> Task:
+def _submit(task: Task, event: events.DraftSubmitted) -> Task:
     """The draft waiting for a place."""
     transitions.require("submit", task)
-    return replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
+    task = replace(task, status=TaskStatus.PENDING, owed=Owed.ADMISSION)
+    return standing.held(task, BlockedBy.USER) if event.held else task
 
 
 def _change_caps(task: Task, event: events.CapsChanged) -> Task:

@@ -54,6 +54,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "AskAnswered": "an answer was given{ by |by}{: |status}",
     "CapsChanged": "its budget was changed{ by |by}",
     "PriorityChanged": "its priority was changed{ to |priority}{ by |by}",
+    "LoginMissed": "nothing goes on{: |reason}",
     "PersonTold": "a notice for people{: |key}{, which reached nobody: |failure}",
     "ForeignEditFound": "another hand had changed state.json; that one is kept as {|kept_as}",
 }

@@ -30,8 +30,8 @@ class Terms:
     `impl_model` and `planning_model` win over what roles of those tiers use. `look_every` is how often an open pull
     request is looked at, 0 for never; `follow_reviews` lets comments be taken up without a person's word.
 
-    `auto_resume` says whether a task goes on by itself when a usage limit is over, `latest_resume` how far off that may
-    be; `usd_after_limit` is what it may spend after the first limit it waited out.
+    `auto_resume` says whether anything goes on by itself when a usage limit that the task met is over, `latest_resume`
+    how far off that may be; `usd_after_limit` is what it may spend after the first limit it waited out.
     """
 
     autonomy: Autonomy = Autonomy.AUTO

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from orchestrator.core.asks import AskKind
+from orchestrator.core.course import cap_reached
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import AgentStatus, BlockedBy, Task, TaskStatus
 
@@ -19,7 +20,7 @@ TASK_TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = MappingProxyType(
         _T.IN_PROGRESS: frozenset({_T.REVIEW, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
         _T.REVIEW: frozenset({_T.IN_PROGRESS, _T.COMPLETED, _T.FAILED, _T.BLOCKED, _T.CANCELLED}),
         _T.BLOCKED: frozenset({_T.IN_PROGRESS, _T.PENDING, _T.CANCELLED, _T.FAILED}),
-        _T.FAILED: frozenset({_T.ARCHIVED, _T.PENDING}),
+        _T.FAILED: frozenset({_T.ARCHIVED}),
         _T.COMPLETED: frozenset({_T.ARCHIVED}),
         _T.CANCELLED: frozenset({_T.ARCHIVED}),
         _T.ARCHIVED: frozenset(),
@@ -46,7 +47,7 @@ _ANSWERS = ("answer", "provide", "approve", "request-changes")
 
 ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
     {
-        _T.DRAFT: ("submit", "cancel"),
+        _T.DRAFT: ("submit", "cancel", "delete"),
         _T.PENDING: ("pause", "resume", "cancel"),
         _T.IN_PROGRESS: (*_ANSWERS, "pause", "resume", "cancel"),
         _T.REVIEW: (*_ANSWERS, "review", "pause", "resume", "cancel"),
@@ -76,13 +77,21 @@ def allowed(task: Task) -> tuple[str, ...]:
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is BlockedBy.USER else {"resume"} if holder is None else set()
+    impossible |= {"resume"} if _over_budget(task) else set()
     return tuple(action for action in ACTIONS[task.status] if action not in impossible)
 
 
 def require(action: str, task: Task) -> None:
     """Refuse an action that the task's state does not allow; raises InvalidTransition."""
     if action not in allowed(task):
-        raise InvalidTransition(action, task.status, task.stage, allowed(task))
+        over = _over_budget(task) if action == "resume" else None
+        because = f"{over}; raise that with `orchestrator budget {task.id}`" if over else ""
+        raise InvalidTransition(action, task.status, task.stage, allowed(task), because)
+
+
+def _over_budget(task: Task) -> str | None:
+    """Which of its caps holds the task, in words; it would be held again at once."""
+    return cap_reached(task) if task.paused and task.agent.blocked_by is BlockedBy.BUDGET else None
 
 
 def require_legal(before: Task, after: Task) -> None:

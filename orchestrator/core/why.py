@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from orchestrator.core.admission import Scene, day_used_up, hindrances, places, queue, withheld
+from orchestrator.core.admission import Scene, day_used_up, hindrances, places, queue, wall_before, withheld
 from orchestrator.core.asks import Ask, Subject, how_to_answer
 from orchestrator.core.course import cap_reached
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 
+_FORGET = "; if the account may be used again before, orchestrator limits --forget"
 _MENDED = "mend that, then orchestrator resume --all; a new login is seen without it"
 
 
@@ -23,13 +24,12 @@ def explain(task: Task, scene: Scene) -> Why:
     """The chain of facts for one task."""
     match task.status:
         case TaskStatus.PENDING if task.paused:
-            return Why(facts=("a person paused it before it began",), next=f"orchestrator resume {task.id}")
+            return Why(facts=("a person paused it before it began",), next=_how_to_resume(task, scene))
         case TaskStatus.PENDING:
             own = hindrances(task, scene)
             if own:
                 return Why(facts=own, next=_in_vain(task, scene) or "it starts by itself when that is over")
-            mended = scene.trouble and withheld(task, scene) == scene.trouble
-            following = _MENDED if mended else "it starts by itself when there is a place"
+            following = _when_let_in(task, scene, "it starts by itself when there is a place")
             return Why(facts=_no_place(task, scene), next=following)
         case TaskStatus.IN_PROGRESS:
             if task.paused:
@@ -48,6 +48,11 @@ def explain(task: Task, scene: Scene) -> Why:
             assert_never(task.status)
 
 
+def _how_to_resume(task: Task, scene: Scene) -> str:
+    alone = f"orchestrator resume {task.id}"
+    return f"orchestrator resume --all, for all are paused; or {alone}" if scene.room.paused_by else alone
+
+
 def _in_vain(task: Task, scene: Scene) -> str | None:
     """What a person may do for a task that comes after one that ended without being completed, or is blocked."""
     lost = [one for one in task.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED]
@@ -62,7 +67,7 @@ def _paused(task: Task, scene: Scene) -> Why:
     still = "its processes stand still" if task.run and task.run.process is Process.FROZEN else "nothing of it runs"
     match task.agent.blocked_by:
         case BlockedBy.USER:
-            return Why(facts=("a person paused it", still), next=f"orchestrator resume {task.id}")
+            return Why(facts=("a person paused it", still), next=_how_to_resume(task, scene))
         case BlockedBy.PRESSURE:
             reason = scene.room.pressure or "the machine was short of room"
             return Why(facts=(reason, still), next="it goes on by itself when there is room again")
@@ -81,9 +86,23 @@ def _paused(task: Task, scene: Scene) -> Why:
             facts = (*(_asked(ask) for ask in asks), *hindered, still)
             return Why(facts=facts, next=_how_to_answer(task, asks[0]) if asks else _when_merged(task))
         case None:
-            return Why(facts=(*_no_place(task, scene), still), next="it goes on by itself when there is a place")
+            following = _when_let_in(task, scene, "it goes on by itself when there is a place")
+            return Why(facts=(*_no_place(task, scene), still), next=following)
         case _:
             assert_never(task.agent.blocked_by)
+
+
+def _when_let_in(task: Task, scene: Scene, by_itself: str) -> str:
+    """What moves a task that wants to begin a turn."""
+    held_back = withheld(task, scene)
+    if held_back is None:
+        return by_itself
+    if held_back == scene.trouble:
+        return _MENDED
+    wall = wall_before(task, scene)
+    if wall is None:
+        return by_itself
+    return by_itself + _FORGET if wall.until else "orchestrator resume --all"
 
 
 def _over_budget(task: Task, scene: Scene, still: str) -> Why:
@@ -97,10 +116,10 @@ def _over_budget(task: Task, scene: Scene, still: str) -> Why:
 def _limited(task: Task, scene: Scene, still: str) -> Why:
     if task.retry_at:
         reason = "its account has reached a usage limit"
-        return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}")
-    held_back = withheld(task, scene)
+        return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}{_FORGET}")
+    held_back = None if task.waits_for_word else withheld(task, scene)
     if held_back:
-        return Why(facts=(held_back, still), next="it goes on by itself when that is over")
+        return Why(facts=(held_back, still), next=_when_let_in(task, scene, "it goes on by itself when that is over"))
     return Why(
         facts=("its account had reached a usage limit, and it is not to go on by itself", still),
         next=f"orchestrator resume {task.id}",

@@ -54,7 +54,7 @@ def a_turn_begins_only_when_it_may(task: Task, scene: Scene, command: SendTurn) 
     begun = f"turn {command.attempt}/{command.turn} begins"
     wall = wall_before(task, scene)
     if wall is not None:
-        yield f"{begun} inside {wall.window} until {wall.until:%m-%d %H:%M:%S}"
+        yield f"{begun} inside {wall.window} until {wall.until}"
     cap = cap_reached(task)
     if cap is not None:
         yield f"{begun} though {cap}"

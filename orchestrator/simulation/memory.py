@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from orchestrator.core.document import from_document, to_document
 from orchestrator.core.events import Event
-from orchestrator.core.limits import Windows
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import Task, TaskStatus
 from orchestrator.ports import ForeignEdit
 
@@ -38,7 +38,7 @@ class MemoryStore:
     """Tasks as they were last committed; survives the daemon as a disk does."""
 
     def __init__(self, plug: Plug) -> None:
-        self.kept_windows: Windows = {}
+        self.kept = Kept()
         self.skipped: list[str] = []
         self._plug = plug
         self._tasks: dict[str, Task] = {}
@@ -70,9 +70,10 @@ class MemoryStore:
         """Nobody else writes here."""
         return ()
 
-    def keep_windows(self, windows: Windows) -> None:
-        """Keep what is known of the account's usage."""
-        self.kept_windows = windows
+    def keep_account(self, kept: Kept) -> bool:
+        """Keep what binds all tasks."""
+        self.kept = kept
+        return True
 
     def all(self) -> Sequence[Task]:
         """Every task as it was last committed."""

@@ -20,6 +20,7 @@ from orchestrator.core.model import Task
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Floors, Reading, Shortage, judge
 from orchestrator.core.terms import Autonomy, Terms
+from orchestrator.ports import Views
 from orchestrator.simulation import laws
 from orchestrator.simulation.account import Account, outages
 from orchestrator.simulation.agents import AgentTree
@@ -30,7 +31,7 @@ from orchestrator.simulation.people import People, Wish
 from orchestrator.simulation.tally import Report, Tally, Violation, by_end
 from orchestrator.simulation.timeline import Timeline
 from orchestrator.simulation.world import World
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 
 START = datetime(2026, 1, 5, 18, 0, 0, tzinfo=UTC)
 SWEEP = 5 * MINUTE
@@ -130,7 +131,7 @@ class Week:
         self._hands = hands = WorldHands(self._world, self._plug, self._house.model_of, self._asked_for)
         views = Views(pipeline_of=lambda task: self._house.pipelines[task.pipeline], model_of=self._house.model_of)
         self._supervisor = Supervisor(self._store, hands, views, self._house.room, self._timeline.clock)
-        self._supervisor.account.windows = self._store.kept_windows
+        self._supervisor.account.recall(self._store.kept)
         hands.serve(self._supervisor)
         for task in self._store.all():
             if over(task):

@@ -1,5 +1,6 @@
 """Usage limits are waited out by the clock, with the daemon killed in between, and with the real claude too."""
 
+import os
 import time
 from pathlib import Path
 
@@ -43,6 +44,21 @@ def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
         assert house.client.task(second).status is TaskStatus.PENDING
         assert "usage limit" in " ".join(house.client.why(second).facts)
         house.wait_for_end(first)
+
+
+def test_a_week_s_limit_is_forgotten_at_a_word_and_the_session_goes_on_at_once(tmp_path: Path) -> None:
+    weekly = {"limit": {"window": "seven_day", "resets_in": 7 * 24 * 3600}}
+    with House(tmp_path, {"PLANNING": [weekly]}) as house:
+        task = house.submit()
+        house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until_frozen(task)
+        house.kill()
+        house.start()
+        assert "seven_day" in house.cli("limits").stdout
+        assert house.cli("limits", "--forget", "seven_day").returncode == 0
+        house.wait_for_end(task)
+        (lifted,) = house.journal(task, "ResumeRequested")
+        assert f"uid:{os.getuid()}" in str(lifted["event"])
 
 
 class Wall:

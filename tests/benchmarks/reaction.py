@@ -46,6 +46,7 @@ from orchestrator.dispatch import Adapters, Dispatcher
 from orchestrator.drivers import CommandDriver
 from orchestrator.gates import Gates
 from orchestrator.log import start_logging
+from orchestrator.ports import Views
 from orchestrator.processes.census import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
@@ -53,7 +54,7 @@ from orchestrator.publisher import Publisher
 from orchestrator.release import Release
 from orchestrator.running import Launching, Running
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from orchestrator.timers import Timers
 from orchestrator.watch import Watch
 from orchestrator.workspace import Workspace

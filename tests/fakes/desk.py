@@ -28,12 +28,13 @@ from orchestrator.declared import Folders, read_declared
 from orchestrator.definitions import Definitions, load_definitions
 from orchestrator.intake import Intake, Submission
 from orchestrator.operating import evidence_of
+from orchestrator.ports import Views
 from orchestrator.processes.spec import Usage
 from orchestrator.provisions import Provisions
 from orchestrator.reception import Reception
 from orchestrator.settings import Settings, load_settings
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from orchestrator.trackers.account import Account
 from orchestrator.trackers.port import Trackers
 from orchestrator.trackers.web import Patience

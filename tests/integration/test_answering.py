@@ -238,6 +238,29 @@ async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, 
     assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
 
 
+async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after_a_restart(orchestrator: Shell) -> None:
+    desk = desk_at(orchestrator.data)
+    async with at_work(desk):
+        draft = (await orchestrator("submit", "text", "--ticket", "ABC-1", "--draft")).out.strip()
+        await orchestrator("pause", "--all")
+        told = await orchestrator("submit", "text", "--ticket", "ABC-2")
+        assert "orchestrator resume --all" in told.err
+        await orchestrator("submit", "--task", draft)
+        assert {task.agent.blocked_by for task in desk.supervisor.tasks.values()} == {BlockedBy.USER}
+        assert "all are paused" in (await orchestrator("why", draft)).out
+        assert "until orchestrator resume --all" in (await orchestrator("status")).out
+    desk.store.close()
+    anew = desk_at(orchestrator.data)
+    anew.supervisor.account.recall(anew.store.account())
+    async with at_work(anew):
+        later = (await orchestrator("submit", "text", "--ticket", "ABC-3")).out.strip()
+        assert anew.supervisor.tasks[later].paused
+        await orchestrator("resume", "--all")
+        assert anew.supervisor.tasks[later].status is TaskStatus.IN_PROGRESS
+    assert anew.store.account().paused_by is None
+    anew.store.close()
+
+
 async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orchestrator: Shell) -> None:
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
@@ -277,6 +300,22 @@ async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, de
     found = json.loads((await orchestrator("limits", "--json")).out)
     assert [wall["window"] for wall in found["walls"]] == ["seven_day"]
     assert [(one["task"], one["blockedBy"]) for one in found["held"]] == [(task, None)]
+
+
+async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_for_it_begins(
+    orchestrator: Shell, desk: Desk
+) -> None:
+    full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
+    desk.supervisor.account.windows = {"seven_day": full, "five_hour": full}
+    task = (await orchestrator("submit", "text")).out.strip()
+    assert "orchestrator limits --forget" in (await orchestrator("why", task)).out
+    only_error(await orchestrator("limits", "seven_day"), 2)
+    assert "known: seven_day, five_hour" in only_error(await orchestrator("limits", "--forget", "weekly"), 4)
+    assert "seven_day" not in (await orchestrator("limits", "--forget", "seven_day")).out
+    assert desk.supervisor.tasks[task].status is TaskStatus.PENDING
+    assert json.loads((await orchestrator("limits", "--forget", "--json")).out)["windows"] == []
+    assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
+    assert desk.store.account().windows == {}
 
 
 async def test_a_blocked_task_is_tried_again_only_when_it_is_blocked(orchestrator: Shell, desk: Desk) -> None:

@@ -270,6 +270,7 @@ async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, 
         assert await status_seen_by([], desk, "POST", f"/api/{verb}", marked) == 403
     assert await status_seen_by([], desk, "PATCH", f"/api/tasks/{task}", marked) == 403
     assert await status_seen_by([], desk, "GET", "/api/limits", marked) == 403
+    assert await status_seen_by([], desk, "DELETE", "/api/limits", marked) == 403
     assert len(desk.supervisor.tasks[task].pending_asks) == 3
     assert not desk.supervisor.room.draining
 

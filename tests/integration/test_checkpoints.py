@@ -20,9 +20,10 @@ from orchestrator.core.admission import Room
 from orchestrator.core.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.journal import StoreError, lines
+from orchestrator.ports import Views
 from orchestrator.recovery import NoStateLeft, NothingLost, recover
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from orchestrator.workspace import DeliveryError, Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.still_hands import StillHands

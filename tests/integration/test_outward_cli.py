@@ -160,6 +160,14 @@ async def test_an_ended_task_is_archived_and_deleted_with_its_files(orchestrator
     only_error(await orchestrator("show", task), 4)
 
 
+async def test_a_draft_is_deleted_without_being_cancelled_first(orchestrator: Shell, desk: Desk) -> None:
+    draft = (await orchestrator("submit", "text", "--draft")).out.strip()
+    assert (await orchestrator("delete", draft, "--yes")).out == f"{draft} is deleted\n"
+    assert draft not in kept(desk)
+    assert draft not in desk.supervisor.tasks
+    only_error(await orchestrator("submit", "--task", draft), 4)
+
+
 async def test_at_a_terminal_a_task_is_deleted_only_after_a_yes(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert (await orchestrator("cancel", task)).code == 0

@@ -16,17 +16,19 @@ from orchestrator.core import events
 from orchestrator.core.admission import Room
 from orchestrator.core.budget import Caps
 from orchestrator.core.checkpoint import Reason
-from orchestrator.core.errors import InvalidTransition
+from orchestrator.core.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.core.guards import Evidence, FileFacts
 from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Owed, Priority, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline
 from orchestrator.core.pressure import Shortage, ShortOf
+from orchestrator.core.terms import Terms
 from orchestrator.journal import lines
-from orchestrator.ports import Store
+from orchestrator.ports import Store, Views
 from orchestrator.store import FolderStore
-from orchestrator.supervisor import NoSuchTask, NotCommitted, Supervisor, Views
+from orchestrator.supervisor import Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
+from tests.unit.playbook import limit_hit
 
 PATIENCE = 60.0
 """Seconds until a test that waits has failed."""
@@ -109,9 +111,9 @@ class House:
             self.supervisor.post(task_id, fact)
         await self.settled()
 
-    async def with_agent(self, task_id: str) -> Task:
+    async def with_agent(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
         """A task whose first agent is at its first turn."""
-        await self.submitted(task_id)
+        await self.submitted(task_id, change)
         seen = Evidence(files={"ticket.json": FileFacts(chars=80)})
         await self.told(
             task_id,
@@ -383,6 +385,40 @@ async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
         house.supervisor.feel_pressure(None)
         await house.settled()
         assert (house.task("A").agent.status, house.task("A").agent.blocked_by) == (AgentStatus.PAUSED, BlockedBy.USER)
+
+
+async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        for name in ("ABC-1", "ABC-2"):
+            await house.with_agent(name, lambda task: replace(task, terms=Terms(auto_resume=False)))
+        for name in ("ABC-1", "ABC-2"):
+            await house.told(name, limit_hit()(house.task(name), house.now))
+        assert all(house.task(name).waits_for_word for name in ("ABC-1", "ABC-2"))
+        await house.supervisor.request("ABC-2", events.ResumeRequested(at=house.now, by="alice"))
+        await house.settled()
+        assert all(house.task(name).holds_slot for name in ("ABC-1", "ABC-2"))
+
+
+async def test_people_are_told_once_of_each_missing_login_by_a_task_that_waits_for_it(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Room(places=2)) as house:
+        missing, tasks = "claude is not logged in", ("ABC-1", "ABC-2")
+
+        def told() -> list[str]:
+            return [f"{one} {notice.kind}: {notice.text}" for one in tasks for notice in house.task(one).notices]
+
+        house.supervisor.login_is(missing)
+        for name in tasks:
+            await house.submitted(name)
+        house.supervisor.login_is(missing)
+        await house.settled()
+        assert told() == [f"ABC-1 login_missing: {missing}"]
+        house.supervisor.login_is(None)
+        await house.settled()
+        assert house.task("ABC-1").status is TaskStatus.IN_PROGRESS
+        house.supervisor.login_is(missing)
+        await house.submitted("ABC-3")
+        assert len(told()) == 1
+        assert [notice.kind for notice in house.task("ABC-3").notices] == ["login_missing"]
 
 
 async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:

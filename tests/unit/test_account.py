@@ -1,11 +1,13 @@
 """What all tasks of one account know together: its usage windows, its refusals, what ended ones had cost."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from orchestrator.account import MOST_WINDOWS, Account
 from orchestrator.core.budget import Spending
+from orchestrator.core.limits import Kept
 from orchestrator.core.model import BlockedBy
 from orchestrator.core.stream.neutral import ErrorClass, Limit, LimitStatus
 from tests.fakes.world import START
@@ -20,20 +22,36 @@ def news(status: LimitStatus = LimitStatus.WARNING, resets_at: int | None = 1_80
 
 def test_news_of_a_window_is_kept_and_is_new_only_if_it_says_something_else() -> None:
     account = Account()
-    assert account.hear(news(), START)
-    assert not account.hear(news(used=0.9), LATER)
+    account.hear(news(), START)
+    assert account.unwritten
+    account.unwritten = False
+    account.hear(news(used=0.9), LATER)
+    assert not account.unwritten
     assert account.windows["five_hour"].utilization == 0.9
     assert account.windows["five_hour"].seen_at == LATER
-    assert account.hear(news(LimitStatus.REJECTED), LATER)
-    assert account.hear(news(LimitStatus.REJECTED, resets_at=1_800_000_060), LATER)
+    for otherwise in (news(LimitStatus.REJECTED), news(LimitStatus.REJECTED, resets_at=1_800_000_060)):
+        account.unwritten = False
+        account.hear(otherwise, LATER)
+        assert account.unwritten
 
 
 def test_a_window_without_a_name_hides_no_other() -> None:
     account = Account()
     account.hear(news(), START)
     nameless = Limit(status=LimitStatus.ALLOWED, window=None, resets_at=None, utilization=None, overage=False)
-    assert account.hear(nameless, START)
+    account.hear(nameless, START)
     assert set(account.windows) == {"five_hour", "unknown"}
+
+
+@pytest.mark.parametrize(("window", "left"), [("five_hour", {"unknown"}), ("seven_day", {"five_hour", "unknown"})])
+def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
+    account = Account()
+    account.hear(news(), START)
+    account.hear(replace(news(), window=None), START)
+    account.forget(window, "alice")
+    assert set(account.windows) == left
+    account.forget(None, "alice")
+    assert not account.windows
 
 
 def test_what_ended_tasks_had_cost_adds_up_by_day() -> None:
@@ -59,6 +77,18 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
     assert after(resume(BlockedBy.SERVICE)) == refusal
     assert after(resume()) is None
     assert after(finished("no credit", error_class=error), retry) is None
+
+
+def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_daemon() -> None:
+    account, anew = Account(), Account()
+    account.decided(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    account.pause("alice")
+    assert account.unwritten
+    anew.recall(account.kept)
+    assert (anew.trouble, anew.paused_by) == ("the service refused the account: no credit", "alice")
+    anew.go_on()
+    assert anew.unwritten
+    assert anew.kept == Kept()
 
 
 def test_nobody_being_logged_in_comes_before_any_refusal() -> None:

@@ -9,7 +9,9 @@ from orchestrator.core import machine
 from orchestrator.core.admission import Room, Scene, day_used_up, to_hold, to_interrupt, to_let_go
 from orchestrator.core.admission import admitted as let_in
 from orchestrator.core.budget import Caps, Spending, reached, seconds_left, total, usd_left
+from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.model import BlockedBy, Owed, Task
+from orchestrator.core.transitions import allowed
 from orchestrator.core.why import explain
 from tests.unit.playbook import (
     Playbook,
@@ -88,9 +90,13 @@ def test_a_new_agent_is_not_started_beyond_a_cap() -> None:
     assert play >> caps(Caps(usd=10.0)) >> admitted << "start implementer 2"
 
 
-def test_a_person_who_resumes_a_task_beyond_its_cap_spends_nothing_more() -> None:
-    play = at_its_cap(Caps(turns=1)) >> resume() >> admitted
-    assert play.task.agent.blocked_by is BUDGET
+def test_a_task_beyond_its_cap_is_resumed_by_nothing_but_a_higher_one() -> None:
+    task = at_its_cap(Caps(turns=1)).task
+    assert "resume" not in allowed(task)
+    with pytest.raises(InvalidTransition, match=f"1 of 1 turns are used; .* `orchestrator budget {task.id}`"):
+        machine.decide(full(), task, resume()(task, task.updated_at))
+    raised, _ = machine.decide(full(), task, caps(Caps(turns=2))(task, task.updated_at))
+    assert raised.wants_slot
 
 
 def test_a_pause_during_which_a_cap_is_reached_is_followed_by_no_turn() -> None:

@@ -6,9 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orchestrator.core import machine
-from orchestrator.core.admission import Room, Scene, held_before_turn, places, to_hold, to_let_go
+from orchestrator.core.admission import Room, Scene, held_before_turn, met_limit, places, to_hold, to_let_go, to_tell
 from orchestrator.core.admission import admitted as let_in
-from orchestrator.core.limits import LAST_SECOND, Window, nearly_used_up, probe_at, resume_at, walls, window_of
+from orchestrator.core.events import LoginMissed
+from orchestrator.core.limits import (
+    LAST_SECOND,
+    NAMELESS,
+    Window,
+    nearly_used_up,
+    probe_at,
+    resume_at,
+    walls,
+    window_of,
+)
 from orchestrator.core.model import BlockedBy, Owed, Process, Task, TaskStatus
 from orchestrator.core.obligations import obligations
 from orchestrator.core.prompt import turn_text
@@ -111,6 +121,22 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
     assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
 
 
+def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_process_was_ended() -> None:
+    lifted = resume(BlockedBy.RATE_LIMIT)
+    assert after(limited(HOUR), lifted, admitted).owed is Owed.TURN
+    parked = after(limited(HOUR), exited, later(60))
+    assert (Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2").task.agent.resumed
+
+
+def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
+    weekly, nameless = after(at_work(), limit_hit(HOUR, "seven_day"), frozen), replace(limited(), id="LOCAL-2")
+    behind = replace(after(at_work(), pause(BlockedBy.RATE_LIMIT)), id="LOCAL-3")
+    seen = scene(weekly, nameless, behind)
+    assert met_limit(seen, None) == [weekly.id, nameless.id]
+    assert met_limit(seen, "seven_day") == [weekly.id]
+    assert met_limit(seen, NAMELESS) == [nameless.id]
+
+
 def test_the_alarm_before_its_time_changes_nothing() -> None:
     task = limited(1200)
     assert after(task, later(1200), alarm) is task
@@ -185,6 +211,22 @@ def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_p
     assert not list(to_let_go(scene(play.task)))
     assert explain(play.task, scene(play.task)).next == f"orchestrator resume {play.task.id}"
     assert play >> resume() >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
+
+
+@pytest.mark.parametrize("resets_in", [None, HOUR])
+def test_nothing_else_of_the_account_goes_on_by_itself_either(resets_in: float | None) -> None:
+    told = {"five_hour": window("rejected", resets_in)}
+    waiting = after(at_work(auto_resume=False), limit_hit(resets_in, "five_hour"), frozen)
+    behind = replace(after(at_work(), pause(BlockedBy.RATE_LIMIT)), id="LOCAL-2")
+    later_on = replace(scene(waiting, behind, submitted("LOCAL-3"), seconds=9 * HOUR), windows=told)
+    assert (let_in(later_on), list(to_let_go(later_on))) == ([], [])
+    for task in later_on.tasks[1:]:
+        why = explain(task, later_on)
+        assert why.facts[0] == f"the account's usage limit (met by {waiting.id}) is over when a person says so"
+        assert why.next == "orchestrator resume --all"
+    said_so = replace(later_on, tasks=(after(waiting, resume()), *later_on.tasks[1:]))
+    assert let_in(said_so) == [waiting.id, "LOCAL-3"]
+    assert list(to_let_go(said_so)) == [("LOCAL-2", BlockedBy.RATE_LIMIT)]
 
 
 def test_a_reset_that_is_near_enough_is_waited_for() -> None:
@@ -277,7 +319,9 @@ def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None
     assert "the account's usage limit (seven_day_opus) lasts until 2026-11-21 23:00:30 UTC" in held[2]
     standing = after(between, pause(BlockedBy.RATE_LIMIT))
     assert not list(to_let_go(walled(standing)))
-    assert explain(standing, walled(standing)).next == "it goes on by itself when that is over"
+    ways = explain(standing, walled(standing)).next
+    assert ways.startswith("it goes on by itself when that is over")
+    assert ways.endswith("orchestrator limits --forget")
     assert list(to_let_go(walled(standing, name="seven_day_sonnet"))) == [(between.id, BlockedBy.RATE_LIMIT)]
 
 
@@ -318,6 +362,17 @@ def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_
     assert held_before_turn(between, mended) is None
     assert list(to_let_go(mended)) == [(standing.id, BlockedBy.SERVICE)]
     assert after(standing, resume(BlockedBy.SERVICE)).wants_slot
+
+
+def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
+    held, waiting = after(at_work(), finished(), pause(BlockedBy.SERVICE)), submitted("LOCAL-1")
+    assert to_tell(troubled(waiting, held)) == held.id
+    early = replace(waiting, start_at=START + timedelta(days=1))
+    down = after(at_work(), finished("529", error_class="overloaded"))
+    assert to_tell(troubled(early, down)) is None
+    assert to_tell(troubled(early, down, waiting)) == waiting.id
+    told, _ = machine.decide(full(), waiting, LoginMissed(at=START, reason="nobody is logged in"))
+    assert [(notice.kind, notice.text) for notice in told.notices] == [("login_missing", "nobody is logged in")]
 
 
 def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_is_out_of_trouble() -> None:

@@ -35,6 +35,7 @@ def test_a_notice_says_which_task_it_is_about_and_what_to_do_next() -> None:
         (NoticeKind.QUESTION_ASKED, "answer"),
         (NoticeKind.DEPENDENCY_ASKED, "why"),
         (NoticeKind.LIMIT_REACHED, "why"),
+        (NoticeKind.LOGIN_MISSING, "why"),
         (NoticeKind.BLOCKED, "logs"),
         (NoticeKind.FAILED, "logs"),
         (NoticeKind.COMPLETED, "show"),
