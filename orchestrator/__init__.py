@@ -10,7 +10,7 @@ core/       what is decided; pure, without I/O, clock or processes
     guards.py           what stands between two stages; pipeline.py, the words in which pipelines are declared
     document.py         a task as state.json shows it
     stream/             what an agent's output means
-supervisor.py   the loop: inbox → decide → commit → dispatch; the only writer
+supervisor.py   the loop: inbox → decide → commit → dispatch; the only writer; inbox.py, what waits to be decided
 store.py        what is decided is on disk before it is done: journal.py, one line each; state_file.py, their sum
 dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
 checks/         which commands judge a commit, found by language, and what their ends mean; reports.py, test-report.md

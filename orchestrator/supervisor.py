@@ -7,11 +7,9 @@ commands go out and does whoever asked get an answer. Nothing here knows how a c
 Commands and answers only begin to run when the loop waits again. So a burst of events costs one journal line each and
 one state.json in all, replaced before anybody is told.
 
-If a decision cannot be committed (the disk is full), an adapter's event is kept and tried again each second, for facts
-may not be lost; a person's request is refused with the reason.
+What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,7 +22,7 @@ from orchestrator.core.admission import Room, Scene
 from orchestrator.core.checkpoint import reason_for
 from orchestrator.core.commands import Command, SendTurn
 from orchestrator.core.course import cap_reached
-from orchestrator.core.errors import NoSuchTask, NotCommitted, OrchestratorError
+from orchestrator.core.errors import NoSuchTask, OrchestratorError
 from orchestrator.core.events import (
     AlarmRang,
     DaemonStarted,
@@ -42,11 +40,10 @@ from orchestrator.core.obligations import alarms
 from orchestrator.core.pressure import Shortage, ShortOf, to_freeze, to_release
 from orchestrator.core.stream.neutral import Limit
 from orchestrator.core.why import Why, explain
+from orchestrator.inbox import Inbox, insist
 from orchestrator.ports import ForeignEdit, Hands, Store, Views
 
 log = structlog.get_logger()
-
-COMMIT_RETRY_SECONDS = 1.0
 
 
 class Supervisor:
@@ -66,7 +63,7 @@ class Supervisor:
         self.account = Account()
         self.decisions = 0
         self._store, self._hands, self._views, self._clock = store, hands, views, clock
-        self._inbox: asyncio.Queue[tuple[Callable[[], None], bool]] = asyncio.Queue()
+        self._inbox = Inbox()
         self._noted: set[str] = set()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
@@ -74,19 +71,17 @@ class Supervisor:
     async def run(self) -> None:
         """Take events one at a time, for ever."""
         while True:
-            take, is_telemetry = await self._inbox.get()
-            await self._insist(take)
-            if not is_telemetry:
-                await self._insist(self._hold_back)
-                await self._insist(self.admit)
-            if self._inbox.empty():
+            if await self._inbox.take_next():
+                await insist(self._hold_back)
+                await insist(self.admit)
+            if self._inbox.is_empty:
                 self._note_foreign(self._store.settle())
                 self._keep_account()
-            self._inbox.task_done()
+            self._inbox.done()
 
     async def settled(self) -> None:
         """Wait until everything told so far was taken in."""
-        await self._inbox.join()
+        await self._inbox.settled()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Be told of every decision, after it was committed."""
@@ -107,15 +102,15 @@ class Supervisor:
 
     def post(self, task_id: str, event: Event) -> None:
         """Tell of a fact. One about a task that is not at work any more is late news."""
-        self._take(lambda: self._hear(task_id, event))
+        self._inbox.put(lambda: self._hear(task_id, event))
 
     def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         """Take in telemetry of a task's present attempt, in order with the events; it is no decision."""
-        self._inbox.put_nowait((lambda: self._note(task_id, attempt, change), True))
+        self._inbox.put(lambda: self._note(task_id, attempt, change), is_telemetry=True)
 
     async def submit(self, event: TaskSubmitted) -> Task:
         """Accept a new task. Raises NotCommitted."""
-        return await self._asked(lambda: self._begin(event))
+        return await self._inbox.ask(lambda: self._begin(event))
 
     async def request(self, task_id: str, event: Event) -> Task:
         """Ask something of a task. Raises NoSuchTask, InvalidTransition, NotCommitted; then nothing has changed."""
@@ -125,7 +120,7 @@ class Supervisor:
                 raise NoSuchTask(f"no task {task_id} is at work")
             return self._decide(self.tasks[task_id], event)
 
-        return await self._asked(take)
+        return await self._inbox.ask(take)
 
     async def request_of_ended(self, task: Task, event: Event) -> Task:
         """Ask something of a task that has ended and was opened for it. Raises as `request` does."""
@@ -137,7 +132,7 @@ class Supervisor:
                 self.tasks.pop(task.id, None)
                 self._store.release(task.id)
 
-        return await self._asked(take)
+        return await self._inbox.ask(take)
 
     def forget(self, task_id: str) -> None:
         """Know nothing any more of a task that is being deleted."""
@@ -177,23 +172,23 @@ class Supervisor:
             self.post(task_id, held)
         for task_id in to_release(shortage, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=now, blocked_by=BlockedBy.PRESSURE))
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def hear_limit(self, limit: Limit) -> None:
         """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._take(lambda: self.account.hear(limit, self._clock()))
+        self._inbox.put(lambda: self.account.hear(limit, self._clock()))
 
     def login_is(self, missing: str | None) -> None:
         """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
         self.account.login_is(missing)
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
         """Believe no more that a usage window, or any, is used up; those that met it have another try."""
         self.account.forget(window, by)
         for task_id in admission.met_limit(self.scene(), window):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.RATE_LIMIT, by=by))
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def _keep_account(self) -> None:
         """Write down what was told of the account: once for a burst of news, however long an agent makes it."""
@@ -217,7 +212,7 @@ class Supervisor:
     def set_room(self, room: Room) -> None:
         """Go by other numbers from now on; what is at work beyond them goes on."""
         self.room = replace(room, pressure=self.room.pressure, busy=self.room.busy, draining=self.room.draining)
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def drain(self) -> None:
         """Admit nothing any more."""
@@ -226,7 +221,7 @@ class Supervisor:
     def pause_all(self, by: str) -> None:
         """Have whatever is handed in stand still too, also after a restart, until tasks are taken again."""
         self.account.pause(by)
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def stop_agents(self) -> None:
         """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
@@ -241,7 +236,7 @@ class Supervisor:
         self.account.go_on()
         for task_id in () if self.room.pressure else to_release(None, self.tasks.values()):
             self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=BlockedBy.PRESSURE))
-        self._take(lambda: None)
+        self._inbox.wake()
 
     def flush_telemetry(self) -> None:
         """Write what is no decision to disk; what cannot be written now is written later."""
@@ -276,34 +271,6 @@ class Supervisor:
         """Let start or go on whoever may now."""
         for task_id in admission.admitted(self.scene()):
             self._hear(task_id, TaskAdmitted(at=self._clock()))
-
-    def _take(self, take: Callable[[], None]) -> None:
-        """Have this done in its turn, and see after it who may go on."""
-        self._inbox.put_nowait((take, False))
-
-    async def _insist(self, take: Callable[[], None]) -> None:
-        """Take a fact in, again and again while the disk refuses it: facts may not be lost."""
-        refusal = _refusal(take)
-        while refusal is not None:
-            log.error("commit_failed", error=str(refusal), retry_seconds=COMMIT_RETRY_SECONDS)
-            await asyncio.sleep(COMMIT_RETRY_SECONDS)
-            refusal = _refusal(take)
-
-    async def _asked(self, take: Callable[[], Task]) -> Task:
-        answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-
-        def answered() -> None:
-            if answer.cancelled():
-                return
-            try:
-                answer.set_result(take())
-            except OSError as error:
-                answer.set_exception(NotCommitted(f"nothing was changed, for it could not be written down: {error}"))
-            except Exception as error:  # noqa: BLE001 - whoever asked gets the answer, be it a bug; nobody else does
-                answer.set_exception(error)
-
-        self._take(answered)
-        return await answer
 
     def _begin(self, event: TaskSubmitted) -> Task:
         event = replace(event, held=self.account.paused_by is not None)
@@ -387,14 +354,3 @@ class Supervisor:
         self.ended[task.id] = TaskStatus.FAILED
         self._store.release(task.id)
         self._hands.abandon(task)
-
-
-def _refusal(take: Callable[[], None]) -> OSError | None:
-    """Why the disk did not take what was to be written. A fact that its task cannot take any more is put on the log."""
-    try:
-        take()
-    except OSError as error:
-        return error
-    except OrchestratorError as error:
-        log.warning("event_refused", error=str(error))
-    return None
