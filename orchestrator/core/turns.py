@@ -101,8 +101,8 @@ def _said(task: Task, event: events.AgentSaid) -> Task:
 
 
 def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
-    """The task whose agent was given an answer."""
-    if event.attempt != task.agent.attempt:
+    """The task whose agent was given an answer; one that has ended meanwhile may not have read it."""
+    if event.attempt != task.agent.attempt or task.run is None:
         return task
     asks = tuple(
         replace(ask, told=True)

@@ -250,6 +250,14 @@ def test_a_restart_gives_the_answer_again_and_a_lost_process_gets_it_in_its_next
     assert play.task.asks[0].told
 
 
+def test_an_answer_that_is_known_to_be_sent_only_after_its_process_ended_is_told_to_the_next() -> None:
+    play = waiting_by_request() >> answered(1, ANSWERED, "allow") >> admitted << "thaw agents/1" >> thawed
+    play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s" >> exited << "wake in 10 s" >> answer_sent()
+    play = play >> later(10) >> alarm << "resume planner 2" >> started << "follow agents/2" << "turn 1 of 2"
+    play = play << "wake in 3600 s"
+    assert "- Bash: command: rm -r build — allow" in turn_text(full(), play.task)
+
+
 def test_several_questions_of_one_request_are_answered_together() -> None:
     two = (question(request_id="r1"), question("And then?", request_id="r1"))
     play = Playbook(interactive()) >> asking(*two) << FROZEN[0] << FROZEN[1] << FROZEN[2] << FROZEN[2] >> frozen
