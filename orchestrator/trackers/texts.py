@@ -14,7 +14,7 @@ from orchestrator.front_matter import read_front_matter
 
 E = TypeVar("E", bound=StrEnum)
 
-_MAY_BE_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n[ \t]*[A-Za-z_-]+[ \t]*:")
+_MAY_BE_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n[ \t]*(?:[A-Za-z_-]+|<<)[ \t]*:")
 """A line of dashes alone may be a rule above a text."""
 
 
