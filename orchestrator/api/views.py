@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.asks import AskKind, AskStatus, Subject
+from orchestrator.core.check_rules import MOST_CHECKS
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -358,7 +359,7 @@ class SubmissionBody(View):
     priority: Priority | None = None
     after: tuple[Utf8, ...] = ()
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
-    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
+    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
     autonomy: Autonomy | None = None
     on_blocked: OnBlocked | None = None
     auto_merge: bool | None = None

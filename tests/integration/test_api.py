@@ -145,6 +145,7 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
         ({"at": "0001-01-01T00:00:00+14:00"}, 400),
         ({"title": "\ud800"}, 400),
         ({"checks": {"unit_test": "\ud800"}}, 400),
+        ({"checks": {f"check_{number}": "true" for number in range(51)}}, 400),
         ({"repo": "repo"}, 400),
         ({"text": SECRET[:4] + " -----BEGIN PRIVATE KEY-----"}, 422),
         ({"text": "x" * (9 * 1024 * 1024)}, 413),
