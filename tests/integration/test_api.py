@@ -85,6 +85,13 @@ async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: ht
     assert (await client.get("/api/tasks", params={"repo": "/elsewhere"})).json()["tasks"] == []
 
 
+@pytest.mark.parametrize("cursor", ["made-up", "", "2026-05-28T22:30:00.000Z", "9_LOCAL-1", "zzz_x"])
+async def test_a_cursor_that_no_page_gave_is_refused_with_what_one_is(client: httpx.AsyncClient, cursor: str) -> None:
+    answer = await client.get("/api/tasks", params={"cursor": cursor})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert answer.json()["detail"].startswith("cursor: is no cursor; a cursor is the nextCursor of the page before")
+
+
 async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_only_one_fits(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
