@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response, status
 
 from orchestrator import clock
 from orchestrator.api.backend import Backend, backend_of
-from orchestrator.api.bodies import ChangeBody
+from orchestrator.api.bodies import ChangeBody, TaskFilter
 from orchestrator.api.callers import caller_of
 from orchestrator.api.keys import Keys
 from orchestrator.api.register import Register, age
 from orchestrator.api.task_views import task_line, task_view
-from orchestrator.api.views import SubmissionBody, TaskFilter, TaskPage, TaskView, WhyView, seen
+from orchestrator.api.views import SubmissionBody, TaskPage, TaskView, WhyView, seen
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.events import (
     CancelRequested,

@@ -4,7 +4,6 @@ Fields that hold an agent's words are `Words`. They are masked by the function g
 no view can be made without one: `seen` is the one way to make them.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -304,27 +303,6 @@ class ManyView(View):
     """The tasks that a request to all of them has changed."""
 
     tasks: tuple[TaskLine, ...]
-
-
-_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-
-
-def _given_before(cursor: str) -> str:
-    if not _CURSOR.fullmatch(cursor):
-        raise ValueError("is no cursor; a cursor is the nextCursor of the page before, and the first page needs none")
-    return cursor
-
-
-class TaskFilter(View):
-    """Which tasks a list shall hold: of these statuses, of this repository; `all` means the archived ones too."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    status: tuple[TaskStatus, ...] = ()
-    repo: Path | None = None
-    all: bool = False
-    limit: int = Field(default=50, ge=1, le=1000)
-    cursor: Annotated[str, AfterValidator(_given_before)] | None = None
 
 
 def _in_utc(at: datetime) -> datetime:
