@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -188,6 +189,50 @@ async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, d
     headers = {"Idempotency-Key": "one"}
     assert (await client.post("/api/tasks", json=ticket(desk, pipeline="none"), headers=headers)).status_code == 422
     assert (await client.post("/api/tasks", json=ticket(desk), headers=headers)).status_code == 201
+
+
+async def test_every_write_is_done_once_under_a_key_and_answered_as_the_first_time(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task, key = await submitted(client, desk), {"Idempotency-Key": "one"}
+    paused = await client.post(f"/api/tasks/{task}/pause", headers=key)
+    await client.post(f"/api/tasks/{task}/resume")
+    again = await client.post(f"/api/tasks/{task}/pause", headers=key)
+    assert (again.status_code, again.content, again.headers["content-type"]) == (
+        200,
+        paused.content,
+        "application/json",
+    )
+    assert not desk.supervisor.tasks[task].paused
+    for verb, path in (("POST", "cancel"), ("POST", "pause?now"), ("PATCH", "")):
+        other = await client.request(verb, f"/api/tasks/{task}/{path}".rstrip("/"), headers=key, json={})
+        assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
+    await client.post(f"/api/tasks/{task}/cancel")
+    for _ in range(2):
+        gone = await client.delete(f"/api/tasks/{task}", headers={"Idempotency-Key": "two"})
+        assert (gone.status_code, gone.content) == (204, b"")
+
+
+@pytest.mark.parametrize("wrong", [{"content": "{", "headers": {"Content-Type": "application/json"}}, {"json": {}}])
+async def test_what_was_not_well_formed_leaves_its_key_free(
+    client: httpx.AsyncClient, desk: Desk, wrong: dict[str, Any]
+) -> None:
+    path, key = f"/api/tasks/{await submitted(client, desk)}", {"Idempotency-Key": "one"}
+    refused = await client.patch(path, **{**wrong, "headers": {**wrong.get("headers", {}), **key}})
+    assert refused.status_code == 400
+    assert (await client.patch(path, json={"priority": "high"}, headers=key)).json()["priority"] == "high"
+
+
+async def test_no_write_is_without_a_key(desk: Desk) -> None:
+    writes = {
+        (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
+        for path, verbs in create_app(desk).openapi()["paths"].items()
+        for verb, said in verbs.items()
+        if verb != "get"
+    }
+    assert len(writes) > 20
+    assert [write for write, given in writes.items() if given.count("idempotency-key") != 1] == []
+    desk.store.close()
 
 
 async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_marker(
