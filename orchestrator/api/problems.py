@@ -154,8 +154,12 @@ async def _disk(request: Request, error: Exception) -> Response:
     return answer(Problem(507, "not-committed", "The request could not be written down", said))
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     problems = _as(RequestValidationError, error).errors()
+    if any(found["loc"] == ("body",) and isinstance(found["input"], bytes) for found in problems):
+        kind = request.headers.get("content-type") or "nothing"
+        said = f"the body is said to be {kind!r:.80}; send JSON, as Content-Type: application/json"
+        return answer(Problem(415, "unsupported-media-type", "The body is not JSON", said))
     said = "; ".join(map(_said, problems))
     return answer(Problem(400, "malformed", "The request is not well formed", said))
 

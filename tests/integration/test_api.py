@@ -169,6 +169,23 @@ async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
     assert list(desk.store.tasks_dir.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "says"),
+    [
+        ("{", "application/json", 400, "the body is no JSON: Expecting property name enclosed in double quotes, at"),
+        ("{}", "text/plain", 415, "the body is said to be 'text/plain'; send JSON"),
+        ("a=1", "application/x-www-form-urlencoded", 415, "send JSON, as Content-Type: application/json"),
+        ("[]", "application/json", 400, "body: Input should be a valid dictionary"),
+    ],
+)
+async def test_a_body_that_is_no_json_is_refused_as_such(
+    client: httpx.AsyncClient, content: str, kind: str, status: int, says: str
+) -> None:
+    answer = await client.post("/api/tasks", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == status
+    assert says in answer.json()["detail"]
+
+
 async def test_the_same_key_gives_the_same_task_also_after_a_restart(desk: Desk) -> None:
     headers = {"Idempotency-Key": "one"}
     async with at_work(desk) as client:

@@ -63,6 +63,7 @@ def test_a_line_of_dashes_alone_is_no_front_matter(text: str) -> None:
                 "it:5: 'abc' is no ticket key; write it like ABC-123, or leave it out",
             ],
         ),
+        ("key: [ABC-7]", ["it:2: key = ['ABC-7'] must be text in quotes"]),
         ("labels: one", ["it:2: labels = 'one' must be a list of texts"]),
         ("title: &a x", ["it:2: anchors"]),
         ("title: [", ["it:2: this is not YAML"]),
