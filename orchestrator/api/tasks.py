@@ -27,7 +27,7 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.core.transitions import allowed, require
-from orchestrator.intake import Submission
+from orchestrator.intake import Refused, Submission
 from orchestrator.store import Summary
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
@@ -72,6 +72,8 @@ async def submit(
     body: SubmissionBody, response: Response, backend: TheBackend, register: TheRegister, by: By
 ) -> TaskView:
     """Take a ticket in."""
+    if body.at is not None and body.at <= clock.now():
+        raise Refused(f"the time {body.at.isoformat()} is over; give one to come, or leave `at` out to begin at once")
     after = tuple([await register.find_id(name) for name in body.after])
     submission = Submission(**{**dict(body), "after": after})
     accepted = await backend.accept(submission, by)

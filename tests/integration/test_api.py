@@ -151,6 +151,7 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
         ({"after": ["nobody"]}, 404),
         ({"at": "2030-01-01T00:00:00"}, 400),
         ({"at": "0001-01-01T00:00:00+14:00"}, 400),
+        ({"at": "2020-01-01T00:00:00+09:00"}, 422),
         ({"title": "\ud800"}, 400),
         ({"checks": {"unit_test": "\ud800"}}, 400),
         ({"checks": {f"check_{number}": "true" for number in range(51)}}, 400),
