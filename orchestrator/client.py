@@ -20,7 +20,7 @@ from orchestrator.api.ask_views import (
     RejectBody,
     ReviewView,
 )
-from orchestrator.api.bodies import CapsBody, ChangeBody
+from orchestrator.api.bodies import CapsBody, ChangeBody, TaskFilter
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.daemon_views import StatusView
 from orchestrator.api.limit_views import LimitsView
@@ -31,7 +31,6 @@ from orchestrator.api.views import (
     ManyView,
     ProblemView,
     SubmissionBody,
-    TaskFilter,
     TaskPage,
     TaskView,
     View,

@@ -4,14 +4,18 @@ YAML is read no further than its node tree: anchors, aliases and tags are refuse
 or construct anything.
 """
 
+from collections.abc import Iterable
+
 import yaml
 
 from orchestrator.core.table import Path as Where
 from orchestrator.core.table import Problem, Report, Table
 from orchestrator.declared import refusal
 
-LARGEST_FRONT_MATTER = 64 * 1024
+LARGEST_FRONT_MATTER = 8 * 1024
 """Characters between the two lines of dashes."""
+DEEPEST = 8
+"""Lists and mappings within each other; the reader's work grows with the square of it."""
 
 
 def read_front_matter(text: str, source: str) -> tuple[Table, str] | None:
@@ -51,23 +55,31 @@ def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
     if len(text) > LARGEST_FRONT_MATTER:
         raise refusal(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
-                said = "anchors (&), aliases (*) and tags (!) have no place in front matter; put the text in quotes"
-                raise refusal(source, said, event.start_mark.line + 2 if event.start_mark else 1)
+        _must_be_plain(yaml.parse(text, Loader=yaml.SafeLoader), source)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise refusal(source, f"this is not YAML: {error.problem}; put the text in quotes", line) from error
     except yaml.YAMLError as error:
         raise refusal(source, f"this is not YAML: {error}", 1) from error
-    except RecursionError as error:
-        raise refusal(source, "the front matter is nested too deeply", 1) from error
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise refusal(source, "the front matter must be lines of the form key: value", 1)
     return list(root.value)
+
+
+def _must_be_plain(events: Iterable[yaml.Event], source: str) -> None:
+    """Refuse anchors, aliases, tags and deep nesting where they begin, before anything behind them is read."""
+    depth = 0
+    for event in events:
+        line = event.start_mark.line + 2 if event.start_mark else 1
+        if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
+            said = "anchors (&), aliases (*) and tags (!) have no place in front matter; put the text in quotes"
+            raise refusal(source, said, line)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise refusal(source, "the front matter is nested too deeply; put the text in quotes", line)
 
 
 def _plain(node: yaml.Node) -> object:

@@ -205,10 +205,10 @@ def _autonomy(requirement: Requirement) -> Autonomy:
 
 
 def _title(submission: Submission, requirement: Requirement) -> str:
-    """What the person calls it, or the ticket, or its first line."""
+    """What the person calls it, or the ticket, or its first line that is more than a rule."""
     said = submission.title or requirement.title or requirement.text
     lines = (line.lstrip("# ").strip() for line in said.splitlines())
-    words = " ".join(next((line for line in lines if line), "untitled").split())
+    words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
 

@@ -114,7 +114,9 @@ def _is_partial(git: Git) -> bool:
 
 def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str]:
     if base is not None:
-        places = [f"refs/heads/{base}", f"refs/remotes/origin/{base}", f"refs/tags/{base}"]
+        # what can be no name, as main@{upstream}, git would follow or call broken
+        can_be_name = "\0" not in base and git.ask("check-ref-format", f"refs/heads/{base}") is not None
+        places = [f"refs/{kind}/{base}" for kind in ("heads", "remotes/origin", "tags") if can_be_name]
         for place in places + ([base] if _COMMIT.fullmatch(base) else []):
             commit = git.ask("rev-parse", "--verify", "--quiet", place + "^{commit}")
             if commit is not None:

@@ -17,7 +17,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.bundled import Kind, bundled
 from orchestrator.core.budget import Caps
-from orchestrator.core.check_rules import Integration, Rules
+from orchestrator.core.check_rules import MOST_CHECKS, Integration, Rules
 from orchestrator.core.table import DefinitionError, Problem, nearest
 from orchestrator.core.table import Path as Where
 from orchestrator.core.terms import Autonomy, OnBlocked, Terms
@@ -111,7 +111,7 @@ class CheckSettings(Section):
     """Checks that the daemon runs."""
 
     timeout: Seconds = 600.0
-    commands: Mapping[str, str] = {}
+    commands: Mapping[str, str] = Field(default={}, max_length=MOST_CHECKS)
     changed_coverage: float = Field(default=0.0, ge=0, le=100)
     coverage_required: bool = False
     retry_failed: int = Field(default=0, ge=0, le=1)

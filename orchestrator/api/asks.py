@@ -1,7 +1,6 @@
 """What people are asked for, and their answers: questions, dependencies and reviews of all tasks.
 
-A first answer counts. Whoever gives another one is told the first; whoever gives the same one again under an
-Idempotency-Key, since the answer to the request was lost, is told that it stands.
+A first answer counts. Whoever gives another one is told the first.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import structlog
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from orchestrator import clock
 from orchestrator.api.ask_views import (
@@ -31,6 +30,7 @@ from orchestrator.api.register import Register
 from orchestrator.api.task_views import ask_view
 from orchestrator.api.tasks import By, TheBackend, TheRegister, register_of
 from orchestrator.api.views import AskView, seen
+from orchestrator.api.writes import SECRET, KeyedRoute
 from orchestrator.core.asks import (
     DECIDE_YOURSELF,
     IS_SECRET,
@@ -51,7 +51,7 @@ from orchestrator.workspace import DiffStat
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/api", tags=["people"])
+router = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
 
 WHERE = {AskKind.QUESTION: "questions", AskKind.DEPENDENCY: "dependencies", AskKind.REVIEW: "reviews"}
 
@@ -66,11 +66,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """Who answers, and whether the same answer may have been given before."""
+    """Who answers, and to whom."""
 
     backend: Backend
     by: str
-    again: bool
 
 
 async def question_named(name: str, request: Request) -> Found:
@@ -88,11 +87,9 @@ async def review_named(name: str, request: Request) -> Found:
     return await _found(register_of(request), name, AskKind.REVIEW)
 
 
-def answering(
-    backend: TheBackend, by: By, idempotency_key: Annotated[str | None, Header(max_length=255)] = None
-) -> Answering:
+def answering(backend: TheBackend, by: By) -> Answering:
     """Who answers."""
-    return Answering(backend=backend, by=by, again=idempotency_key is not None)
+    return Answering(backend=backend, by=by)
 
 
 TheQuestion = Annotated[Found, Depends(question_named)]
@@ -175,7 +172,7 @@ async def request_changes(found: TheReview, who: Who, body: ChangesBody) -> AskV
     return await _answered(who, found, event)
 
 
-@router.post("/dependencies/{name}/provide")
+@router.post("/dependencies/{name}/provide", openapi_extra=SECRET)
 async def provide(found: TheDependency, who: Who, request: Request, body: ProvideBody | None = None) -> ProvidedView:
     """Provide what is missing. A value is kept encrypted before the task hears of it, and shown nowhere.
 
@@ -295,10 +292,7 @@ async def _answered(who: Answering, found: Found, event: AskAnswered) -> AskView
         now = _now(who.backend, found)
         if now.ask.pending:
             raise
-        view = ask_view(now.task, now.ask, redact)
-        if not (who.again and (now.ask.status, now.ask.answer) == (event.status, event.answer)):
-            raise AnsweredBefore(redact(str(error)), view) from error
-        return view
+        raise AnsweredBefore(redact(str(error)), ask_view(now.task, now.ask, redact)) from error
     return ask_view(task, task.asks[found.ask.number - 1], redact)
 
 

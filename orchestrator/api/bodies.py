@@ -1,11 +1,33 @@
-"""The shapes of what may be asked of a task beside being handed in."""
+"""The shapes of what may be asked of tasks beside being handed in."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from orchestrator.api.views import View
-from orchestrator.core.model import Priority
+from orchestrator.core.model import Priority, TaskStatus
+
+_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+
+def _given_before(cursor: str) -> str:
+    if not _CURSOR.fullmatch(cursor):
+        raise ValueError("is no cursor; a cursor is the nextCursor of the page before, and the first page needs none")
+    return cursor
+
+
+class TaskFilter(View):
+    """Which tasks a list shall hold: of these statuses, of this repository; `all` means the archived ones too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: tuple[TaskStatus, ...] = ()
+    repo: Path | None = None
+    all: bool = False
+    limit: int = Field(default=50, ge=1, le=1000)
+    cursor: Annotated[str, AfterValidator(_given_before)] | None = None
 
 
 class CapsBody(View):

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path
 from orchestrator.api.checkpoint_views import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.api.tasks import TheBackend, TheTask
 from orchestrator.api.views import seen
+from orchestrator.api.writes import KeyedRoute
 
-router = APIRouter(prefix="/api/tasks/{name}/checkpoints", tags=["checkpoints"])
+router = APIRouter(prefix="/api/tasks/{name}/checkpoints", tags=["checkpoints"], route_class=KeyedRoute)
 
 Number = Annotated[int, Path(ge=0, le=10**9)]
 

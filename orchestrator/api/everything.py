@@ -10,12 +10,13 @@ from orchestrator.api.backend import Backend
 from orchestrator.api.task_views import task_line
 from orchestrator.api.tasks import By, TheBackend
 from orchestrator.api.views import ManyView
+from orchestrator.api.writes import KeyedRoute
 from orchestrator.core.errors import InvalidTransition, NoSuchTask
 from orchestrator.core.events import Event, PauseRequested, ResumeRequested
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.core.transitions import allowed
 
-router = APIRouter(prefix="/api", tags=["people"])
+router = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
 
 
 @router.post("/pause")

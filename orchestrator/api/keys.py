@@ -1,8 +1,8 @@
-"""Idempotency keys: the same key gives the same task, also when the answer to the first request was lost.
+"""Idempotency keys: the same key gives the same answer, also when the first one was lost.
 
-What a key was used for is written down before the ticket is taken in, and the task's id before anybody is answered. If
-the daemon dies between the two, nobody knows how that ended: the key is refused, and a person can look. So a key never
-makes two tasks.
+What a key is used for is written down, as a digest, before the request is taken in, and the answer before anybody gets
+it. If the daemon dies between the two, nobody knows how that ended: the key is refused, and a person can look. So
+nothing is done twice under a key. A refusal leaves the key free.
 """
 
 import asyncio
@@ -11,9 +11,12 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_bytes
 from weakref import WeakValueDictionary
 
 import orjson
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
 from orchestrator.api.problems import KeyTaken
 from orchestrator.core.errors import OrchestratorError
@@ -27,11 +30,13 @@ class Keys:
     """The keys of one data folder; used from one event loop."""
 
     def __init__(self, folder: Path) -> None:
+        self.salt = token_bytes(32)
+        """Of this life of the daemon, and kept nowhere."""
         self._folder = folder
         self._using: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
-        """The id that `take` gave when the key was first used. Raises KeyTaken, and what `take` raises."""
+        """The answer that `take` gave when the key was first used. Raises KeyTaken, and what `take` raises."""
         lock = self._using.setdefault(key, asyncio.Lock())  # there for as long as anybody holds it or waits for it
         async with lock:
             return await self._once(key, request, take)
@@ -44,12 +49,12 @@ class Keys:
             return _told(known, meant)
         await asyncio.to_thread(write_atomically, path, orjson.dumps({"request": meant}))
         try:
-            task_id = await take()
-        except (OrchestratorError, OSError):
+            answer = await take()
+        except (OrchestratorError, OSError, HTTPException, RequestValidationError):
             path.unlink(missing_ok=True)
             raise
-        await asyncio.to_thread(write_atomically, path, orjson.dumps({"request": meant, "task": task_id}))
-        return task_id
+        await asyncio.to_thread(write_atomically, path, orjson.dumps({"request": meant, "answer": answer}))
+        return answer
 
     def _known(self, path: Path) -> dict[str, str] | None:
         make_private(self._folder)
@@ -67,9 +72,9 @@ class Keys:
 def _told(known: dict[str, str], meant: str) -> str:
     if known["request"] != meant:
         raise KeyTaken("this Idempotency-Key came with another request before; use a new key for a new request")
-    if "task" not in known:
+    if "answer" not in known:
         raise KeyTaken(
             "the daemon stopped while it took this request in, and how that ended is not known; "
-            "look at `orchestrator tasks`, and submit with a new key if the task is not there"
+            "look at `orchestrator tasks`, and ask with a new key if it was not done"
         )
-    return known["task"]
+    return known["answer"]

@@ -10,6 +10,7 @@ from orchestrator.api.problems import NoSuchWindow
 from orchestrator.api.task_views import spent_shown
 from orchestrator.api.tasks import By, TheBackend
 from orchestrator.api.views import seen
+from orchestrator.api.writes import KeyedRoute
 from orchestrator.core import admission
 from orchestrator.core.admission import Scene
 from orchestrator.core.escape import shown
@@ -17,7 +18,7 @@ from orchestrator.core.limits import Wall, walls
 from orchestrator.core.model import BlockedBy, Task
 from orchestrator.core.why import explain
 
-router = APIRouter(prefix="/api", tags=["daemon"])
+router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 
 _LIMITS = frozenset({BlockedBy.RATE_LIMIT, BlockedBy.SERVICE, BlockedBy.BUDGET})
 

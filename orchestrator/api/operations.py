@@ -1,11 +1,10 @@
 """The state operations of seed 000 on a task, in the seed's own names: where it stands, where to go on, changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Body, Depends, FastAPI, Header, Request, Response
+from fastapi import APIRouter, Body, Depends, FastAPI, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from orchestrator import clock
@@ -13,7 +12,8 @@ from orchestrator.api.backend import Backend
 from orchestrator.api.callers import caller_of
 from orchestrator.api.problems import MEDIA_TYPE, Problem, Refusal
 from orchestrator.api.records import masked
-from orchestrator.api.tasks import By, TheBackend, TheTask, keys_of
+from orchestrator.api.tasks import By, TheBackend, TheTask
+from orchestrator.api.writes import KeyedRoute
 from orchestrator.core import acting, guards, operations
 from orchestrator.core.codec import Json
 from orchestrator.core.document import Object, to_document
@@ -32,9 +32,8 @@ NOT_YOURS = Problem(
     "the attempt that asks is not the task's present one any more; what it knows of the state may be wrong",
 )
 
-router = APIRouter(prefix="/api/tasks/{name}", tags=["state"])
+router = APIRouter(prefix="/api/tasks/{name}", tags=["state"], route_class=KeyedRoute)
 
-Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=255)]
 Document = Annotated[dict[str, JsonValue], Body()]
 
 
@@ -70,62 +69,36 @@ async def where_to_go_on(task: TheTask, backend: TheBackend) -> JsonValue:
 
 
 @router.post("/state/transition")
-async def transition(  # noqa: PLR0913, PLR0917 - what the framework gives
-    document: Document, request: Request, task: TheTask, backend: TheBackend, by: By, idempotency_key: Key = None
-) -> JsonValue:
+async def transition(document: Document, task: TheTask, backend: TheBackend, by: By) -> JsonValue:
     """Go from one state to another, if the guards of that way let it."""
-
-    async def take() -> Object:
-        moved = await _decided(backend, task, transition_of(document), by)
-        return {"ok": True, "new_state": operations.state_of(moved)}
-
-    return await _once(request, idempotency_key, document, take)
+    moved = await _decided(backend, task, transition_of(document), by)
+    return {"ok": True, "new_state": operations.state_of(moved)}
 
 
 @router.post("/transition")
-async def force(  # noqa: PLR0913, PLR0917 - as above
-    body: ForceBody, request: Request, task: TheTask, backend: TheBackend, by: By, idempotency_key: Key = None
-) -> JsonValue:
+async def force(body: ForceBody, task: TheTask, backend: TheBackend, by: By) -> JsonValue:
     """Bring the task to a stage whatever its guards miss; who did it, why, and what was waived is put on record."""
-
-    async def take() -> Object:
-        evidence = await asyncio.to_thread(backend.look, task)
-        waived = guards.missing(accepted_pipeline(task.folder).stage(task.stage).guards, task, evidence)
-        moved = await _decided(
-            backend, task, ForcedTransition(to_state=body.stage, reason=body.reason, waived=waived), by
-        )
-        shown: list[Json] = [*waived]
-        return {"ok": True, "new_state": operations.state_of(moved), "waived": masked(shown, backend.redact)}
-
-    return await _once(request, idempotency_key, body.model_dump(), take)
+    evidence = await asyncio.to_thread(backend.look, task)
+    waived = guards.missing(accepted_pipeline(task.folder).stage(task.stage).guards, task, evidence)
+    moved = await _decided(backend, task, ForcedTransition(to_state=body.stage, reason=body.reason, waived=waived), by)
+    shown: list[Json] = [*waived]
+    return {"ok": True, "new_state": operations.state_of(moved), "waived": masked(shown, backend.redact)}
 
 
 @router.post("/state/step")
-async def step(  # noqa: PLR0913, PLR0917 - as above
-    document: Document, request: Request, task: TheirTask, backend: TheBackend, by: By, idempotency_key: Key = None
-) -> JsonValue:
+async def step(document: Document, task: TheirTask, backend: TheBackend, by: By) -> JsonValue:
     """Take in news of a step; that it is completed is for its commits to say."""
-
-    async def take() -> Object:
-        update = step_of(_clean(document, backend))
-        await _decided(backend, task, update, by)
-        return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
-
-    return await _once(request, idempotency_key, document, take)
+    update = step_of(_clean(document, backend))
+    await _decided(backend, task, update, by)
+    return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
 
 @router.post("/state/fail")
-async def fail(  # noqa: PLR0913, PLR0917 - as above
-    document: Document, request: Request, task: TheirTask, backend: TheBackend, by: By, idempotency_key: Key = None
-) -> JsonValue:
+async def fail(document: Document, task: TheirTask, backend: TheBackend, by: By) -> JsonValue:
     """Put a failure on record."""
-
-    async def take() -> Object:
-        report = failure_of(_clean(document, backend), operations.state_of(task), clock.now())
-        after = await _decided(backend, task, report, by)
-        return {"ok": True, "failure_id": after.failures.entries[-1].id}
-
-    return await _once(request, idempotency_key, document, take)
+    report = failure_of(_clean(document, backend), operations.state_of(task), clock.now())
+    after = await _decided(backend, task, report, by)
+    return {"ok": True, "failure_id": after.failures.entries[-1].id}
 
 
 def answer_with_documents(app: FastAPI) -> None:
@@ -139,21 +112,6 @@ async def _decided(backend: Backend, task: Task, operation: Operation, by: str) 
     evidence = await asyncio.to_thread(backend.look, task)
     event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
     return await backend.supervisor.request(task.id, event)
-
-
-async def _once(
-    request: Request, key: str | None, document: object, take: Callable[[], Awaitable[Object]]
-) -> JsonValue:
-    """The answer; with a key the one that was given when it was first used."""
-    if key is None:
-        return await take()
-
-    async def text() -> str:
-        return orjson.dumps(await take()).decode()
-
-    asked = request.url.path.encode() + orjson.dumps(document)
-    answer: JsonValue = orjson.loads(await keys_of(request).once(key, asked, text))
-    return answer
 
 
 def _clean(document: dict[str, JsonValue], backend: Backend) -> Object:

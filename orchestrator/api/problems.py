@@ -1,9 +1,9 @@
 """Refusals as problem documents (RFC 9457), and which of our errors is which."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -154,10 +154,22 @@ async def _disk(request: Request, error: Exception) -> Response:
     return answer(Problem(507, "not-committed", "The request could not be written down", said))
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     problems = _as(RequestValidationError, error).errors()
-    said = "; ".join(f"{'.'.join(map(str, found['loc'][1:])) or found['loc'][0]}: {found['msg']}" for found in problems)
+    if any(found["loc"] == ("body",) and isinstance(found["input"], bytes) for found in problems):
+        kind = request.headers.get("content-type") or "nothing"
+        said = f"the body is said to be {kind!r:.80}; send JSON, as Content-Type: application/json"
+        return answer(Problem(415, "unsupported-media-type", "The body is not JSON", said))
+    said = "; ".join(map(_said, problems))
     return answer(Problem(400, "malformed", "The request is not well formed", said))
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    """Where something is wrong in a request, and what."""
+    place, *inner = found["loc"]
+    if found["type"] == "json_invalid":
+        return f"the body is no JSON: {found['ctx']['error']}, at character {inner[0] + 1}"
+    return f"{'.'.join(map(str, inner)) or place}: {found['msg'].removeprefix('Value error, ')}"
 
 
 async def _http(_: Request, error: Exception) -> Response:

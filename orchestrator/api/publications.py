@@ -8,10 +8,11 @@ from orchestrator import clock
 from orchestrator.api.task_views import task_view
 from orchestrator.api.tasks import By, TheBackend, TheRegister, TheTask
 from orchestrator.api.views import TaskView
+from orchestrator.api.writes import KeyedRoute
 from orchestrator.core.events import ArchiveRequested, RoundRequested
 from orchestrator.core.transitions import require
 
-router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
 
 @router.post("/{name}/review")

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response, status
+from fastapi import APIRouter, Depends, Query, Request, Response, status
 
 from orchestrator import clock
 from orchestrator.api.backend import Backend, backend_of
-from orchestrator.api.bodies import ChangeBody
+from orchestrator.api.bodies import ChangeBody, TaskFilter
 from orchestrator.api.callers import caller_of
-from orchestrator.api.keys import Keys
 from orchestrator.api.register import Register, age
 from orchestrator.api.task_views import task_line, task_view
-from orchestrator.api.views import SubmissionBody, TaskFilter, TaskPage, TaskView, WhyView, seen
+from orchestrator.api.views import SubmissionBody, TaskPage, TaskView, WhyView, seen
+from orchestrator.api.writes import KeyedRoute
 from orchestrator.core.errors import InvalidTransition
 from orchestrator.core.events import (
     CancelRequested,
@@ -27,22 +27,16 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.model import BlockedBy, Task, TaskStatus
 from orchestrator.core.transitions import allowed, require
-from orchestrator.intake import Submission
+from orchestrator.intake import Refused, Submission
 from orchestrator.store import Summary
 
-router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
 
 def register_of(request: Request) -> Register:
     """The register that the app was made with."""
     register: Register = request.app.state.register
     return register
-
-
-def keys_of(request: Request) -> Keys:
-    """The idempotency keys that the app was made with."""
-    keys: Keys = request.app.state.keys
-    return keys
 
 
 async def task_named(name: str, request: Request) -> Task:
@@ -75,24 +69,16 @@ async def tasks(backend: TheBackend, register: TheRegister, wanted: Annotated[Ta
 
 @router.post("", status_code=status.HTTP_201_CREATED)
 async def submit(
-    body: SubmissionBody,
-    request: Request,
-    response: Response,
-    by: By,
-    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+    body: SubmissionBody, response: Response, backend: TheBackend, register: TheRegister, by: By
 ) -> TaskView:
-    """Take a ticket in; the same Idempotency-Key gives the same task again."""
-    backend, register = backend_of(request), register_of(request)
+    """Take a ticket in."""
+    if body.at is not None and body.at <= clock.now():
+        raise Refused(f"the time {body.at.isoformat()} is over; give one to come, or leave `at` out to begin at once")
     after = tuple([await register.find_id(name) for name in body.after])
     submission = Submission(**{**dict(body), "after": after})
-
-    async def take() -> str:
-        return (await backend.accept(submission, by)).id
-
-    key = idempotency_key
-    task_id = await (keys_of(request).once(key, body.model_dump_json().encode(), take) if key else take())
-    response.headers["Location"] = f"/api/tasks/{task_id}"
-    return task_view(await register.find(task_id), backend.redact)
+    accepted = await backend.accept(submission, by)
+    response.headers["Location"] = f"/api/tasks/{accepted.id}"
+    return task_view(backend.supervisor.tasks.get(accepted.id, accepted), backend.redact)
 
 
 @router.get("/{name}")

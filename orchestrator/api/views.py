@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.asks import AskKind, AskStatus, Subject
+from orchestrator.core.check_rules import MOST_CHECKS
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -304,18 +305,6 @@ class ManyView(View):
     tasks: tuple[TaskLine, ...]
 
 
-class TaskFilter(View):
-    """Which tasks a list shall hold: of these statuses, of this repository; `all` means the archived ones too."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    status: tuple[TaskStatus, ...] = ()
-    repo: Path | None = None
-    all: bool = False
-    limit: int = Field(default=50, ge=1, le=1000)
-    cursor: str | None = None
-
-
 def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
@@ -358,7 +347,7 @@ class SubmissionBody(View):
     priority: Priority | None = None
     after: tuple[Utf8, ...] = ()
     at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
-    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict)
+    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
     autonomy: Autonomy | None = None
     on_blocked: OnBlocked | None = None
     auto_merge: bool | None = None

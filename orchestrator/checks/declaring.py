@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from orchestrator.checks.tree import MAX_FILE, Tree
+from orchestrator.core.check_rules import MOST_CHECKS
 from orchestrator.core.checking import Check, CheckKind, Reading
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.escape import shown
@@ -35,7 +36,10 @@ def declared(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
     table = read_toml(text, FILE)
     said = table.has("checks")
     inner = table.table("checks")
-    checks = [check for name in inner.names() for check in _checks(name, inner.table(name), default_timeout)]
+    names = inner.names()
+    if len(names) > MOST_CHECKS:
+        table.note("checks", f"{len(names)} checks are too many; name {MOST_CHECKS} at most, each may do much")
+    checks = [check for name in names[:MOST_CHECKS] for check in _checks(name, inner.table(name), default_timeout)]
     table.done()
     if table.report.problems:
         raise DefinitionError(table.report.in_order())

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from orchestrator.api.views import TaskFilter, TaskView
+from orchestrator.api.bodies import TaskFilter
+from orchestrator.api.views import TaskView
 from orchestrator.bundled import Kind, bundled
 from orchestrator.client import Client, DaemonUnreachable
 from orchestrator.core.errors import OrchestratorError

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from orchestrator.api.views import TaskFilter, TaskView
+from orchestrator.api.bodies import TaskFilter
+from orchestrator.api.views import TaskView
 from orchestrator.cli.place import Json, Misused, TaskName, place_of
 from orchestrator.cli.screen import console, line, note, print_json, status_text
 from orchestrator.client import Client

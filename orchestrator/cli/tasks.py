@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orchestrator.api.views import TaskFilter, TaskLine
+from orchestrator.api.bodies import TaskFilter
+from orchestrator.api.views import TaskLine
 from orchestrator.cli.place import Json, place_of
 from orchestrator.cli.screen import ago, console, note, print_json, status_text, table
 from orchestrator.core.model import TaskStatus

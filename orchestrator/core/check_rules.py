@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MOST_CHECKS = 50
+"""How many a repository, the settings and a submitter may each name; one command may run many tests."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:

@@ -14,7 +14,7 @@ from orchestrator.front_matter import read_front_matter
 
 E = TypeVar("E", bound=StrEnum)
 
-_MAY_BE_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n[ \t]*[A-Za-z_-]+[ \t]*:")
+_MAY_BE_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n[ \t]*(?:[A-Za-z_-]+|<<)[ \t]*:")
 """A line of dashes alone may be a rule above a text."""
 
 
@@ -32,7 +32,7 @@ def from_text(text: str, source: str = "the ticket") -> Requirement:
     kind, priority = _one_of(front, "type", TicketType), _one_of(front, "priority", Priority)
     key, title = front.maybe_text("key"), front.maybe_text("title") or ""
     labels = front.texts("labels", ())
-    if key is not None and not JIRA_KEY.fullmatch(key):
+    if key is not None and front.is_text("key") and not JIRA_KEY.fullmatch(key):
         front.note("key", f"{key!r:.60} is no ticket key; write it like ABC-123, or leave it out")
     front.done()
     if front.report.problems:

@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -85,6 +86,13 @@ async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: ht
     assert (await client.get("/api/tasks", params={"repo": "/elsewhere"})).json()["tasks"] == []
 
 
+@pytest.mark.parametrize("cursor", ["made-up", "", "2026-05-28T22:30:00.000Z", "9_LOCAL-1", "zzz_x"])
+async def test_a_cursor_that_no_page_gave_is_refused_with_what_one_is(client: httpx.AsyncClient, cursor: str) -> None:
+    answer = await client.get("/api/tasks", params={"cursor": cursor})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert answer.json()["detail"].startswith("cursor: is no cursor; a cursor is the nextCursor of the page before")
+
+
 async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_only_one_fits(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
@@ -143,8 +151,10 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
         ({"after": ["nobody"]}, 404),
         ({"at": "2030-01-01T00:00:00"}, 400),
         ({"at": "0001-01-01T00:00:00+14:00"}, 400),
+        ({"at": "2020-01-01T00:00:00+09:00"}, 422),
         ({"title": "\ud800"}, 400),
         ({"checks": {"unit_test": "\ud800"}}, 400),
+        ({"checks": {f"check_{number}": "true" for number in range(51)}}, 400),
         ({"repo": "repo"}, 400),
         ({"text": SECRET[:4] + " -----BEGIN PRIVATE KEY-----"}, 422),
         ({"text": "x" * (9 * 1024 * 1024)}, 413),
@@ -158,6 +168,23 @@ async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["detail"]
     assert list(desk.store.tasks_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "says"),
+    [
+        ("{", "application/json", 400, "the body is no JSON: Expecting property name enclosed in double quotes, at"),
+        ("{}", "text/plain", 415, "the body is said to be 'text/plain'; send JSON"),
+        ("a=1", "application/x-www-form-urlencoded", 415, "send JSON, as Content-Type: application/json"),
+        ("[]", "application/json", 400, "body: Input should be a valid dictionary"),
+    ],
+)
+async def test_a_body_that_is_no_json_is_refused_as_such(
+    client: httpx.AsyncClient, content: str, kind: str, status: int, says: str
+) -> None:
+    answer = await client.post("/api/tasks", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == status
+    assert says in answer.json()["detail"]
 
 
 async def test_the_same_key_gives_the_same_task_also_after_a_restart(desk: Desk) -> None:
@@ -180,6 +207,50 @@ async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, d
     headers = {"Idempotency-Key": "one"}
     assert (await client.post("/api/tasks", json=ticket(desk, pipeline="none"), headers=headers)).status_code == 422
     assert (await client.post("/api/tasks", json=ticket(desk), headers=headers)).status_code == 201
+
+
+async def test_every_write_is_done_once_under_a_key_and_answered_as_the_first_time(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
+    task, key = await submitted(client, desk), {"Idempotency-Key": "one"}
+    paused = await client.post(f"/api/tasks/{task}/pause", headers=key)
+    await client.post(f"/api/tasks/{task}/resume")
+    again = await client.post(f"/api/tasks/{task}/pause", headers=key)
+    assert (again.status_code, again.content, again.headers["content-type"]) == (
+        200,
+        paused.content,
+        "application/json",
+    )
+    assert not desk.supervisor.tasks[task].paused
+    for verb, path in (("POST", "cancel"), ("POST", "pause?now"), ("PATCH", "")):
+        other = await client.request(verb, f"/api/tasks/{task}/{path}".rstrip("/"), headers=key, json={})
+        assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
+    await client.post(f"/api/tasks/{task}/cancel")
+    for _ in range(2):
+        gone = await client.delete(f"/api/tasks/{task}", headers={"Idempotency-Key": "two"})
+        assert (gone.status_code, gone.content) == (204, b"")
+
+
+@pytest.mark.parametrize("wrong", [{"content": "{", "headers": {"Content-Type": "application/json"}}, {"json": {}}])
+async def test_what_was_not_well_formed_leaves_its_key_free(
+    client: httpx.AsyncClient, desk: Desk, wrong: dict[str, Any]
+) -> None:
+    path, key = f"/api/tasks/{await submitted(client, desk)}", {"Idempotency-Key": "one"}
+    refused = await client.patch(path, **{**wrong, "headers": {**wrong.get("headers", {}), **key}})
+    assert refused.status_code == 400
+    assert (await client.patch(path, json={"priority": "high"}, headers=key)).json()["priority"] == "high"
+
+
+async def test_no_write_is_without_a_key(desk: Desk) -> None:
+    writes = {
+        (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
+        for path, verbs in create_app(desk).openapi()["paths"].items()
+        for verb, said in verbs.items()
+        if verb != "get"
+    }
+    assert len(writes) > 20
+    assert [write for write, given in writes.items() if given.count("idempotency-key") != 1] == []
+    desk.store.close()
 
 
 async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_marker(

@@ -181,6 +181,24 @@ async def test_a_provided_value_stands_nowhere_but_sealed(
     assert files_with(desk.settings.data_dir, VALUE.encode()) == []
 
 
+async def test_a_value_whose_receipt_was_lost_may_be_given_again_until_a_restart_and_no_digest_tells_it(
+    desk: Desk,
+) -> None:
+    key = {"Idempotency-Key": "k"}
+    async with at_work(desk) as client:
+        task = await asked(client, desk, dependency("SHOP_KEY"))
+        url = f"/api/dependencies/{task}.1/provide"
+        first, again, other = [
+            await client.post(url, json={"value": value}, headers=key) for value in (VALUE, VALUE, VALUE + "x")
+        ]
+    assert (again.status_code, again.json()) == (200, first.json())
+    async with at_work(desk) as client:
+        anew = await client.post(url, json={"value": VALUE}, headers=key)
+    for refused in (other, anew):
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
+    desk.store.close()
+
+
 async def test_of_two_values_the_first_is_kept(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, dependency("KEY_OF_SHOP"))
     url = f"/api/dependencies/{task}.1/provide"

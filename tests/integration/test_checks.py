@@ -9,7 +9,7 @@ from orchestrator.checks.declaring import CheckError, changed_on_branch
 from orchestrator.checks.judging import environment, judge
 from orchestrator.checks.languages import parse_known
 from orchestrator.checks.resolving import resolve
-from orchestrator.core.check_rules import Integration, Rules
+from orchestrator.core.check_rules import MOST_CHECKS, Integration, Rules
 from orchestrator.core.checking import Check, CheckKind, Reading, Verdict
 from orchestrator.core.table import DefinitionError
 from orchestrator.git import Git
@@ -205,6 +205,12 @@ def test_what_is_misspelt_is_named_by_line_with_the_nearest_name_all_at_once(tmp
     assert ".orchestrator.toml:4: required" in told
     assert ".orchestrator.toml:6: unknown key 'chekcs'; did you mean 'checks'?" in told
     assert ".orchestrator.toml:8: 'a b'" in told
+
+
+def test_more_checks_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
+    text = "".join(f"[checks.a{number}]\ncommand = 'true'\n" for number in range(MOST_CHECKS + 1))
+    with pytest.raises(DefinitionError, match=r"\.orchestrator\.toml:1: 51 checks are too many; name 50 at most"):
+        checks_of(tmp_path, {".orchestrator.toml": text})
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,9 @@ def test_a_base_is_a_branch_a_tag_or_a_commit(repo: Path) -> None:
     assert inspect_repository(repo).base_commit != first
 
 
-@pytest.mark.parametrize("base", ["nope", "--all", "a b", "", "\n", "@{-1}", "main..main", "\x1b[0m"])
+@pytest.mark.parametrize(
+    "base", ["nope", "--all", "a b", "", "\n", "@{-1}", "main@{upstream}", "main..main", "main\0", "\x1b[0m"]
+)
 def test_a_base_that_is_not_there_is_refused_with_the_branches_that_are(repo: Path, base: str) -> None:
     with pytest.raises(RepositoryError, match="its branches: main") as caught:
         inspect_repository(repo, base)

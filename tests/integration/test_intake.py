@@ -171,6 +171,10 @@ async def test_a_text_of_ones_own_is_local_and_asks_nobody(desk: Desk) -> None:
     assert "url" not in ticket
 
 
+async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
+    assert (await desk.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
+
+
 async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)

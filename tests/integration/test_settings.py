@@ -120,6 +120,10 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
         ('[agent]\ndriver = "command"', ':1: agent: value error, driver = "command" needs command'),
         ("[agent]\ncommand = [\n  'a',\n  3]", ":4: agent.command.1: input should be a valid string"),
         ('[agent]\nsetting_sources = "usr"', ":2: agent.setting_sources: string should match"),
+        (
+            "[checks.commands]\n" + "".join(f"a{number} = 'true'\n" for number in range(51)),
+            ":1: checks.commands: dictionary should have at most 50 items",
+        ),
         ("max_agents = \n", ":1: this is not TOML"),
         ("a = 1\0", ":1: this is binary, not text"),
     ],

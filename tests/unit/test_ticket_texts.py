@@ -63,9 +63,14 @@ def test_a_line_of_dashes_alone_is_no_front_matter(text: str) -> None:
                 "it:5: 'abc' is no ticket key; write it like ABC-123, or leave it out",
             ],
         ),
+        ("key: [ABC-7]", ["it:2: key = ['ABC-7'] must be text in quotes"]),
         ("labels: one", ["it:2: labels = 'one' must be a list of texts"]),
         ("title: &a x", ["it:2: anchors"]),
         ("title: [", ["it:2: this is not YAML"]),
+        ("title: x\nlabels: " + "[" * 2000 + "]" * 2000, ["it:3: the front matter is nested too deeply"]),
+        ("title: " + "x" * 9000, ["it:1: the front matter is longer than 8 KiB"]),
+        ("<<: {title: x}", ["it:2: unknown key '<<'"]),
+        ("<<: *other", ["it:2: anchors"]),
     ],
 )
 def test_front_matter_that_is_wrong_is_refused_line_by_line(front: str, problems: list[str]) -> None:
