@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ import psutil
 
 from orchestrator.api.views import AskView, SubmissionBody, TaskView
 from orchestrator.cli.demo_house import REPOSITORY, TICKET
-from orchestrator.client import Client
+from orchestrator.client import Client, DaemonUnreachable
 from orchestrator.core.model import Process, TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
 from tests.acceptance.house import Json, said, toml
@@ -190,8 +189,11 @@ class ClaudeHouse:
 
     def _answers(self) -> bool:
         assert self._daemon is None or self._daemon.poll() is None, (self.root / "daemon.log").read_text()
-        with socket.socket(socket.AF_UNIX) as door:
-            return door.connect_ex(str(self.client.socket)) == 0
+        try:
+            self.client.status()
+        except DaemonUnreachable:  # also of a dead daemon's child, which holds the door open until it is a program
+            return False
+        return True
 
     def _write_settings(self) -> None:
         login = (

@@ -92,7 +92,7 @@ def test_a_second_round_of_a_ticket_leaves_the_first_branch_alone(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "mishaps", "refusal"),
     [
-        ("ABC-999", [], (1, "ABC-999 on 127.0.0.1")),
+        ("ABC-999", [], (4, "ABC-999 on 127.0.0.1")),
         ("ABC-124", [], (2, "private_key_pem in line 1")),
         ("ABC-123", [Busy(401)], (1, "into JIRA_API_TOKEN")),
         ("ABC-123", [Busy(503, {"Retry-After": "3600"})], (1, "asks to wait 3600 s; submit again then")),

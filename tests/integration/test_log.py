@@ -100,9 +100,9 @@ def test_nothing_that_is_logged_moves_a_terminal() -> None:
 def test_what_a_library_says_is_a_line_like_all_others() -> None:
     stream = io.StringIO()
     start_logging("info", "json", lambda text: text.replace("secret", "***"), stream)
-    logging.getLogger("uvicorn.error").warning("Invalid %s received.", "secret")
-    logging.getLogger("apscheduler.scheduler").info("every few seconds")
+    logging.getLogger("library.part").warning("Invalid %s received.", "secret")
+    logging.getLogger("library.part").info("every few seconds")
     said = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [(line["event"], line["library"], line["text"], line["level"]) for line in said] == [
-        ("library_said", "uvicorn", "Invalid *** received.", "warning")
+        ("library_said", "library", "Invalid *** received.", "warning")
     ]

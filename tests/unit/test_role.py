@@ -83,9 +83,9 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
         (
             "model: sonnet",
             "model: " + "[" * 1000 + "]" * 1000,
-            "roles/worker.md:1: the front matter is nested too deeply",
+            "roles/worker.md:8: the front matter is nested too deeply",
         ),
-        ("model: sonnet", "model: " + "a" * 70000, "roles/worker.md:1: the front matter is longer than 64 KiB"),
+        ("model: sonnet", "model: " + "a" * 70000, "roles/worker.md:1: the front matter is longer than 8 KiB"),
         ("---\nname", "name", "roles/worker.md:1: a role begins with front matter"),
         (WORKER, "", "roles/worker.md:1: a role begins with front matter"),
         (WORKER, "---\nname: worker\n", "roles/worker.md:1: a role begins with front matter"),
