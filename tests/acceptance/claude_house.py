@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -189,6 +190,9 @@ class ClaudeHouse:
 
     def _answers(self) -> bool:
         assert self._daemon is None or self._daemon.poll() is None, (self.root / "daemon.log").read_text()
+        with socket.socket(socket.AF_UNIX) as door:
+            if door.connect_ex(str(self.client.socket)):
+                return False
         try:
             self.client.status()
         except DaemonUnreachable:  # also of a dead daemon's child, which holds the door open until it is a program
