@@ -26,9 +26,8 @@ class Account:
 
     `refused` says why the service would not have the account, until a person has a task go on; `logged_out` why
     agents could not reach it at all, until the next look finds them logged in, `untold` the same until a task that it
-    keeps waiting has told people. `unlooked` is set before the first look:
-    nothing new begins until then. `paused_by` is who had everything stand still, until all is resumed. `unwritten` is
-    set by news that the disk does not have yet.
+    keeps waiting has told people. `unlooked` is set before the first look: nothing new begins until then. `paused_by`
+    is who had everything stand still, until all is resumed. `unwritten` is set by news that the disk does not have yet.
     """
 
     windows: Windows = field(default_factory=dict)

@@ -31,7 +31,6 @@ def meant(kind: type[V], given: Mapping[str, object]) -> V:
         return kind.model_validate(given)
     except ValidationError as error:
         problems = ((wrong["loc"][0], wrong["msg"].removeprefix("Value error, ")) for wrong in error.errors())
-        problems = ((wrong["loc"][0], wrong["msg"].removeprefix("Value error, ")) for wrong in error.errors())
         raise Misused("; ".join(f"{where}: {what}" for where, what in problems)) from None
 
 

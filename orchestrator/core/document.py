@@ -16,6 +16,7 @@ from orchestrator.core.checking import Check
 from orchestrator.core.codec import Json, from_json, stamp, to_json
 from orchestrator.core.failures import Failure, FailureLog
 from orchestrator.core.model import Agent, StageRecord, Step, Task, TaskStatus
+from orchestrator.core.pipeline import REVISIONS
 from orchestrator.core.publication import Publication
 from orchestrator.core.terms import Terms
 
@@ -28,9 +29,6 @@ KEPT_SHOWN = 512
 """Values whose form is kept: most decisions leave most steps, stages and failures alone."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
-
-REVISIONS = "design_revisions"
-"""The budget that counts the designs which their own review rejected."""
 
 AS_STATE = {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
 """States of the seed that are no stages of ours."""

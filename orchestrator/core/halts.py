@@ -57,8 +57,8 @@ def renewed(task: Task) -> Task:
     return replace(task, budgets={**task.budgets, **fresh})
 
 
-def begun_anew(task: Task, but: str) -> Task:
-    """The task with every try whole again, but for those of one budget: what follows is judged by itself."""
+def begun_anew(task: Task, but: str | None = None) -> Task:
+    """The task with every try whole again, those of one budget left out: what follows is judged by itself."""
     fresh = {name: budget if name == but else replace(budget, used=0) for name, budget in task.budgets.items()}
     return replace(task, budgets=fresh)
 

@@ -40,7 +40,6 @@ from orchestrator.core import (
 )
 from orchestrator.core.checking import with_result
 from orchestrator.core.commands import Command
-from orchestrator.core.document import REVISIONS
 from orchestrator.core.model import (
     AgentStatus,
     BlockedBy,
@@ -54,7 +53,7 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.notice import NoticeKind
 from orchestrator.core.obligations import obligations
-from orchestrator.core.pipeline import Pipeline, Work
+from orchestrator.core.pipeline import REVISIONS, Pipeline, Work
 
 _DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)

@@ -153,6 +153,8 @@ class Stage:
     line: int = field(default=0, compare=False)
 
 
+REVISIONS = "design_revisions"
+"""The budget that counts the designs which their own review rejected."""
 ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
     {"gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
 )

@@ -10,7 +10,7 @@ from typing import assert_never
 from orchestrator.core import course, events, halts, publishing, standing, transitions, turns
 from orchestrator.core.asks import Answer, Ask, AskKind, AskStatus, BadAnswer, Subject, checked
 from orchestrator.core.errors import AnswerRefused
-from orchestrator.core.model import AgentStatus, BlockedBy, Budget, Owed, Process, Task, TaskStatus
+from orchestrator.core.model import AgentStatus, BlockedBy, Owed, Process, Task, TaskStatus
 from orchestrator.core.pipeline import Pipeline, Work
 
 _ENDS = {
@@ -104,9 +104,9 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
     """
     transitions.require("retry", task)
-    budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
     agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None, nudges=0, waits=0)
-    task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets, agent=agent, retry_at=None)
+    task = halts.begun_anew(task)
+    task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
     for ask in task.pending_asks:
         if ask.asking.subject.of_daemon:
             task = standing.with_answer(task, ask.number, Answer(status=AskStatus.WITHDRAWN, by=event.by), event.at)

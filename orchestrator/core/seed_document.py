@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import cast
 
 from orchestrator.core.codec import Json, from_json, stamp
-from orchestrator.core.document import AS_STATE, RESULT_NAMES, REVISIONS, Object, from_document, to_document
+from orchestrator.core.document import AS_STATE, RESULT_NAMES, Object, from_document, to_document
 from orchestrator.core.errors import OrchestratorError
 from orchestrator.core.failures import Failure, FailureLog, Pattern
 from orchestrator.core.model import (
@@ -25,7 +25,7 @@ from orchestrator.core.model import (
 )
 from orchestrator.core.operation import OperationRefused
 from orchestrator.core.operations import RESULTS, stage_meant
-from orchestrator.core.pipeline import Pipeline
+from orchestrator.core.pipeline import REVISIONS, Pipeline
 from orchestrator.core.reported import failure_of
 from orchestrator.core.terms import Autonomy, OnBlocked
 

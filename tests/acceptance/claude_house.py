@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,10 +18,10 @@ import psutil
 
 from orchestrator.api.views import AskView, SubmissionBody, TaskView
 from orchestrator.cli.demo_house import REPOSITORY, TICKET
-from orchestrator.client import Client, DaemonUnreachable
+from orchestrator.client import Client
 from orchestrator.core.model import Process, TaskStatus, Verdict
 from orchestrator.processes.spec import MARKER
-from tests.acceptance.house import Json, said, toml
+from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
@@ -190,14 +189,7 @@ class ClaudeHouse:
 
     def _answers(self) -> bool:
         assert self._daemon is None or self._daemon.poll() is None, (self.root / "daemon.log").read_text()
-        with socket.socket(socket.AF_UNIX) as door:
-            if door.connect_ex(str(self.client.socket)):
-                return False
-        try:
-            self.client.status()
-        except DaemonUnreachable:  # also of a dead daemon's child, which holds the door open until it is a program
-            return False
-        return True
+        return answers(self.client)
 
     def _write_settings(self) -> None:
         login = (

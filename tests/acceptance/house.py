@@ -131,13 +131,7 @@ class House:
 
     def answers(self) -> bool:
         """Whether a daemon answers."""
-        with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(str(self.client.socket)):
-                return False
-        try:
-            return self.client.status().health != ""
-        except DaemonUnreachable:
-            return False
+        return answers(self.client)
 
     def kill(self) -> None:
         """End the daemon with SIGKILL; everything else runs on."""
@@ -308,6 +302,17 @@ class House:
     def _story(self) -> str:
         log = self.root / "daemon.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-25:]) if log.exists() else "no daemon ran"
+
+
+def answers(client: Client) -> bool:
+    """Whether a daemon answers: to a dead one's child the door may be open until that child is another program."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(str(client.socket)):
+            return False
+    try:
+        return client.status().health != ""
+    except DaemonUnreachable:
+        return False
 
 
 def said(socket: Path, method: str, path: str, body: Json | None = None) -> Json:
