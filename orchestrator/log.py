@@ -10,7 +10,7 @@ from typing import Literal, TextIO, cast
 
 import structlog
 
-from orchestrator.core.escape import shown
+from orchestrator.redaction.display import escape_text
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "console"]
@@ -89,7 +89,7 @@ def _escaped(_: object, __: str, event: MutableMapping[str, object]) -> MutableM
 
     def escaped(key: str, text: str) -> str:
         lines = text.split("\n") if key == "exception" else [text]
-        return "\n".join(shown(line, LONGEST) for line in lines)
+        return "\n".join(escape_text(line, LONGEST) for line in lines)
 
     return {key: escaped(key, value) if isinstance(value, str) else value for key, value in event.items()}
 

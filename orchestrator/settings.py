@@ -15,15 +15,15 @@ from pydantic import AfterValidator, BaseModel, ByteSize, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.budget import Caps
-from orchestrator.core.check_rules import MOST_CHECKS, Integration, Rules
-from orchestrator.core.table import DefinitionError, Problem, nearest
-from orchestrator.core.table import Path as Where
-from orchestrator.core.terms import Autonomy, OnBlocked, Terms
-from orchestrator.core.toml import read_toml
-from orchestrator.declared import Folders, read_declared
-from orchestrator.sections import Section, Trackers, TrackerSettings
+from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.check_rules import MOST_CHECKS, Integration, Rules
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.formats.table import DefinitionError, Problem, nearest
+from orchestrator.formats.table import Path as Where
+from orchestrator.formats.toml import read_toml
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders, read_declared
+from orchestrator.settings_sections import Section, Trackers, TrackerSettings
 
 PREFIX = "ORCHESTRATOR_"
 
@@ -233,13 +233,13 @@ class Settings(BaseSettings):
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
 
-    def terms(self, autonomy: Autonomy, usd: float | None = None) -> Terms:
+    def terms(self, autonomy: Autonomy, usd: float | None = None) -> TaskPolicy:
         """The terms of a task that is handed in now; `usd` is what its submitter lets it cost.
 
         Where nobody is asked and nothing else is said, one more cycle that tries less follows the last (seed 000).
         """
         caps = self.budget.task.caps()
-        return Terms(
+        return TaskPolicy(
             autonomy=autonomy,
             on_blocked=self.on_blocked or (OnBlocked.ESCALATE if autonomy is Autonomy.AUTO else OnBlocked.HALT),
             turn_timeout=self.turn_timeout,

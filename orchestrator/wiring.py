@@ -10,50 +10,50 @@ from pathlib import Path
 import structlog
 
 from orchestrator import clock
-from orchestrator.bundled import Kind, bundled
-from orchestrator.checkpoints import Checkpoints
-from orchestrator.checks.judging import Judge
-from orchestrator.core.admission import Room
-from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.guards import Evidence
-from orchestrator.core.model import Task
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.preflight import Preflight
-from orchestrator.core.pressure import Floors, Shortage
-from orchestrator.core.redact import Redactor, parse_rules
-from orchestrator.core.role import Tier, model_of
-from orchestrator.core.ticket import Tracker
-from orchestrator.declared import read_declared
-from orchestrator.definitions import Declared, Definitions
-from orchestrator.dispatch import Adapters, Dispatcher
-from orchestrator.drivers import ClaudeDriver, CommandDriver, Driver, inherited
-from orchestrator.gates import Gates
-from orchestrator.installation import find_claude
-from orchestrator.intake import Intake, Submission, accepted_pipeline
-from orchestrator.notify import Messenger, Notifier
-from orchestrator.operating import evidence_of
-from orchestrator.outward import Outward
-from orchestrator.ports import Views
-from orchestrator.pressure import Sensor
+from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inherited
+from orchestrator.agents.installation import find_claude
+from orchestrator.agents.mcp_servers import preflight
+from orchestrator.agents.stall_detector import StallDetector
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.schedule.pressure import Floors, Shortage
+from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.preflight import Preflight
+from orchestrator.daemon.executor import Adapters, CommandExecutor
+from orchestrator.daemon.offline_state import evidence_of
+from orchestrator.daemon.pressure import Sensor
+from orchestrator.daemon.reports import Reports, change_of
+from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.task_factory import Submission, TaskFactory, accepted_pipeline
+from orchestrator.daemon.timers import Timers
+from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.notify import Messenger, Notifier
+from orchestrator.integrations.publishing.publisher import Publisher
+from orchestrator.integrations.publishing.release import Release
+from orchestrator.integrations.publishing.targets import PublishTargets
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.gateway import Gateway
+from orchestrator.integrations.tickets.text.ticket import Tracker
+from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import read_declared
+from orchestrator.pipelines.definitions import DefinitionRegistry, Definitions
+from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
-from orchestrator.provisions import Provisions
-from orchestrator.publisher import Publisher
-from orchestrator.reception import Reception
-from orchestrator.release import Release
-from orchestrator.reports import Reports, change_of
-from orchestrator.running import Launching, Running
-from orchestrator.servers import look_before
+from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
-from orchestrator.stalls import Stalls
-from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
-from orchestrator.timers import Timers
-from orchestrator.trackers.account import Account
-from orchestrator.trackers.gateway import Gateway
-from orchestrator.trackers.port import Trackers
-from orchestrator.vault import Vault, VaultError
-from orchestrator.workspace import Workspace
+from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.store import FolderStore
+from orchestrator.storage.vault import Vault, VaultError
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.checkpoints import Checkpoints
+from orchestrator.workspaces.evaluation.gates import Gates
+from orchestrator.workspaces.evaluation.judge import Judge
+from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
 
@@ -68,21 +68,21 @@ class Daemon:
     settings: Settings
     store: FolderStore
     supervisor: Supervisor
-    dispatcher: Dispatcher
+    dispatcher: CommandExecutor
     checkpoints: Checkpoints
     workspace: Workspace
     reports: Reports
-    running: Running
+    running: RunExecutor
     runs: Runs
     timers: Timers
-    reception: Reception
-    outward: Outward
-    declared: Declared
+    reception: Submissions
+    outward: PublishTargets
+    declared: DefinitionRegistry
     started_at: datetime
     redactor: Redactor
-    provisions: Provisions
+    provisions: ProvidedSecrets
     messenger: Messenger
-    stalls: Stalls
+    stalls: StallDetector
     sensor: Sensor
     floors: Floors
     shortage: Shortage | None = None
@@ -134,18 +134,18 @@ class Daemon:
         self.stalls.stall_after = settings.stall_after
 
 
-def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
+def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
-    declared = Declared(settings.definition_folders())
+    declared = DefinitionRegistry(settings.definition_folders())
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
-    provisions = Provisions(Vault(settings.data_dir, credentials_folder()))
+    provisions = ProvidedSecrets(Vault(settings.data_dir, credentials_folder()))
     judge = Judge(git_of=workspace.git_of, redactor=redactor)
     reports = Reports(_pipeline_of, partial(change_of, workspace), redactor.masked)
-    running = Running(runs, _launching(settings, declared, provisions, judge), clock.now)
+    running = RunExecutor(runs, _launching(settings, declared, provisions, judge), clock.now)
     messenger = Messenger(_notifier(settings))
     checkpoints = Checkpoints(workspace, store, clock.now)
     trackers = _trackers(settings)
-    outward = Outward(settings.forge, trackers, environment(), _pipeline_of)
+    outward = PublishTargets(settings.forge, trackers, environment(), _pipeline_of)
     adapters = Adapters(
         running=running,
         workspace=workspace,
@@ -158,7 +158,7 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         clock=clock.now,
         redact=redactor.masked,
     )
-    dispatcher = Dispatcher(adapters)
+    dispatcher = CommandExecutor(adapters)
     supervisor = _supervisor(settings, store, dispatcher, running)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
@@ -177,8 +177,8 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         running=running,
         runs=runs,
         timers=timers,
-        reception=Reception(
-            trackers=trackers, intake=intake, loop=supervisor, destined=outward.destined, clock=clock.now
+        reception=Submissions(
+            trackers=trackers, intake=intake, loop=supervisor, with_forge=outward.with_forge, clock=clock.now
         ),
         outward=outward,
         declared=declared,
@@ -186,21 +186,23 @@ def wired(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
         redactor=redactor,
         provisions=provisions,
         messenger=messenger,
-        stalls=Stalls(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
+        stalls=StallDetector(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
     )
 
 
-def _supervisor(settings: Settings, store: FolderStore, dispatcher: Dispatcher, running: Running) -> Supervisor:
-    views = Views(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
+def _supervisor(
+    settings: Settings, store: FolderStore, dispatcher: CommandExecutor, running: RunExecutor
+) -> Supervisor:
+    views = TaskLookups(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
     supervisor.account.recall(store.account())
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
+    dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
     return supervisor
 
 
-def _publisher(settings: Settings, workspace: Workspace, outward: Outward, redactor: Redactor) -> Publisher:
+def _publisher(settings: Settings, workspace: Workspace, outward: PublishTargets, redactor: Redactor) -> Publisher:
     return Publisher(
         workspace=workspace,
         release=Release(workspace),
@@ -217,11 +219,11 @@ def _notifier(settings: Settings) -> Notifier | None:
     return Notifier(command, environment()) if command else None
 
 
-def _preflight(settings: Settings, declared: Declared) -> Callable[[Pipeline], Preflight]:
+def _preflight(settings: Settings, declared: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
     """Looks for what the roles of a pipeline need, in the environment that agents get."""
     agent = settings.agent
     env = {**inherited(environment(), agent.pass_env), **agent.env}
-    return lambda pipeline: look_before(map(declared.role, pipeline.roles), agent.mcp_config, env)
+    return lambda pipeline: preflight(map(declared.role, pipeline.roles), agent.mcp_config, env)
 
 
 def _trackers(settings: Settings) -> Trackers:
@@ -246,12 +248,12 @@ def _trackers(settings: Settings) -> Trackers:
     )
 
 
-def _forget_ended(provisions: Provisions, task: Task) -> None:
-    if task.status.final:
+def _forget_ended(provisions: ProvidedSecrets, task: Task) -> None:
+    if task.status.is_final:
         forget(provisions, Path(task.folder))
 
 
-def forget(provisions: Provisions, task_folder: Path) -> None:
+def forget(provisions: ProvidedSecrets, task_folder: Path) -> None:
     """Take what was provided for an ended task off the disk; where that fails the log says so, and each start tries."""
     try:
         provisions.forget(task_folder)
@@ -259,8 +261,8 @@ def forget(provisions: Provisions, task_folder: Path) -> None:
         log.warning("provided_values_left", folder=str(task_folder), reason=str(error))
 
 
-def _room(settings: Settings) -> Room:
-    return Room(
+def _room(settings: Settings) -> Capacity:
+    return Capacity(
         places=settings.max_agents,
         day=settings.budget.day.caps(),
         turn_usd=settings.budget.turn_usd,
@@ -276,7 +278,7 @@ def _floors(settings: Settings) -> Floors:
     )
 
 
-def _model_of(task: Task, launching: Launching) -> str:
+def _model_of(task: Task, launching: LaunchConfig) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
     role = _pipeline_of(task).stage(task.stage).role
     named = model_of(launching.role(role), task.terms, launching.tiers) if role else None
@@ -293,8 +295,8 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor: Redactor) -> Intake:
-    return Intake(
+def _intake(settings: Settings, store: FolderStore, declared: DefinitionRegistry, redactor: Redactor) -> TaskFactory:
+    return TaskFactory(
         tasks_dir=store.tasks_dir,
         quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
@@ -304,7 +306,9 @@ def _intake(settings: Settings, store: FolderStore, declared: Declared, redactor
     )
 
 
-def _launching(settings: Settings, declared: Declared, provisions: Provisions, judge: Judge) -> Launching:
+def _launching(
+    settings: Settings, declared: DefinitionRegistry, provisions: ProvidedSecrets, judge: Judge
+) -> LaunchConfig:
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
     base_env = {name: value for name, value in environment().items() if name not in tokens}
     graces = settings.graces
@@ -314,7 +318,7 @@ def _launching(settings: Settings, declared: Declared, provisions: Provisions, j
         term_grace=graces.term,
         kill_grace=graces.kill,
     )
-    return Launching(
+    return LaunchConfig(
         driver=_driver(settings, base_env),
         judge=judge,
         role=declared.role,

@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.client import DaemonUnreachable, RequestRefused
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.task.model import TaskStatus
+from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.house import ENDED, House, line_count
 from tests.fakes.repositories import git
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from orchestrator.core.model import TaskStatus
-from orchestrator.installation import find_claude
+from orchestrator.agents.installation import find_claude
+from orchestrator.core.task.model import TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 

@@ -1,1 +1,1 @@
-"""Commands: one small module for each group, found by name in app.py."""
+"""The command line."""

@@ -15,12 +15,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli.place import Misused, Place
-from orchestrator.cli.screen import complain
-from orchestrator.client import DaemonUnreachable, RequestRefused
-from orchestrator.core.errors import InvalidTransition, OrchestratorError
-from orchestrator.core.table import DefinitionError
-from orchestrator.core.ticket import NoTicket
+from orchestrator.cli.context import CliContext, UsageError
+from orchestrator.cli.output import complain
+from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.formats.table import DefinitionError
+from orchestrator.integrations.tickets.text.ticket import NoTicket
+from orchestrator.server.client import DaemonUnreachable, RequestRefused
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -52,64 +52,90 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("demo", "Watch the whole story once, without an account.", "orchestrator demo", "Begin here"),
-    "doctor": Entry("doctor", "Say what would stop an unattended night.", "orchestrator doctor", "Begin here"),
+    "demo": Entry("demo.demo", "Watch the whole story once, without an account.", "orchestrator demo", "Begin here"),
+    "doctor": Entry("commands.doctor", "Say what would stop an unattended night.", "orchestrator doctor", "Begin here"),
     "check": Entry(
-        "check", "Validate settings, pipelines and roles.", "orchestrator check ~/.config/orchestrator", "Begin here"
+        "commands.definitions",
+        "Validate settings, pipelines and roles.",
+        "orchestrator check ~/.config/orchestrator",
+        "Begin here",
     ),
-    "graph": Entry("graph", "Draw a pipeline.", "orchestrator graph full --format mermaid", "Begin here"),
+    "graph": Entry(
+        "commands.definitions", "Draw a pipeline.", "orchestrator graph full --format mermaid", "Begin here"
+    ),
     "simulate": Entry(
-        "simulate", "See how a week would go before you trust it.", "orchestrator simulate --tasks 60", "Begin here"
+        "commands.simulate",
+        "See how a week would go before you trust it.",
+        "orchestrator simulate --tasks 60",
+        "Begin here",
     ),
-    "serve": Entry("serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
     "submit": Entry(
-        "submit",
+        "commands.submit",
         "Hand in a ticket.",
         "orchestrator submit 'Add a --json flag to list' --check test='pytest -q'",
         "Tasks",
     ),
-    "tasks": Entry("tasks", "List tasks, newest first.", "orchestrator tasks --status in_progress", "Tasks"),
-    "show": Entry("show", "Show one task, whole.", "orchestrator show ABC-123", "Tasks"),
-    "why": Entry("why", "Say what keeps a task where it is.", "orchestrator why ABC-123", "Tasks"),
-    "logs": Entry("logs", "Read what an agent says and does.", "orchestrator logs ABC-123 -f", "Tasks"),
+    "tasks": Entry("commands.show", "List tasks, newest first.", "orchestrator tasks --status in_progress", "Tasks"),
+    "show": Entry("commands.show", "Show one task, whole.", "orchestrator show ABC-123", "Tasks"),
+    "why": Entry("commands.show", "Say what keeps a task where it is.", "orchestrator why ABC-123", "Tasks"),
+    "logs": Entry("commands.logs", "Read what an agent says and does.", "orchestrator logs ABC-123 -f", "Tasks"),
     "checkpoints": Entry(
-        "checkpoints", "Have back what was saved of a task's work.", "orchestrator checkpoints list ABC-123", "Tasks"
+        "commands.checkpoints",
+        "Have back what was saved of a task's work.",
+        "orchestrator checkpoints list ABC-123",
+        "Tasks",
     ),
-    "events": Entry("events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
-    "watch": Entry("watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
-    "answer": Entry("answering", "Answer what an agent asks.", "orchestrator answer ABC-123 SQLite", "Your part"),
-    "provide": Entry("answering", "Provide what an agent needs.", "orchestrator provide ABC-123 API_KEY", "Your part"),
-    "approve": Entry("answering", "Approve what is under review.", "orchestrator approve ABC-123", "Your part"),
+    "events": Entry("commands.events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
+    "watch": Entry("commands.watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
+    "answer": Entry(
+        "commands.respond", "Answer what an agent asks.", "orchestrator answer ABC-123 SQLite", "Your part"
+    ),
+    "provide": Entry(
+        "commands.respond", "Provide what an agent needs.", "orchestrator provide ABC-123 API_KEY", "Your part"
+    ),
+    "approve": Entry("commands.respond", "Approve what is under review.", "orchestrator approve ABC-123", "Your part"),
     "request-changes": Entry(
-        "answering",
+        "commands.respond",
         "Send back what is under review.",
         "orchestrator request-changes ABC-123 -m 'Shorter, please'",
         "Your part",
     ),
-    "pause": Entry("asking", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
-    "resume": Entry("asking", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
+    "pause": Entry("commands.control", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
+    "resume": Entry("commands.control", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
     "transition": Entry(
-        "transition",
+        "commands.control",
         "Bring a task to a stage by force.",
         "orchestrator transition ABC-123 PLANNING --force --reason 'the plan was lost'",
         "Tasks",
     ),
-    "cancel": Entry("asking", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
-    "retry": Entry("asking", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
-    "budget": Entry("asking", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
+    "cancel": Entry("commands.control", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
+    "retry": Entry("commands.control", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
+    "budget": Entry("commands.control", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
     "review": Entry(
-        "outward", "Take up what reviewers said of a pull request.", "orchestrator review ABC-123", "Your part"
+        "commands.publish", "Take up what reviewers said of a pull request.", "orchestrator review ABC-123", "Your part"
     ),
-    "merge": Entry("outward", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
-    "archive": Entry("outward", "Keep an ended task out of the way.", "orchestrator archive ABC-123", "Tasks"),
-    "delete": Entry("outward", "Remove a draft or an ended task for good.", "orchestrator delete ABC-123", "Tasks"),
-    "drain": Entry("asking", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"),
-    "limits": Entry("limits", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
+    "merge": Entry("commands.publish", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
+    "archive": Entry("commands.publish", "Keep an ended task out of the way.", "orchestrator archive ABC-123", "Tasks"),
+    "delete": Entry(
+        "commands.publish", "Remove a draft or an ended task for good.", "orchestrator delete ABC-123", "Tasks"
+    ),
+    "drain": Entry(
+        "commands.control", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"
+    ),
+    "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "state": Entry(
-        "state", "Change a state.json by the six operations.", "orchestrator state get work/ABC-12", "For programs"
+        "commands.state",
+        "Change a state.json by the six operations.",
+        "orchestrator state get work/ABC-12",
+        "For programs",
     ),
-    "schema": Entry("schema", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"),
-    "status": Entry("status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"),
+    "schema": Entry(
+        "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
+    ),
+    "status": Entry(
+        "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
+    ),
 }
 
 
@@ -185,7 +211,7 @@ def _options(
         bool, typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_say_version)
     ] = False,
 ) -> None:
-    context.obj = Place(data_dir=data_dir, config=config, socket=socket)
+    context.obj = CliContext(data_dir=data_dir, config=config, socket=socket)
 
 
 def _lines(error: OrchestratorError) -> list[str]:
@@ -193,7 +219,7 @@ def _lines(error: OrchestratorError) -> list[str]:
 
 
 def _exit_code(error: OrchestratorError) -> int:
-    if isinstance(error, Misused | NoTicket):
+    if isinstance(error, UsageError | NoTicket):
         return BAD_USAGE
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE

@@ -1,1 +1,1 @@
-"""Pure logic: values in, values out; no I/O, no clock, no logging."""
+"""What is decided: pure, without I/O, clock or processes."""

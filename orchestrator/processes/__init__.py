@@ -1,1 +1,1 @@
-"""Agents and checks as processes that outlive the daemon: read holder.py first, then runs.py."""
+"""Process trees that outlive the daemon: the holder, control groups, freeze and thaw."""

@@ -36,7 +36,7 @@ import sys
 import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
-from orchestrator.processes import cgroup, files, reports, tree
+from orchestrator.processes import cgroup, files, holder_files, tree
 from orchestrator.processes.launch import IGNORED, launch, wake_on_children
 from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import Input, Output
@@ -87,10 +87,10 @@ class Holder:
         """Everything from the spawn to the end of the tree."""
         wakeup = wake_on_children()
         _signal.signal(_signal.SIGTERM, lambda _number, _frame: self.note_shutdown())
-        reports.write_pid(self.row, self.agent, self.cgroup.path)
+        holder_files.write_pid(self.row, self.agent, self.cgroup.path)
         self.spawn()
         self.publish()
-        reports.ring(self.spec)
+        holder_files.ring(self.spec)
         while not self.is_over():
             self.wait(wakeup)
             self.work()
@@ -148,7 +148,7 @@ class Holder:
         self.take_requests()
         self.input.pump()
         if sum([output.pump() for output in self.outputs]):
-            reports.ring(self.spec, files.SAID)
+            holder_files.ring(self.spec, files.SAID)
         if ticked:
             self.tick()
         self.end_frozen()
@@ -298,7 +298,7 @@ class Holder:
         """Say in status.json that a request is done."""
         self.request = request
         self.publish()
-        reports.ring(self.spec)
+        holder_files.ring(self.spec)
 
     def publish(self) -> None:
         """Write status.json, and `pid` if that is not done; on a full disk the next tick does it."""
@@ -310,7 +310,7 @@ class Holder:
         }
         try:
             if not self.is_published:
-                reports.write_pid(self.row, self.agent, self.cgroup.path)
+                holder_files.write_pid(self.row, self.agent, self.cgroup.path)
             files.replace(files.STATUS, files.encode(status))
         except OSError:
             self.is_published = False
@@ -367,8 +367,8 @@ def main(folder: str) -> None:
         raise
     finally:
         holder.cgroup.remove()
-        reports.write_exit(holder.ending())
-        reports.ring(spec)
+        holder_files.write_exit(holder.ending())
+        holder_files.ring(spec)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,17 @@ import structlog
 
 import orchestrator
 from orchestrator.processes import files
-from orchestrator.processes.census import cgroup_of, remove_abandoned_groups, usage_of
 from orchestrator.processes.doorbell import Doorbell, make_fifo
-from orchestrator.processes.folder import appearance_of, exit_of, has_begun, is_alive, is_spawned, status_of, take_lock
+from orchestrator.processes.process_stats import cgroup_of, remove_abandoned_groups, usage_of
+from orchestrator.processes.run_state import (
+    appearance_of,
+    exit_of,
+    has_begun,
+    is_alive,
+    is_spawned,
+    status_of,
+    take_lock,
+)
 from orchestrator.processes.spec import (
     Exit,
     Frozen,

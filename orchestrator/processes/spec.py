@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from orchestrator.core.errors import OrchestratorError
-from orchestrator.core.masking import NO_MASKS, Masks
+from orchestrator.errors import OrchestratorError
 from orchestrator.processes import files
+from orchestrator.redaction.masking import NO_MASKS, Masks
 
 MARKER = "ORCHESTRATOR_RUN"
 

@@ -16,11 +16,12 @@ from uuid import uuid4
 import orjson
 import psutil
 
-from orchestrator.api.views import AskView, SubmissionBody, TaskView
-from orchestrator.cli.demo_house import REPOSITORY, TICKET
-from orchestrator.client import Client
-from orchestrator.core.model import Process, TaskStatus, Verdict
+from orchestrator.cli.demo.environment import REPOSITORY, TICKET
+from orchestrator.core.task.checks import Verdict
+from orchestrator.core.task.model import ProcessState, TaskStatus
 from orchestrator.processes.spec import MARKER
+from orchestrator.server.client import Client
+from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
 from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
@@ -106,7 +107,7 @@ class ClaudeHouse:
 
     def wait_until_it_asks(self, task: str) -> AskView:
         """What a task asks for, when it stands still for that."""
-        still = (Process.FROZEN, None)
+        still = (ProcessState.FROZEN, None)
         return self.wait_for(task, lambda now: now.waiting and (now.run and now.run.process) in still).waiting[0]
 
     def wait_for(self, task: str, reached: Callable[[TaskView], object]) -> TaskView:
@@ -116,7 +117,7 @@ class ClaudeHouse:
         def there() -> bool:
             nonlocal seen
             seen = self.client.task(task)
-            ended = seen.run is None and (seen.status.final or seen.status is TaskStatus.BLOCKED)
+            ended = seen.run is None and (seen.status.is_final or seen.status is TaskStatus.BLOCKED)
             assert reached(seen) or not ended, f"it ended {seen.status} in {seen.stage}: {seen.block_reason}"
             return bool(reached(seen))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.installation import ClaudeMissing, find_claude
+from orchestrator.agents.installation import ClaudeMissing, find_claude
 from tests.acceptance.claude_house import Ticker
 
 

@@ -27,12 +27,12 @@ import httpx
 import orjson
 
 import orchestrator
-from orchestrator.api.views import AskView, SubmissionBody, TaskView
-from orchestrator.bundled import Kind, bundled
-from orchestrator.client import Client, DaemonUnreachable
-from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
+from orchestrator.server.client import Client, DaemonUnreachable
+from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
 from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]
@@ -245,16 +245,16 @@ class House:
 
     def wait_until_it_asks(self, task: str) -> AskView:
         """What a task asks for, when it stands still for that."""
-        waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (Process.FROZEN, None))
+        waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (ProcessState.FROZEN, None))
         return waiting.waiting[0]
 
     def wait_until_it_works(self, task: str, stage: str) -> TaskView:
         """The task when an agent runs in that stage."""
-        return self.wait_until(task, lambda now: now.stage == stage and _process(now) is Process.RUNNING)
+        return self.wait_until(task, lambda now: now.stage == stage and _process(now) is ProcessState.RUNNING)
 
     def wait_until_frozen(self, task: str) -> TaskView:
         """The task when its processes stand still."""
-        return self.wait_until(task, lambda now: _process(now) is Process.FROZEN)
+        return self.wait_until(task, lambda now: _process(now) is ProcessState.FROZEN)
 
     def looks(self, seconds: float) -> Iterator[None]:
         """Comes back again and again for so long, for looking at what must not happen."""
@@ -368,7 +368,7 @@ def listing(folder: Path, but: tuple[str, ...] = ()) -> dict[str, tuple[int, int
     return found
 
 
-def _process(task: TaskView) -> Process | None:
+def _process(task: TaskView) -> ProcessState | None:
     return task.run.process if task.run else None
 
 

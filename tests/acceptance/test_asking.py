@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.asks import AskStatus, Subject
-from orchestrator.core.model import AgentStatus, BlockedBy, TaskStatus
-from orchestrator.core.terms import Autonomy
+from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.core.task.user_requests import RequestStatus, Subject
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House, Json, line_count
@@ -92,7 +92,7 @@ def test_questions_in_a_request_of_the_cli_are_answered_in_the_turn_that_asked(t
         answers = {"Which alphabet?": "All", "How long?": "Short"}
         assert json.loads(got.read_text()) == {"behavior": "allow", "updatedInput": {**QUESTIONS, "answers": answers}}
         assert not [text for text in house.turn_texts(task, 1) if "Answers to what you asked" in text]
-        assert [one.status for one in ended.asks] == [AskStatus.ANSWERED, AskStatus.ANSWERED]
+        assert [one.status for one in ended.asks] == [RequestStatus.ANSWERED, RequestStatus.ANSWERED]
         assert ended.agent.attempt == 2
 
 
@@ -121,7 +121,7 @@ def test_an_answer_that_was_given_to_an_agent_which_died_of_it_is_told_to_its_su
             house.say("POST", f"/api/questions/{one.id}/answer", {"answer": one.options[0]})
         ended = house.wait_for_end(task)
         assert "Which alphabet? — Latin" in house.turn_texts(task, 2)[0]
-        assert [one.status for one in ended.asks] == [AskStatus.ANSWERED] * 2
+        assert [one.status for one in ended.asks] == [RequestStatus.ANSWERED] * 2
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
@@ -187,7 +187,7 @@ def test_a_stage_is_changed_in_the_same_session_and_approved_over_a_restart(tmp_
 def test_nobody_is_asked_for_a_review_of_a_task_that_goes_by_itself(tmp_path: Path) -> None:
     with House(tmp_path, **with_review(tmp_path)) as house:
         ended = house.wait_for_end(house.submit())
-        assert [(one.status, one.answered_by) for one in ended.asks] == [(AskStatus.APPROVED, "policy")]
+        assert [(one.status, one.answered_by) for one in ended.asks] == [(RequestStatus.APPROVED, "policy")]
 
 
 def test_a_question_that_nobody_answers_in_time_gets_its_default(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_question_that_nobody_answers_in_time_gets_its_default(tmp_path: Path)
         task = house.submit(**ASKING)
         ended = house.wait_for_end(task)
         assert (ended.asks[0].status, ended.asks[0].answer, ended.asks[0].answered_by) == (
-            AskStatus.ANSWERED,
+            RequestStatus.ANSWERED,
             "All",
             "policy",
         )
@@ -238,7 +238,7 @@ def test_an_agent_that_wants_to_be_paused_and_tried_again_is_left_alone_until_so
     with House(tmp_path, {"PLANNING": [turn]}) as house:
         task = house.submit()
         held = house.wait_until_frozen(task)
-        assert held.agent.blocked_by is BlockedBy.SERVICE
+        assert held.agent.blocked_by is PauseReason.SERVICE
         assert held.retry_at is not None
         assert_stands_still(house, task, ticks)
         house.client.ask(task, "resume")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.model import BlockedBy
+from orchestrator.core.task.model import PauseReason
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House, Json, line_count
@@ -30,7 +30,7 @@ def test_a_cap_reached_in_mid_turn_interrupts_it_and_holds_the_task_until_it_is_
     ticks = tmp_path / "ticks"
     with House(tmp_path, long_turn(ticks), budget={"task": caps}) as house:
         task = house.submit()
-        held = house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is BlockedBy.BUDGET)
+        held = house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
         house.wait_until_frozen(task)
         assert reached in " ".join(house.client.why(task).facts)
         assert line_count(ticks) < 6000
@@ -49,7 +49,7 @@ def test_a_cap_reached_in_mid_turn_interrupts_it_and_holds_the_task_until_it_is_
 def test_a_task_that_has_used_up_its_turns_begins_no_other(tmp_path: Path) -> None:
     with House(tmp_path, budget={"task": {"turns": 2}}) as house:
         task = house.submit()
-        house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is BlockedBy.BUDGET)
+        house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
         house.wait_until_frozen(task)
         assert len(house.sent_turns(task)) == 2
         assert "2 of 2 turns are used" in " ".join(house.client.why(task).facts)
@@ -63,7 +63,7 @@ def test_the_real_claude_stops_at_its_budget_and_goes_on_in_its_session_when_tha
 ) -> None:
     with ClaudeHouse(claude, tmp_path, Roles(), budget={"task": {"usd": 0.01}}) as house:
         task = house.submit()
-        held = house.wait_for(task, lambda now: now.paused and now.agent.blocked_by is BlockedBy.BUDGET)
+        held = house.wait_for(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
         assert 0.01 <= held.agent.cost_usd < 0.02
         house.wait_for(task, lambda now: now.run is None)
         house.say("PATCH", f"/api/tasks/{task}", MUCH)

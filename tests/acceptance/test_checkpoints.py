@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from orchestrator.core.checkpoint import Reason
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.task.checkpoint import Reason
+from orchestrator.core.task.model import TaskStatus
 from tests.acceptance.house import House
 from tests.fakes.repositories import git
 

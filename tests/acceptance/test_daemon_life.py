@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.client import RequestRefused
-from orchestrator.core.model import BlockedBy, TaskStatus
+from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, state_of, ticking_until
 from tests.looking import taken_away
 
@@ -196,7 +196,7 @@ def test_agents_at_work_are_frozen_when_the_room_goes_and_go_on_when_it_comes_ba
         house.settings["free_space_floor"] = "900TiB"
         house.start()
         frozen = house.wait_until_frozen(task)
-        assert frozen.agent.blocked_by is BlockedBy.PRESSURE
+        assert frozen.agent.blocked_by is PauseReason.PRESSURE
         assert "free_space_floor" in " ".join(house.client.why(task).facts)
         assert house.stop() == 0
         house.settings["free_space_floor"] = "1MiB"

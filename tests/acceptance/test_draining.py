@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.task.model import ProcessState, TaskStatus
 from tests.acceptance.house import House, line_count
 from tests.acceptance.test_asking import ASKING, QUESTION
 from tests.acceptance.test_parking import sessions
@@ -49,7 +49,7 @@ def test_an_agent_that_is_being_started_is_ended_all_the_same(tmp_path: Path) ->
         task = house.submit()
         house.wait_until(task, lambda now: now.run is not None)
         assert house.cli("drain").returncode == 0
-        house.wait_until(task, lambda now: now.run is None or now.run.process is Process.FROZEN)
+        house.wait_until(task, lambda now: now.run is None or now.run.process is ProcessState.FROZEN)
         assert house.nothing_is_left()
         house.stop()
         house.start()

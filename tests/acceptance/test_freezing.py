@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.client import RequestRefused
+from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import House, Json, frozen_pids, line_count, none_is_missing, state_of, ticking_until
 from tests.integration.processes.stage import stands_still
 
@@ -116,7 +116,7 @@ def test_an_agent_killed_while_it_was_frozen_is_started_again_after_the_resume_o
         assert house.client.task(task).agent.attempt == 1
         assert house.nothing_is_left()
         house.client.ask(task, "resume")
-        assert house.wait_for_end(task).status.final
+        assert house.wait_for_end(task).status.is_final
 
 
 def test_an_agent_that_froze_while_the_daemon_was_away_goes_on_and_no_time_counts_against_it(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.model import BlockedBy, Process, TaskStatus
+from orchestrator.core.task.model import PauseReason, ProcessState, TaskStatus
+from orchestrator.pipelines.bundled import Kind, bundled
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
 from tests.acceptance.house import House, Json
@@ -31,15 +31,15 @@ def test_one_meets_the_limit_and_freezes_and_the_other_ends_its_turn_and_waits_a
         house.wait_until_it_works(other, "ANALYSIS")
         under_another_scenario(house, {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}]})
         task = house.submit()
-        limited = house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        limited = house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         reset = limited.retry_at
         assert reset is not None
         house.wait_until_frozen(task)
         running = house.client.task(other).run
         assert running is not None
-        assert running.process is Process.RUNNING, "its turn is not cut off"
+        assert running.process is ProcessState.RUNNING, "its turn is not cut off"
         go.touch()
-        house.wait_until(other, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         house.wait_until_frozen(other)
         assert len(house.sent_turns(other)) == 1
         assert "usage limit" in " ".join(house.client.why(other).facts)
@@ -70,10 +70,10 @@ def test_a_limit_of_one_family_of_models_lets_the_others_work(tmp_path: Path) ->
         wall = {"window": "seven_day_opus", "resets_in": LONG}
         under_another_scenario(house, {"ANALYSIS": [{"limit": wall}]})
         task = house.submit()
-        house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         go.touch()
         assert house.wait_for_end(other).failures.total == 0
-        assert house.client.task(task).agent.blocked_by is BlockedBy.RATE_LIMIT
+        assert house.client.task(task).agent.blocked_by is PauseReason.RATE_LIMIT
         third = house.submit()
         assert "seven_day_opus" in " ".join(house.client.why(third).facts)
         assert house.client.task(third).status is TaskStatus.PENDING
@@ -107,10 +107,10 @@ def test_two_of_the_real_claude_share_their_account_s_limit(tmp_path: Path, clau
         other = house.submit()
         ticker.begins(house)
         model.walled = house.submit()
-        house.wait_for(model.walled, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_for(model.walled, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         ticker.assert_goes_on(house)
         ticker.let_go()
-        house.wait_for(other, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_for(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         ended = [house.end_of(task) for task in (model.walled, other)]
         assert [task.status for task in ended] == [TaskStatus.COMPLETED] * 2
         assert model.hits == 1

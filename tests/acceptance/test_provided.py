@@ -3,8 +3,8 @@
 from pathlib import Path
 from secrets import token_hex
 
-from orchestrator.core.model import TaskStatus
-from orchestrator.vault import FILE
+from orchestrator.core.task.model import TaskStatus
+from orchestrator.storage.vault import FILE
 from tests.acceptance.house import House, Json
 from tests.fakes.repositories import git
 from tests.looking import files_with

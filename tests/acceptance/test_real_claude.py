@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.views import TaskView
-from orchestrator.core.model import Process, TaskStatus
+from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.server.schemas.views import TaskView
 from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
 from tests.fakes.playwright import Drip, Reply, Say, Scene
@@ -21,7 +21,7 @@ def frozen(house: ClaudeHouse, ticker: Ticker, task: str) -> TaskView:
     """The task, paused in the middle of the ticking command."""
     ticker.begins(house)
     house.client.ask(task, "pause")
-    return house.wait_for(task, lambda now: now.run and now.run.process is Process.FROZEN)
+    return house.wait_for(task, lambda now: now.run and now.run.process is ProcessState.FROZEN)
 
 
 def assert_stands_still(house: ClaudeHouse, ticker: Ticker, task: TaskView) -> None:
@@ -134,7 +134,7 @@ def test_an_answer_that_was_frozen_in_its_middle_comes_whole(claude: Path, tmp_p
         name = house.submit()
         house.until(lambda: len(house.prompts()) == 2 and house.api.scenes[-1].step > 0, "the answer begins")
         house.client.ask(name, "pause")
-        house.wait_for(name, lambda now: now.run and now.run.process is Process.FROZEN)
+        house.wait_for(name, lambda now: now.run and now.run.process is ProcessState.FROZEN)
         house.kill()
         house.start()
         house.client.ask(name, "resume")

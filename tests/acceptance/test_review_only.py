@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
+from orchestrator.pipelines.bundled import Kind, bundled
 from tests.acceptance.house import House
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer

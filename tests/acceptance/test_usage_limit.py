@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.model import BlockedBy, TaskStatus
+from orchestrator.core.task.model import PauseReason, TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House
@@ -20,7 +20,7 @@ def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, kil
     scenario = {"PLANNING": [{"limit": {"resets_in": RESETS_IN}}]}
     with House(tmp_path, scenario, limits={"margin": 0.2}) as house:
         task = house.submit()
-        limited = house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        limited = house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         house.wait_until_frozen(task)
         assert "usage limit" in " ".join(house.client.why(task).facts)
         if killed:
@@ -39,7 +39,7 @@ def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
     scenario = {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}, None]}
     with House(tmp_path, scenario, limits={"margin": 0.2}, max_agents=2) as house:
         first = house.submit()
-        house.wait_until(first, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until(first, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         second = house.submit()
         assert house.client.task(second).status is TaskStatus.PENDING
         assert "usage limit" in " ".join(house.client.why(second).facts)
@@ -50,7 +50,7 @@ def test_a_week_s_limit_is_forgotten_at_a_word_and_the_session_goes_on_at_once(t
     weekly = {"limit": {"window": "seven_day", "resets_in": 7 * 24 * 3600}}
     with House(tmp_path, {"PLANNING": [weekly]}) as house:
         task = house.submit()
-        house.wait_until(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT)
+        house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         house.wait_until_frozen(task)
         house.kill()
         house.start()
@@ -84,7 +84,7 @@ def test_the_real_claude_waits_out_its_limit_in_the_same_session_over_a_kill(tmp
     house.subscription = True
     with house:
         task = house.submit()
-        house.wait_for(task, lambda now: now.agent.blocked_by is BlockedBy.RATE_LIMIT and now.run is not None)
+        house.wait_for(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT and now.run is not None)
         house.kill()
         house.start()
         ended = house.end_of(task)

@@ -6,8 +6,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.core.model import TaskStatus
-from orchestrator.core.terms import Autonomy
+from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task_policy import Autonomy
 from tests.acceptance.house import House, line_count, listing
 from tests.fakes.repositories import Trap, git
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import httpx
 import psutil
 
-from orchestrator.core.events import TaskSubmitted
-from orchestrator.core.model import TaskStatus
-from orchestrator.core.summary import SUMMARY_FILE
-from orchestrator.files import parsed, sealed
+from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.task.model import TaskStatus
+from orchestrator.daemon.summary import SUMMARY_FILE
+from orchestrator.formats.files import parsed, sealed
 from orchestrator.settings import environment
-from orchestrator.store import FolderStore
+from orchestrator.storage.store import FolderStore
 from tests.benchmarks.store import NIGHT, a_worked_on_task
 
 Row = tuple[str, str, str]

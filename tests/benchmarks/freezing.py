@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from orchestrator.installation import ClaudeMissing, find_claude
-from orchestrator.processes.census import tree_of
+from orchestrator.agents.installation import ClaudeMissing, find_claude
 from orchestrator.processes.output import read_lines_from
+from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec, Stdin
 from tests.fakes.messages_api import MessagesApi

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.core.masking import NO_MASKS, Masks, masks_of
-from orchestrator.processes.census import tree_of
+from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec
+from orchestrator.redaction.masking import NO_MASKS, Masks, masks_of
 
 Row = tuple[str, str, str]
 LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.1)

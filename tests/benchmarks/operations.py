@@ -13,17 +13,17 @@ from typing import cast
 import orjson
 
 from orchestrator import clock
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.codec import Json
-from orchestrator.core.document import Object, shown_failure
-from orchestrator.core.failures import KEPT, Failure
-from orchestrator.core.model import StepStatus, TicketType
-from orchestrator.core.operation import FailureReport, OperationRefused, StepUpdate, Transition
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.seed_document import Beginning, task_from, with_changes
-from orchestrator.declared import Folders
-from orchestrator.definitions import load_definitions
-from orchestrator.operating import OLDER, STATE, LoneWorkspace
+from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
+from orchestrator.core.task.failures import KEPT, Failure
+from orchestrator.core.task.model import StepStatus, TicketType
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.daemon.offline_state import OLDER, STATE, StandaloneWorkspace
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders
+from orchestrator.pipelines.definitions import load_definitions
+from orchestrator.pipelines.families.tickets.standalone_state import InitialState, task_from, with_changes
+from orchestrator.storage.state_document import shown_failure
 
 Row = tuple[str, str, str]
 FAILURES = 10_000
@@ -38,8 +38,8 @@ def rows() -> list[Row]:
     pipelines = load_definitions(folders).pipelines
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
         folder = Path(place, "STABLE-1")
-        workspace = LoneWorkspace(folder, pipelines, clock.now, "a benchmark")
-        beginning = Beginning(ticket_id="STABLE-1", ticket_type=TicketType.FEATURE, variant="full", source="local")
+        workspace = StandaloneWorkspace(folder, pipelines, clock.now, "a benchmark")
+        beginning = InitialState(ticket_id="STABLE-1", ticket_type=TicketType.FEATURE, variant="full", source="local")
         workspace.init(beginning)
         first = [_seconds(partial(workspace.fail, _report(number))) for number in range(TIMES)]
         _grow(folder, pipelines["full"])
@@ -62,7 +62,7 @@ def rows() -> list[Row]:
 
 def _grow(folder: Path, pipeline: Pipeline) -> None:
     """All but the first and the last failures, as the operation leaves them, written once."""
-    document: Object = orjson.loads((folder / STATE).read_bytes())
+    document: JsonObject = orjson.loads((folder / STATE).read_bytes())
     before = task = task_from(document, pipeline, str(folder))
     shown = [*cast(list[Json], document["failure_log"])]
     for number in range(TIMES, FAILURES - TIMES):

@@ -21,11 +21,11 @@ import orjson
 import psutil
 
 from orchestrator import clock
-from orchestrator.bundled import Kind, bundled
-from orchestrator.checkpoints import Checkpoints
-from orchestrator.checks.judging import Judge
-from orchestrator.core.admission import Room
-from orchestrator.core.events import (
+from orchestrator.agents.claude import Events, Parser
+from orchestrator.agents.drivers import CommandDriver
+from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.core.events.agent_events import Text
+from orchestrator.core.events.events import (
     CancelRequested,
     Event,
     PauseRequested,
@@ -33,31 +33,31 @@ from orchestrator.core.events import (
     RunFrozen,
     TaskSubmitted,
 )
-from orchestrator.core.model import Owed, Process, Task, Ticket
-from orchestrator.core.notice import Notice
-from orchestrator.core.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
-from orchestrator.core.redact import Redactor, parse_rules
-from orchestrator.core.role import Role
-from orchestrator.core.stream.claude import Events, Parser
-from orchestrator.core.stream.neutral import Text
-from orchestrator.daemon import FLUSH_TELEMETRY
-from orchestrator.declared import read_declared
-from orchestrator.dispatch import Adapters, Dispatcher
-from orchestrator.drivers import CommandDriver
-from orchestrator.gates import Gates
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
+from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.daemon.executor import Adapters, CommandExecutor
+from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.timers import Timers
+from orchestrator.daemon.watch import Watch
+from orchestrator.integrations.publishing.publisher import Publisher
+from orchestrator.integrations.publishing.release import Release
 from orchestrator.log import start_logging
-from orchestrator.ports import Views
-from orchestrator.processes.census import tree_of
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import read_declared
+from orchestrator.pipelines.role import Role
+from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
-from orchestrator.publisher import Publisher
-from orchestrator.release import Release
-from orchestrator.running import Launching, Running
-from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
-from orchestrator.timers import Timers
-from orchestrator.watch import Watch
-from orchestrator.workspace import Workspace
+from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.checkpoints import Checkpoints
+from orchestrator.workspaces.evaluation.gates import Gates
+from orchestrator.workspaces.evaluation.judge import Judge
+from orchestrator.workspaces.workspace import Workspace
 from tests.benchmarks import talker
 from tests.fakes.repositories import repository
 from tests.integration.processes.stage import stands_still
@@ -121,9 +121,9 @@ class Reactions:
     async def provoke(self, task_id: str) -> None:
         """One reaction, from the marker to an agent that goes on."""
         os.kill(self._pid_of(task_id), signal.SIGUSR1)
-        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.FROZEN)
+        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.FROZEN)
         await self._supervisor.request(task_id, ResumeRequested(at=clock.now()))
-        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is Process.RUNNING)
+        await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.RUNNING)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait for a decision that makes it so."""
@@ -173,7 +173,7 @@ async def _measured(base: Path) -> list[Row]:
         reactions = Reactions(supervisor, ear)
         for task in _tasks(base):
             await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
-        await reactions.until(lambda: all(task.owed is Owed.TURN for task in supervisor.tasks.values()))
+        await reactions.until(lambda: all(task.owed is NextAction.TURN for task in supervisor.tasks.values()))
         names = list(supervisor.tasks)
         began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
         for number in range(SAMPLES):
@@ -198,7 +198,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     """What reacts, wired as daemon.py wires it."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
-    launching = Launching(
+    launching = LaunchConfig(
         driver=driver,
         judge=Judge(git_of=workspace.git_of, redactor=Redactor(())),
         role=lambda _: ROLE,
@@ -207,9 +207,9 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         base_env=dict(os.environ),
         limits=LIMITS,
     )
-    running = Running(runs, launching, clock.now)
+    running = RunExecutor(runs, launching, clock.now)
     checkpoints = Checkpoints(workspace, store, clock.now)
-    dispatcher = Dispatcher(
+    dispatcher = CommandExecutor(
         Adapters(
             running=running,
             workspace=workspace,
@@ -231,9 +231,9 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             redact=str,
         )
     )
-    views = Views(pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
-    supervisor = Supervisor(store, dispatcher, views, Room(places=AGENTS), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.hear_limit)
+    views = TaskLookups(pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
+    supervisor = Supervisor(store, dispatcher, views, Capacity(places=AGENTS), clock.now)
+    dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
     checkpoints.tell(supervisor, dispatcher.turn)
     supervisor.listen(checkpoints.decided)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
@@ -290,7 +290,7 @@ def _tasks(base: Path) -> list[Task]:
     ]
 
 
-def _process(task: Task) -> Process | None:
+def _process(task: Task) -> ProcessState | None:
     return task.run.process if task.run else None
 
 

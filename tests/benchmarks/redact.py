@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from time import process_time
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.redact import LARGEST_TEXT, Redactor, Result, parse_rules
-from orchestrator.declared import read_declared
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import read_declared
+from orchestrator.redaction.rules import LARGEST_TEXT, Redactor, Result, parse_rules
 from tests.fakes.made_up_secrets import ordinary_lines, samples
 
 ROUNDS = 5

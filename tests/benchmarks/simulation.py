@@ -4,10 +4,10 @@ import asyncio
 
 import structlog
 
-from orchestrator.core.admission import Room
-from orchestrator.core.pressure import Floors
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.schedule.pressure import Floors
 from orchestrator.settings import Settings
-from orchestrator.simulation.week import House, Order, Week
+from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
 from tests.fakes.tasks import full_pipeline
 
 Row = tuple[str, str, str]
@@ -16,8 +16,8 @@ Row = tuple[str, str, str]
 def rows() -> list[Row]:
     """How long it takes, and what it came to."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    house = House(
-        room=Room(places=6),
+    house = SimulatedDaemon(
+        room=Capacity(places=6),
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
         terms=Settings.model_construct().terms,
         pipelines={"full": full_pipeline()},
@@ -25,7 +25,7 @@ def rows() -> list[Row]:
         stall_after=900.0,
         orphan_after=300.0,
     )
-    report = asyncio.run(Week(house, Order(tasks=500, days=7.0, seed=1)).live())
+    report = asyncio.run(Simulation(house, SimulationPlan(tasks=500, days=7.0, seed=1)).live())
     return [
         ("a simulated week, 500 tickets", f"{report.seconds:.1f} s", "≤ 120 s"),
         ("simulated hours a second", f"{report.hours_a_second:.1f}", ""),

@@ -13,14 +13,13 @@ from time import perf_counter
 
 import psutil
 
-from orchestrator.core.events import TaskSubmitted, TurnFinished, TurnOutcome
-from orchestrator.core.failures import Failure, FailureLog
-from orchestrator.core.model import (
+from orchestrator.core.events.events import TaskSubmitted, TurnFinished, TurnOutcome
+from orchestrator.core.task.checks import Check, CheckResult, Verdict
+from orchestrator.core.task.failures import Failure, FailureLog
+from orchestrator.core.task.model import (
     Agent,
     AgentStatus,
     Budget,
-    Check,
-    CheckResult,
     SensitiveCheck,
     StageRecord,
     StageStatus,
@@ -29,10 +28,9 @@ from orchestrator.core.model import (
     Task,
     TaskStatus,
     Ticket,
-    Verdict,
 )
-from orchestrator.journal import NAME
-from orchestrator.store import FolderStore, Summary
+from orchestrator.storage.journal import NAME
+from orchestrator.storage.store import FolderStore, Summary
 
 Row = tuple[str, str, str]
 COMMITS = 300

@@ -6,8 +6,8 @@ from time import perf_counter
 
 import orjson
 
-from orchestrator.core.stream.claude import Parser
-from orchestrator.core.stream.framing import Framer
+from orchestrator.agents.claude import Parser
+from orchestrator.agents.framing import Framer
 
 RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 CHUNK = 65_536

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 import orjson
 
-from orchestrator.core.model import StageRecord, StageStatus, Task
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.prompt import outbox_of, turn_text
-from orchestrator.core.stream.claude import Parser
-from orchestrator.core.stream.framing import Framer
-from orchestrator.core.stream.neutral import Neutral, SessionActivity, SessionState
+from orchestrator.agents.claude import Parser
+from orchestrator.agents.framing import Framer
+from orchestrator.core.decide.prompt import outbox_of, turn_text
+from orchestrator.core.events.agent_events import AgentEvent, SessionActivity, SessionState
+from orchestrator.core.task.model import StageRecord, StageStatus, Task
+from orchestrator.core.task.pipeline import Pipeline
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
 DEADLINE = 60.0
@@ -30,7 +30,7 @@ E = TypeVar("E")
 Scenario = Mapping[str, object]
 
 
-def of(kind: type[E], events: list[Neutral]) -> list[E]:
+def of(kind: type[E], events: list[AgentEvent]) -> list[E]:
     """The events of one kind."""
     return [event for event in events if isinstance(event, kind)]
 
@@ -66,7 +66,7 @@ class Conversation:
         self.output = b""
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
         self._framer, self._parser = Framer(), Parser(orjson.loads)
-        self._unread: list[Neutral] = []
+        self._unread: list[AgentEvent] = []
 
     def send(self, line: bytes) -> None:
         """Write it at once."""
@@ -78,9 +78,9 @@ class Conversation:
         request = {"type": "control_request", "request_id": "int-1", "request": {"subtype": "interrupt"}}
         self.send(json.dumps(request).encode() + b"\n")
 
-    def until(self, wanted: Callable[[Neutral], bool]) -> list[Neutral]:
+    def until(self, wanted: Callable[[AgentEvent], bool]) -> list[AgentEvent]:
         """The events up to the first that is wanted, or up to the end of the output."""
-        seen: list[Neutral] = []
+        seen: list[AgentEvent] = []
         while not (seen and wanted(seen[-1])):
             if self._unread:
                 seen.append(self._unread.pop(0))
@@ -97,12 +97,12 @@ class Conversation:
             self._unread += self._parser.parse(line.body)
         return bool(chunk)
 
-    def turn(self, text: str, uuid: str | None = None) -> list[Neutral]:
+    def turn(self, text: str, uuid: str | None = None) -> list[AgentEvent]:
         """The events of a whole turn, up to idle."""
         self.send(user_line(text, uuid))
         return self.until(lambda event: event == IDLE)
 
-    def rest(self) -> list[Neutral]:
+    def rest(self) -> list[AgentEvent]:
         """Everything up to the end of the output."""
         return self.until(lambda _: False)
 
@@ -170,7 +170,7 @@ class Stage:
             finally:
                 process.kill()
 
-    def playing(self, scenario: Scenario, text: str = "hello") -> list[Neutral]:
+    def playing(self, scenario: Scenario, text: str = "hello") -> list[AgentEvent]:
         """The events of one turn under a scenario, to the end of the process's output."""
         self.scenario = scenario
         with self.agent() as agent:

@@ -13,34 +13,34 @@ from pathlib import Path
 import httpx
 
 from orchestrator import clock
-from orchestrator.api.app import create_app
-from orchestrator.api.server import make_server
-from orchestrator.bundled import Kind, bundled
-from orchestrator.checkpoints import Checkpoints
-from orchestrator.core.admission import Room
-from orchestrator.core.asks import Asking
-from orchestrator.core.events import AgentSaid
-from orchestrator.core.guards import Evidence
-from orchestrator.core.model import Task
-from orchestrator.core.preflight import Preflight
-from orchestrator.core.redact import Redactor, parse_rules
-from orchestrator.declared import Folders, read_declared
-from orchestrator.definitions import Definitions, load_definitions
-from orchestrator.intake import Intake, Submission
-from orchestrator.operating import evidence_of
-from orchestrator.ports import Views
+from orchestrator.core.events.events import AgentSaid
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.user_requests import RequestDraft
+from orchestrator.daemon.offline_state import evidence_of
+from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.task_factory import Submission, TaskFactory
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.http import Patience
+from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders, read_declared
+from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.processes.spec import Usage
-from orchestrator.provisions import Provisions
-from orchestrator.reception import Reception
+from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.server.app import create_app
+from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, load_settings
-from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
-from orchestrator.trackers.account import Account
-from orchestrator.trackers.port import Trackers
-from orchestrator.trackers.web import Patience
-from orchestrator.vault import Vault
-from orchestrator.workspace import Workspace
-from tests.fakes.still_hands import StillHands
+from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.store import FolderStore
+from orchestrator.storage.vault import Vault
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.checkpoints import Checkpoints
+from orchestrator.workspaces.workspace import Workspace
+from tests.fakes.still_executor import StillExecutor
 
 PATIENCE = 60.0
 """Seconds until a test that waits has failed."""
@@ -66,15 +66,15 @@ class Desk:
     store: FolderStore
     redactor: Redactor
     definitions: Definitions
-    hands: StillHands = field(default_factory=StillHands)
+    hands: StillExecutor = field(default_factory=StillExecutor)
     started_at: datetime = field(default_factory=clock.now)
     submitters: list[str] = field(default_factory=list)
     accounts: tuple[Account, ...] = ()
 
     def __post_init__(self) -> None:
-        views = Views(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
-        self.supervisor = Supervisor(self.store, self.hands, views, Room(), clock.now)
-        self.provisions = Provisions(Vault(self.settings.data_dir))
+        views = TaskLookups(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, views, Capacity(), clock.now)
+        self.provisions = ProvidedSecrets(Vault(self.settings.data_dir))
         self.workspace = Workspace(self.settings.data_dir)
         self.checkpoints = Checkpoints(self.workspace, self.store, clock.now)
         self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
@@ -82,7 +82,7 @@ class Desk:
 
     async def accept(self, submission: Submission, by: str) -> Task:
         """As the daemon does it."""
-        intake = Intake(
+        intake = TaskFactory(
             tasks_dir=self.store.tasks_dir,
             quarantine_dir=self.settings.data_dir / "quarantine",
             settings=self.settings,
@@ -91,14 +91,14 @@ class Desk:
             preflight=lambda _: Preflight(),
         )
         trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
-        reception = Reception(
-            trackers=trackers, intake=intake, loop=self.supervisor, destined=lambda task: task, clock=clock.now
+        reception = Submissions(
+            trackers=trackers, intake=intake, loop=self.supervisor, with_forge=lambda task: task, clock=clock.now
         )
         task = await reception.accept(submission, by)
         self.submitters.append(by)
         return task
 
-    async def let_ask(self, task_id: str, *asking: Asking) -> None:
+    async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
         """Let the agent of a task that is at work ask for something in its next line."""
         agent = self.supervisor.tasks[task_id].agent
         said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)

@@ -27,8 +27,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 
-from orchestrator.core.stream.fields import object_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import object_of
 
 TOKEN = "forge-token-of-the-tests"
 REPO = "team/tool"
@@ -124,7 +124,7 @@ class Answer:
     """
 
     status: int = 200
-    body: "JsonValue | bytes" = None
+    body: "Json | bytes" = None
     headers: Mapping[str, str] = field(default_factory=dict)
     drips: bool = False
 
@@ -177,7 +177,7 @@ class ForgeServer:
         """Every request so far that was to change something, GraphQL's questions left out."""
         return [(one.method, one.path) for one in self.asked if one.method != "GET" and "graphql" not in one.path]
 
-    def pull(self, number: JsonValue) -> Pull:
+    def pull(self, number: Json) -> Pull:
         """One pull request; raises NoSuchPull."""
         found = [pull for pull in self.pulls if str(pull.number) == str(number)]
         if not found:

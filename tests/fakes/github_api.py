@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from orchestrator.core.stream.fields import list_of, object_of, text_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import list_of, object_of, text_of
 from tests.fakes.forge_server import REPO, Answer, Asked, ForgeServer, Job, Opinion, Pull, Said
 
 PAGE = 100
@@ -191,7 +191,7 @@ def _graphql(forge: ForgeServer, body: JsonObject) -> Answer:
         repository = {"pullRequest": {"reviewThreads": _connection(threads, variables)}}
     elif "statusCheckRollup" in query:
         runs = [_check(job) for job in forge.jobs if job.commit == variables["sha"]]
-        rollup: JsonValue = {"contexts": _connection(runs, variables)} if runs else None
+        rollup: Json = {"contexts": _connection(runs, variables)} if runs else None
         repository = {"object": {"statusCheckRollup": rollup}}
     elif "mergeStateStatus" in query:
         repository = {"pullRequest": _state(forge, forge.pull(variables["number"]))}
@@ -200,7 +200,7 @@ def _graphql(forge: ForgeServer, body: JsonObject) -> Answer:
 
 def _connection(rows: list[JsonObject], variables: JsonObject) -> JsonObject:
     begin = int(text_of(variables.get("after")) or 0)
-    nodes: list[JsonValue] = [*rows[begin : begin + PAGE]]
+    nodes: list[Json] = [*rows[begin : begin + PAGE]]
     more = begin + PAGE < len(rows)
     return {"nodes": nodes, "pageInfo": {"hasNextPage": more, "endCursor": str(begin + PAGE)}}
 
@@ -209,7 +209,7 @@ def _state(forge: ForgeServer, pull: Pull) -> JsonObject:
     can = "CONFLICTING" if pull.conflict else "UNKNOWN" if pull.checking else "MERGEABLE"
     status = {"CONFLICTING": "DIRTY", "UNKNOWN": "UNKNOWN"}.get(can, pull.rule.upper() or "CLEAN")
     latest = {one.author: one for one in pull.opinions if one.state in {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}}
-    reviews: list[JsonValue] = [
+    reviews: list[Json] = [
         {
             "state": one.state,
             "authorCanPushToRepository": forge.users.get(one.author) in {"write", "admin"},
@@ -228,7 +228,7 @@ def _state(forge: ForgeServer, pull: Pull) -> JsonObject:
 
 
 def _thread(said: Said) -> JsonObject:
-    first: list[JsonValue] = [{"url": f"https://github.test/{REPO}/pull/1#discussion_r{said.id}"}]
+    first: list[Json] = [{"url": f"https://github.test/{REPO}/pull/1#discussion_r{said.id}"}]
     return {"isResolved": said.resolved, "comments": {"nodes": first}}
 
 
@@ -306,5 +306,5 @@ def _job(forge: ForgeServer, job: str) -> Job:
 
 
 def _invalid(message: str) -> Answer:
-    errors: list[JsonValue] = [{"resource": "PullRequest", "code": "custom", "message": message}]
+    errors: list[Json] = [{"resource": "PullRequest", "code": "custom", "message": message}]
     return Answer(status=422, body={"message": "Validation Failed", "errors": errors})

@@ -2,10 +2,10 @@
 
 import re
 
-from orchestrator.core.stream.fields import text_of
-from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Tracker
-from orchestrator.trackers.account import Account
+from orchestrator.formats.codec import Json
+from orchestrator.formats.fields import text_of
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
 _PATH = re.compile(r"/api/v3/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(?P<comments>/comments)?")
@@ -18,7 +18,7 @@ class GitHubServer(TrackerServer):
     def account(self) -> Account:
         return Account(kind=Tracker.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
 
-    def answer(self, asked: Asked) -> JsonValue:
+    def answer(self, asked: Asked) -> Json:
         found = _PATH.fullmatch(asked.path)
         issue = self.issues.get(f"{found['repo']}#{found['number']}") if found else None
         if found is None or issue is None:
@@ -28,9 +28,9 @@ class GitHubServer(TrackerServer):
         return _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
 
 
-def _issue(number: int, issue: Issue) -> JsonValue:
-    labels: list[JsonValue] = [{"name": label, "color": "ededed"} for label in issue.labels]
-    pull: dict[str, JsonValue] = {"pull_request": {"url": "https://elsewhere.example"}} if issue.is_pull else {}
+def _issue(number: int, issue: Issue) -> Json:
+    labels: list[Json] = [{"name": label, "color": "ededed"} for label in issue.labels]
+    pull: dict[str, Json] = {"pull_request": {"url": "https://elsewhere.example"}} if issue.is_pull else {}
     return {
         "number": number,
         "title": issue.title,
@@ -48,7 +48,7 @@ def _issue(number: int, issue: Issue) -> JsonValue:
     }
 
 
-def _comments(issue: Issue, asked: Asked) -> JsonValue:
+def _comments(issue: Issue, asked: Asked) -> Json:
     size, page = asked.number("per_page", 30), asked.number("page", 1)
     return [
         {"body": said.text, "user": {"login": said.author}, "author_association": said.role, "created_at": at(number)}

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from orchestrator.core.stream.fields import list_of, text_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import list_of, text_of
 from tests.fakes.forge_server import FIRST_ID, REPO, Answer, Asked, ForgeServer, Job, Pull, Said, sha_of
 
 NOT_FOUND = Answer(status=404, body={"message": "404 Not found"})
@@ -85,7 +85,7 @@ def _notes(forge: ForgeServer, asked: Asked, number: str) -> Answer:
 def _discussions(forge: ForgeServer, _: Asked, number: str) -> Answer:
     pull = forge.pull(number)
     roots = [*pull.conversation, *(said for said in pull.threads if said.root is None)]
-    rows: list[JsonValue] = []
+    rows: list[Json] = []
     for root in roots:
         said = [root, *(one for one in pull.threads if one.root == root.id)]
         rows.append({"id": f"d{root.id}", "notes": [_note(forge, pull, one) for one in said]})
@@ -113,7 +113,7 @@ def _versions(forge: ForgeServer, _: Asked, number: str) -> Answer:
 
 def _approvals(forge: ForgeServer, _: Asked, number: str) -> Answer:
     pull = forge.pull(number)
-    by: list[JsonValue] = [{"user": _user(forge, one.author)} for one in pull.opinions if one.state == "APPROVED"]
+    by: list[Json] = [{"user": _user(forge, one.author)} for one in pull.opinions if one.state == "APPROVED"]
     return Answer(body={"approved_by": by, "approvals_left": 1 if pull.rule == "not_approved" else 0})
 
 
@@ -181,8 +181,8 @@ ROUTES: list[tuple[str, str, Handler]] = [
 
 def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
     free = "checking" if pull.checking else pull.rule if pull.rule and pull.rule != "no right" else "mergeable"
-    reviewers: list[JsonValue] = [_user(forge, name) for name in pull.asked]
-    labels: list[JsonValue] = [*pull.labels]
+    reviewers: list[Json] = [_user(forge, name) for name in pull.asked]
+    labels: list[Json] = [*pull.labels]
     return {
         "iid": pull.number,
         "id": FIRST_ID,
@@ -207,7 +207,7 @@ def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
     }
 
 
-def _trial(forge: ForgeServer, pull: Pull) -> JsonValue:
+def _trial(forge: ForgeServer, pull: Pull) -> Json:
     """The pipeline of the merge that was tried of a merge request, if jobs ran on that."""
     sha = trial_of(pull)
     if not any(job.commit == sha for job in forge.jobs):
@@ -224,7 +224,7 @@ def trial_of(pull: Pull) -> str:
 def _note(forge: ForgeServer, pull: Pull, said: Said) -> JsonObject:
     root = next((one for one in pull.threads if one.id == said.root), said)
     path, line = root.place or ("", None)
-    position: JsonValue = {
+    position: Json = {
         "new_path": path,
         "new_line": line,
         "head_sha": "0" * 40 if said.outdated else pull.head_sha,

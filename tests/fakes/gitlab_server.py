@@ -3,10 +3,10 @@
 import re
 from urllib.parse import unquote
 
-from orchestrator.core.stream.fields import text_of
-from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Tracker
-from orchestrator.trackers.account import Account
+from orchestrator.formats.codec import Json
+from orchestrator.formats.fields import text_of
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
 
 _PATH = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues/(?P<number>\d+)(?P<notes>/notes)?")
@@ -19,7 +19,7 @@ class GitLabServer(TrackerServer):
     def account(self) -> Account:
         return Account(kind=Tracker.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
 
-    def answer(self, asked: Asked) -> JsonValue:
+    def answer(self, asked: Asked) -> Json:
         found = _PATH.fullmatch(asked.path)
         issue = self.issues.get(f"{unquote(found['project'])}#{found['number']}") if found else None
         if found is None or issue is None:
@@ -29,7 +29,7 @@ class GitLabServer(TrackerServer):
         return _notes(issue, asked) if found["notes"] else _issue(int(found["number"]), issue)
 
 
-def _issue(number: int, issue: Issue) -> JsonValue:
+def _issue(number: int, issue: Issue) -> Json:
     return {
         "iid": number,
         "title": issue.title,
@@ -45,7 +45,7 @@ def _issue(number: int, issue: Issue) -> JsonValue:
     }
 
 
-def _notes(issue: Issue, asked: Asked) -> JsonValue:
+def _notes(issue: Issue, asked: Asked) -> Json:
     size, page = asked.number("per_page", 20), asked.number("page", 1)
     newest_first = list(enumerate(issue.comments))[::-1]
     return [

@@ -8,10 +8,10 @@ import threading
 from base64 import b64encode
 from collections.abc import Mapping
 
-from orchestrator.core.stream.fields import object_of, text_of
-from orchestrator.core.stream.neutral import JsonValue
-from orchestrator.core.ticket import Tracker
-from orchestrator.trackers.account import Account
+from orchestrator.formats.codec import Json
+from orchestrator.formats.fields import object_of, text_of
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, Said, TrackerServer, at, named
 
 _PATH = re.compile(r"/rest/api/(?P<version>[23])/issue/(?P<key>[A-Z]+-\d+)(?P<part>/comment|/transitions)?")
@@ -25,7 +25,7 @@ class JiraServer(TrackerServer):
         super().__init__(issues, token)
         self.user = user
         self.moved: dict[str, str] = {}
-        self.said: dict[str, list[JsonValue]] = {}
+        self.said: dict[str, list[Json]] = {}
         self.statuses: dict[str, str] = {}
         self._going = threading.Event()
         self._going.set()
@@ -39,7 +39,7 @@ class JiraServer(TrackerServer):
             return super().authorization()
         return "Basic " + b64encode(f"{self.user}:{self.token}".encode()).decode()
 
-    def answer(self, asked: Asked) -> JsonValue:
+    def answer(self, asked: Asked) -> Json:
         found = _PATH.fullmatch(asked.path)
         if not found or (found["version"] == "3") != bool(self.user):
             return None
@@ -71,8 +71,8 @@ class JiraServer(TrackerServer):
         self._going.set()
 
 
-def _issue(key: str, issue: Issue) -> JsonValue:
-    files: list[JsonValue] = [{"filename": name, "content": "https://elsewhere.example/file"} for name in issue.files]
+def _issue(key: str, issue: Issue) -> Json:
+    files: list[Json] = [{"filename": name, "content": "https://elsewhere.example/file"} for name in issue.files]
     return {
         "id": "10234",
         "key": key,
@@ -91,12 +91,12 @@ def _issue(key: str, issue: Issue) -> JsonValue:
     }
 
 
-def _comments(issue: Issue, ours: list[JsonValue], asked: Asked) -> JsonValue:
+def _comments(issue: Issue, ours: list[Json], asked: Asked) -> Json:
     start, most = asked.number("startAt", 0), asked.number("maxResults", 50)
     numbered = list(enumerate((*issue.comments, *(Said(author="Robot", text=text) for text in ours))))
     if asked.query.get("orderBy") == "-created":
         numbered.reverse()
-    page: list[JsonValue] = [
+    page: list[Json] = [
         {
             "author": {"displayName": said.author},
             "body": said.text,

@@ -24,8 +24,8 @@ from uuid import uuid4
 
 import orjson
 
-from orchestrator.core.stream.fields import object_of, text_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import object_of, text_of
 from tests.fakes.playwright import Drip, Fail, Playwright, Reply, Say, Scene, Use, scene_of
 
 
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif request.get("stream") is True:
             self._stream(reply, message_head(self.api, request))
         else:
-            blocks: list[JsonValue] = [*blocks_of(reply)]
+            blocks: list[Json] = [*blocks_of(reply)]
             whole: JsonObject = {"content": blocks, "stop_reason": stop_reason(reply), "usage": usage(50)}
             self._send_json(200, message_head(self.api, request) | whole)
 

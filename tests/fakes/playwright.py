@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.core.stream.fields import list_of, object_of, text_of
-from orchestrator.core.stream.neutral import JsonObject
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.fields import list_of, object_of, text_of
 
 MUCH = 100_000_000
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from functools import cache
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.checking import CheckKind
-from orchestrator.core.model import Check, SensitiveCheck, Task, Ticket
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pipeline_file import parse_pipeline
+from orchestrator.core.task.checks import Check, CheckKind
+from orchestrator.core.task.model import SensitiveCheck, Task, Ticket
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.world import START
 
 TASK_ID = "LOCAL-20261121_220000"

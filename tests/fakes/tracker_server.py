@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from orchestrator.core.stream.fields import object_of
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import object_of
 
 DAY = datetime(2026, 5, 28, 12, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ class Said:
     """A comment on an issue; `apart` is one that not everybody may read."""
 
     author: str
-    text: JsonValue
+    text: Json
     apart: bool = False
     role: str = "MEMBER"
     system: bool = False
@@ -44,7 +44,7 @@ class Issue:
     """An issue as a tracker keeps it."""
 
     title: str
-    body: JsonValue = None
+    body: Json = None
     kind: str = ""
     labels: tuple[str, ...] = ()
     priority: str = ""
@@ -133,7 +133,7 @@ class TrackerServer:
         self._server.server_close()
         self._thread.join()
 
-    def take(self, name: str, text: str) -> JsonValue:
+    def take(self, name: str, text: str) -> Json:
         """Keep a comment on an issue."""
         issue = self.issues[name]
         self.issues[name] = replace(issue, comments=(*issue.comments, Said(author="robot", text=text)))
@@ -143,7 +143,7 @@ class TrackerServer:
         """The header that a good login sends."""
         return f"Bearer {self.token}"
 
-    def answer(self, asked: Asked) -> JsonValue:
+    def answer(self, asked: Asked) -> Json:
         """What the tracker answers; None is 404."""
         raise NotImplementedError
 
@@ -211,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 assert_never(mishap)
 
-    def _send(self, status: int, body: JsonValue) -> None:
+    def _send(self, status: int, body: Json) -> None:
         content = orjson.dumps(body)
         self._begin(status, len(content), {"Content-Type": "application/json"})
         self.wfile.write(content)

@@ -10,16 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
-from orchestrator.core import commands as do
-from orchestrator.core import events, machine, outside
-from orchestrator.core.asks import Asking, AskStatus, Subject
-from orchestrator.core.document import from_document, to_document
-from orchestrator.core.failures import Analysis
-from orchestrator.core.forge import PullStatus
-from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import CheckResult, Task, TaskStatus, Verdict
-from orchestrator.core.pipeline import Pipeline, Work
-from orchestrator.core.stream.neutral import ErrorClass
+from orchestrator.core.decide import machine
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events, publish_events
+from orchestrator.core.events.agent_events import ErrorClass
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
+from orchestrator.storage.state_document import from_document, to_document
 
 MOST_DECISIONS = 1000
 START = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
@@ -59,7 +61,7 @@ class World:
 
     pipeline: Pipeline
     failing: int = 0
-    asks: Mapping[str, Asking] = field(default_factory=dict)
+    asks: Mapping[str, RequestDraft] = field(default_factory=dict)
     walled: str | None = None
     rounds: int = 0
     merges: bool = False
@@ -72,7 +74,7 @@ class World:
     told: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
 
-    def carry_out(  # noqa: C901, PLR0912 - one branch per command
+    def execute(  # noqa: C901, PLR0912 - one branch per command
         self, task: Task, command: do.Command, at: datetime
     ) -> list[events.Event]:
         """Bring a command's effect about, unless it is there, and say what comes of it."""
@@ -82,7 +84,7 @@ class World:
                 ready = events.WorkspaceReady(at=at, worktree="/w", branch=command.branch, head=task.base_commit)
                 return [ready]
             case do.StartAgent():
-                given = tuple(ask.asking.name for ask in task.asks if ask.status is AskStatus.PROVIDED)
+                given = tuple(ask.asking.name for ask in task.asks if ask.status is RequestStatus.PROVIDED)
                 return self._start(f"agents/{command.attempt}", at, given)
             case do.FollowRun():
                 return self._heard(task, command.folder, at)
@@ -120,13 +122,13 @@ class World:
                 return [self._merge(command, at)]
             case do.PrepareRelease():
                 self._leaves(f"changelog on {command.commit}")
-                return [outside.ReleasePrepared(at=at, version="1.0.0", commit="r" * 40)]
+                return [publish_events.ReleasePrepared(at=at, version="1.0.0", commit="r" * 40)]
             case do.TagRelease():
                 self._leaves(f"tag {command.version} at {command.commit}")
-                return [outside.Released(at=at, tag=f"v{command.version}")]
+                return [publish_events.Released(at=at, tag=f"v{command.version}")]
             case do.PostReport():
                 self._leaves("report")
-                return [outside.ReportPosted(at=at, url="https://tickets.example/1")]
+                return [publish_events.ReportPosted(at=at, url="https://tickets.example/1")]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:
@@ -142,11 +144,11 @@ class World:
         self._leaves(f"push {command.commit}")
         for reply in command.replies:
             self._leaves(f"reply to {reply.comment_id}")
-        return outside.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
+        return publish_events.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
 
     def _reviewed(self, command: do.LookAtPullRequest, at: datetime) -> events.Event:
         """Comments are made once the change is there, and are there at every look."""
-        seen = outside.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN, reviewers=("ada",))
+        seen = publish_events.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN, reviewers=("ada",))
         comment = f"comment {command.round}"
         if command.round <= self.rounds:
             assert comment not in command.seen
@@ -166,7 +168,7 @@ class World:
         pushed = [one for one in self.outside if one.startswith("push ")]
         assert pushed[-1] == f"push {command.head}", "what is merged is not what was pushed last"
         self._leaves("merge")
-        return outside.PullRequestMerged(at=at, commit="m" * 40)
+        return publish_events.PullRequestMerged(at=at, commit="m" * 40)
 
     def _once(self, effect: str) -> None:
         self.effects[effect] += 0 if effect == "workspace" and self.effects[effect] else 1
@@ -287,7 +289,7 @@ def _well(attempt: int) -> Saying:
     return lambda offset, at: events.TurnFinished(at=at, attempt=attempt, outcome=ok, offset=offset, tool_uses=1)
 
 
-def _asked(attempt: int, asking: Asking) -> Saying:
+def _asked(attempt: int, asking: RequestDraft) -> Saying:
     return lambda offset, at: events.AgentSaid(at=at, attempt=attempt, offset=offset, asking=(asking,))
 
 
@@ -358,7 +360,7 @@ class Night:
                     del waiting[0]
                 self.plug.moment()
                 for command in commands:
-                    told = self.world.carry_out(task, command, self._now(task))
+                    told = self.world.execute(task, command, self._now(task))
                     self.plug.moment()
                     queue.extend(told)
             except PowerCut:
@@ -380,4 +382,4 @@ class Night:
 
 def ended(task: Task) -> bool:
     """Whether nothing will move the task any more."""
-    return task.run is None and not task.notices and (task.status.final or task.status is TaskStatus.BLOCKED)
+    return task.run is None and not task.notices and (task.status.is_final or task.status is TaskStatus.BLOCKED)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from orchestrator.core.stream.framing import Framer
-from orchestrator.core.stream.neutral import Neutral
-from orchestrator.drivers import ClaudeDriver, Launch
+from orchestrator.agents.drivers import ClaudeDriver, Launch
+from orchestrator.agents.framing import Framer
+from orchestrator.core.events.agent_events import AgentEvent
 from tests.fakes.messages_api import MessagesApi
 
 PATIENCE = 60.0  # seconds
 TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
-Event = TypeVar("Event", bound=Neutral)
+Event = TypeVar("Event", bound=AgentEvent)
 
 
 class Place:
@@ -53,7 +53,7 @@ class Agent:
     """A running CLI: hand it turns, read what they mean."""
 
     def __init__(self, process: asyncio.subprocess.Process, driver: ClaudeDriver) -> None:
-        self.events: list[Neutral] = []
+        self.events: list[AgentEvent] = []
         self._process, self._driver, self._framer = process, driver, Framer()
         self._unread = 0
 

@@ -12,23 +12,23 @@ import pytest
 import pytest_asyncio
 
 from orchestrator import clock
-from orchestrator.core.asks import Asking, AskStatus, Subject
-from orchestrator.core.limits import Window
-from orchestrator.core.model import AgentStatus, BlockedBy, TaskStatus
-from orchestrator.core.stream.said import DependencyType
+from orchestrator.core.events.agent_messages import DependencyType
+from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.usage_limits import Window
+from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import ROOT, Shell, only_error
 
 HOUR = timedelta(hours=1)
 VALUE = "correct horse battery staple"
-DATABASE = Asking(subject=Subject.QUESTION, text="Which database?\nIt matters.", options=("SQLite", "Postgres"))
-NAME = Asking(subject=Subject.QUESTION, text="Which name \x1b[31m?", default="hello")
-WISH = Asking(subject=Subject.QUESTION, text="Any wish?", required=False)
-PLAN = Asking(subject=Subject.PLAN, text="First this, then that")
-TOOL = Asking(subject=Subject.PERMISSION, text="command: rm -r x", name="Bash", options=("allow", "deny"))
-KEY = Asking(subject=Subject.DEPENDENCY, text="for the shop", name="SHOP_KEY", type=DependencyType.API_KEY.value)
-DOCKER = Asking(subject=Subject.DEPENDENCY, text="to build", name="docker", type=DependencyType.PERMISSION.value)
+DATABASE = RequestDraft(subject=Subject.QUESTION, text="Which database?\nIt matters.", options=("SQLite", "Postgres"))
+NAME = RequestDraft(subject=Subject.QUESTION, text="Which name \x1b[31m?", default="hello")
+WISH = RequestDraft(subject=Subject.QUESTION, text="Any wish?", required=False)
+PLAN = RequestDraft(subject=Subject.PLAN, text="First this, then that")
+TOOL = RequestDraft(subject=Subject.PERMISSION, text="command: rm -r x", name="Bash", options=("allow", "deny"))
+KEY = RequestDraft(subject=Subject.DEPENDENCY, text="for the shop", name="SHOP_KEY", type=DependencyType.API_KEY.value)
+DOCKER = RequestDraft(subject=Subject.DEPENDENCY, text="to build", name="docker", type=DependencyType.PERMISSION.value)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
     desk.store.close()
 
 
-async def asked(orchestrator: Shell, desk: Desk, *asking: Asking) -> str:
+async def asked(orchestrator: Shell, desk: Desk, *asking: RequestDraft) -> str:
     """A task at work whose agent has asked for something."""
     done = await orchestrator("submit", "text", "--interactive")
     task = done.out.strip()
@@ -56,7 +56,7 @@ async def asked(orchestrator: Shell, desk: Desk, *asking: Asking) -> str:
     return task
 
 
-def answers(desk: Desk, task: str) -> list[tuple[AskStatus, str | None]]:
+def answers(desk: Desk, task: str) -> list[tuple[RequestStatus, str | None]]:
     return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].asks]
 
 
@@ -65,7 +65,7 @@ async def test_a_question_is_answered_by_an_option_or_its_number(orchestrator: S
     task = await asked(orchestrator, desk, DATABASE)
     done = await orchestrator("answer", task, text)
     assert (done.code, done.out) == (0, f"{task}.1 answered: Postgres\n"), done.err
-    assert answers(desk, task) == [(AskStatus.ANSWERED, "Postgres")]
+    assert answers(desk, task) == [(RequestStatus.ANSWERED, "Postgres")]
     again = only_error(await orchestrator("answer", task, text), 5)
     assert "allowed now: pause, cancel" in again
 
@@ -84,16 +84,16 @@ async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchest
         assert shown in done.err
     assert [ask["answer"] for ask in json.loads(done.out)["asks"]][:2] == ["Postgres", "hello"]
     assert [status for status, _ in answers(desk, task)] == [
-        AskStatus.ANSWERED,
-        AskStatus.ANSWERED,
-        AskStatus.SKIPPED,
+        RequestStatus.ANSWERED,
+        RequestStatus.ANSWERED,
+        RequestStatus.SKIPPED,
     ]
 
 
 async def test_all_of_standard_input_is_the_answer_to_a_single_question(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, WISH)
     done = await orchestrator("answer", task, stdin=b"two\nlines\n")
-    assert (done.code, answers(desk, task)) == (0, [(AskStatus.ANSWERED, "two\nlines")]), done.err
+    assert (done.code, answers(desk, task)) == (0, [(RequestStatus.ANSWERED, "two\nlines")]), done.err
 
 
 async def test_one_of_several_is_answered_or_skipped_by_its_number(orchestrator: Shell, desk: Desk) -> None:
@@ -102,7 +102,7 @@ async def test_one_of_several_is_answered_or_skipped_by_its_number(orchestrator:
     assert "has to be answered" in only_error(await orchestrator("answer", task, "--skip"), 2)
     assert "nothing is asked under 9" in only_error(await orchestrator("answer", task, "x", "--ask", "9"), 2)
     assert (await orchestrator("answer", task, "1", "--ask", "1")).code == 0
-    assert [status for status, _ in answers(desk, task)] == [AskStatus.ANSWERED, AskStatus.SKIPPED]
+    assert [status for status, _ in answers(desk, task)] == [RequestStatus.ANSWERED, RequestStatus.SKIPPED]
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> tuple[int, str]:
@@ -134,12 +134,12 @@ async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> t
 async def test_at_a_terminal_a_refused_answer_is_asked_for_again(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, DATABASE)
     code, shown = await at_a_terminal(orchestrator, b"Oracle\nsqlite\n", "answer", task)
-    assert (code, answers(desk, task)) == (0, [(AskStatus.ANSWERED, "SQLite")]), shown
+    assert (code, answers(desk, task)) == (0, [(RequestStatus.ANSWERED, "SQLite")]), shown
     assert "the options are: SQLite, Postgres" in shown
 
 
 async def test_a_value_is_typed_unseen_or_piped_and_shown_nowhere(orchestrator: Shell, desk: Desk) -> None:
-    other = Asking(subject=Subject.DEPENDENCY, text="too", name="OTHER_KEY", type=DependencyType.API_KEY.value)
+    other = RequestDraft(subject=Subject.DEPENDENCY, text="too", name="OTHER_KEY", type=DependencyType.API_KEY.value)
     task = await asked(orchestrator, desk, KEY, other)
     code, shown = await at_a_terminal(orchestrator, VALUE.encode() + b"\n", "provide", task, "SHOP_KEY")
     assert (code, VALUE in shown) == (0, False), shown
@@ -156,7 +156,7 @@ async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk
     assert "UTF-8" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"\xff"), 2)
     assert (await orchestrator("provide", task, "docker")).code == 0
     assert (await orchestrator("provide", task, "SHOP_KEY", "--reject", "no shop")).code == 0
-    assert answers(desk, task) == [(AskStatus.REJECTED, "no shop"), (AskStatus.PROVIDED, "")]
+    assert answers(desk, task) == [(RequestStatus.REJECTED, "no shop"), (RequestStatus.PROVIDED, "")]
     assert "provide" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x"), 5)
 
 
@@ -181,8 +181,8 @@ async def test_what_a_blocked_task_has_lost_is_provided_anew(orchestrator: Shell
 async def test_a_review_is_approved_or_sent_back(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, PLAN)
     done = await orchestrator("request-changes", task, "-m", "-", stdin=b"Shorter, please\n")
-    assert (done.code, answers(desk, task)) == (0, [(AskStatus.CHANGES_REQUESTED, "Shorter, please")]), done.err
-    await desk.let_ask(task, Asking(subject=Subject.PLAN, text="Only this"))
+    assert (done.code, answers(desk, task)) == (0, [(RequestStatus.CHANGES_REQUESTED, "Shorter, please")]), done.err
+    await desk.let_ask(task, RequestDraft(subject=Subject.PLAN, text="Only this"))
     assert (await orchestrator("approve", task)).out == f"{task}.2 approved\n"
     assert "cannot approve a task that is in_progress" in only_error(await orchestrator("approve", task), 5)
     only_error(await orchestrator("request-changes", task), 2)
@@ -246,7 +246,7 @@ async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after
         told = await orchestrator("submit", "text", "--ticket", "ABC-2")
         assert "orchestrator resume --all" in told.err
         await orchestrator("submit", "--task", draft)
-        assert {task.agent.blocked_by for task in desk.supervisor.tasks.values()} == {BlockedBy.USER}
+        assert {task.agent.blocked_by for task in desk.supervisor.tasks.values()} == {PauseReason.USER}
         assert "all are paused" in (await orchestrator("why", draft)).out
         assert "until orchestrator resume --all" in (await orchestrator("status")).out
     desk.store.close()
@@ -254,7 +254,7 @@ async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after
     anew.supervisor.account.recall(anew.store.account())
     async with at_work(anew):
         later = (await orchestrator("submit", "text", "--ticket", "ABC-3")).out.strip()
-        assert anew.supervisor.tasks[later].paused
+        assert anew.supervisor.tasks[later].is_paused
         await orchestrator("resume", "--all")
         assert anew.supervisor.tasks[later].status is TaskStatus.IN_PROGRESS
     assert anew.store.account().paused_by is None
@@ -267,7 +267,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
         first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
         assert "waits for room" in (await orchestrator("drain")).out
         second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
-        assert desk.supervisor.tasks[first].agent.blocked_by is BlockedBy.PRESSURE
+        assert desk.supervisor.tasks[first].agent.blocked_by is PauseReason.PRESSURE
         assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
         assert "draining" in (await orchestrator("why", second)).out
     desk.store.close()

@@ -16,11 +16,11 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from orchestrator.api.app import create_app
-from orchestrator.api.server import SocketRefused, make_server
-from orchestrator.core.admission import Room
-from orchestrator.core.model import TaskStatus
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.model import TaskStatus
 from orchestrator.processes.spec import MARKER
+from orchestrator.server.app import create_app
+from orchestrator.server.listener import SocketRefused, make_server
 from tests.fakes.desk import ASK, Desk, at_work, desk_at, status_seen_by
 from tests.fakes.repositories import repository
 from tests.integration.processes.stage import Stage
@@ -221,7 +221,7 @@ async def test_every_write_is_done_once_under_a_key_and_answered_as_the_first_ti
         paused.content,
         "application/json",
     )
-    assert not desk.supervisor.tasks[task].paused
+    assert not desk.supervisor.tasks[task].is_paused
     for verb, path in (("POST", "cancel"), ("POST", "pause?now"), ("PATCH", "")):
         other = await client.request(verb, f"/api/tasks/{task}/{path}".rstrip("/"), headers=key, json={})
         assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
@@ -430,7 +430,7 @@ async def test_a_request_that_grows_too_large_on_the_way_is_refused_as_such(clie
 
 async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, desk: Desk) -> None:
     assert (await client.get("/readyz")).status_code == 200
-    desk.supervisor.room = Room(draining=True)
+    desk.supervisor.room = Capacity(draining=True)
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/healthz")).status_code == 200
 

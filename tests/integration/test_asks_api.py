@@ -10,10 +10,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.admission import queue
-from orchestrator.core.asks import Asking, Subject
-from orchestrator.core.model import AgentStatus
-from orchestrator.core.stream.said import DependencyType
+from orchestrator.core.events.agent_messages import DependencyType
+from orchestrator.core.schedule.admission import waiting_queue
+from orchestrator.core.task.model import AgentStatus
+from orchestrator.core.task.user_requests import RequestDraft, Subject
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
 from tests.fakes.repositories import commit, repository
@@ -22,14 +22,16 @@ from tests.looking import files_with
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 VALUE = "correct horse battery staple"
 
-QUESTION = Asking(subject=Subject.QUESTION, text="Which database?", options=("SQLite", "Postgres"), default="SQLite")
-OPTIONAL = Asking(subject=Subject.QUESTION, text="Any wish?", required=False)
-PLAN = Asking(subject=Subject.PLAN, text="First this, then that")
-STAGE = Asking(subject=Subject.STAGE, text="DESIGN is done: review plan.md", name="DESIGN")
+QUESTION = RequestDraft(
+    subject=Subject.QUESTION, text="Which database?", options=("SQLite", "Postgres"), default="SQLite"
+)
+OPTIONAL = RequestDraft(subject=Subject.QUESTION, text="Any wish?", required=False)
+PLAN = RequestDraft(subject=Subject.PLAN, text="First this, then that")
+STAGE = RequestDraft(subject=Subject.STAGE, text="DESIGN is done: review plan.md", name="DESIGN")
 
 
-def dependency(name: str, kind: DependencyType = DependencyType.API_KEY) -> Asking:
-    return Asking(subject=Subject.DEPENDENCY, text="to talk to the shop", name=name, type=kind.value)
+def dependency(name: str, kind: DependencyType = DependencyType.API_KEY) -> RequestDraft:
+    return RequestDraft(subject=Subject.DEPENDENCY, text="to talk to the shop", name=name, type=kind.value)
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
     desk.store.close()
 
 
-async def asked(client: httpx.AsyncClient, desk: Desk, *asking: Asking) -> str:
+async def asked(client: httpx.AsyncClient, desk: Desk, *asking: RequestDraft) -> str:
     """A task at work whose agent has asked for something."""
     repo = str(desk.settings.data_dir.parent / "repo")
     made = await client.post("/api/tasks", json={"text": "Say hello", "repo": repo, "autonomy": "interactive"})
@@ -223,7 +225,7 @@ async def test_of_two_values_the_first_is_kept(client: httpx.AsyncClient, desk: 
     ],
 )
 async def test_a_value_that_cannot_be_provided_is_refused_without_being_told(
-    client: httpx.AsyncClient, desk: Desk, asking: Asking, body: dict[str, str], says: str
+    client: httpx.AsyncClient, desk: Desk, asking: RequestDraft, body: dict[str, str], says: str
 ) -> None:
     task = await asked(client, desk, asking)
     refused = await client.post(f"/api/dependencies/{task}.1/provide", json=body)
@@ -311,10 +313,10 @@ async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
 async def test_a_task_that_becomes_urgent_is_the_next_to_begin(client: httpx.AsyncClient, desk: Desk) -> None:
     body = {"text": "x", "repo": str(desk.settings.data_dir.parent / "repo")}
     _, first, urgent = [(await client.post("/api/tasks", json=body)).json()["id"] for _ in range(3)]
-    assert [task.id for task in queue(desk.supervisor.tasks.values())] == [first, urgent]
+    assert [task.id for task in waiting_queue(desk.supervisor.tasks.values())] == [first, urgent]
     changed = await client.patch(f"/api/tasks/{urgent}", json={"priority": "critical"})
     assert (changed.status_code, changed.json()["priority"]) == (200, "critical")
-    assert [task.id for task in queue(desk.supervisor.tasks.values())] == [urgent, first]
+    assert [task.id for task in waiting_queue(desk.supervisor.tasks.values())] == [urgent, first]
     newest = (await client.get(f"/api/tasks/{urgent}/journal")).json()["entries"][-1]
     assert (newest["trigger"], newest["event"]["priority"]) == ("PriorityChanged", "critical")
     assert (await client.patch(f"/api/tasks/{urgent}", json={"priority": "urgent"})).status_code == 400

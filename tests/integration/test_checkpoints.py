@@ -11,22 +11,22 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.checkpoint_files import NoSuchCheckpoint
-from orchestrator.checkpoints import Checkpoints, NotAtRest, NothingSaved
-from orchestrator.clone import WorkspaceError
-from orchestrator.core import commands as do
-from orchestrator.core import events
-from orchestrator.core.admission import Room
-from orchestrator.core.checkpoint import KEPT, Checkpoint, Reason
-from orchestrator.core.model import BlockedBy, Task, TaskStatus
-from orchestrator.journal import StoreError, lines
-from orchestrator.ports import Views
-from orchestrator.recovery import NoStateLeft, NothingLost, recover
-from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
-from orchestrator.workspace import DeliveryError, Workspace
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
+from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
+from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
+from orchestrator.storage.journal import StoreError, lines
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.checkpoints import Checkpoints, NotAtRest, NothingSaved
+from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.workspace import DeliveryError, Workspace
 from tests.fakes.repositories import commit, git, repository
-from tests.fakes.still_hands import StillHands
+from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -34,7 +34,7 @@ PATIENCE = 60.0
 TASK = "T-1"
 
 
-class Hands(StillHands):
+class Hands(StillExecutor):
     """Hands that carry nothing out but checkpoints, as the dispatcher does it."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
@@ -57,8 +57,8 @@ class House:
         self.store = FolderStore(folder / "data")
         self.checkpoints = Checkpoints(self.workspace, self.store, lambda: START)
         self.hands = Hands(self.checkpoints)
-        views = Views(pipeline_of=lambda _: full_pipeline(), model_of=lambda _: "")
-        self.supervisor = Supervisor(self.store, self.hands, views, Room(), lambda: START)
+        views = TaskLookups(pipeline_of=lambda _: full_pipeline(), model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, views, Capacity(), lambda: START)
         self.turns: dict[str, asyncio.Lock] = {}
         self.checkpoints.tell(self.supervisor, self.turn)
         self.supervisor.listen(self.checkpoints.decided)
@@ -304,8 +304,8 @@ async def test_a_resume_that_comes_first_wins_over_a_restore(tmp_path: Path) -> 
         paused = await house.supervisor.request(TASK, events.PauseRequested(at=START))
         async with house.turn(TASK):
             restoring = asyncio.create_task(house.checkpoints.restore_in_place(paused, one.number))
-            await house.told(events.ResumeRequested(at=START, blocked_by=BlockedBy.USER))
-            assert not house.task.paused
+            await house.told(events.ResumeRequested(at=START, blocked_by=PauseReason.USER))
+            assert not house.task.is_paused
         with pytest.raises(NotAtRest):
             await restoring
         assert (house.worktree / "a.txt").read_text() == "now\n"

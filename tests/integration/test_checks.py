@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.declaring import CheckError, changed_on_branch
-from orchestrator.checks.judging import environment, judge
-from orchestrator.checks.languages import parse_known
-from orchestrator.checks.resolving import resolve
-from orchestrator.core.check_rules import MOST_CHECKS, Integration, Rules
-from orchestrator.core.checking import Check, CheckKind, Reading, Verdict
-from orchestrator.core.table import DefinitionError
-from orchestrator.git import Git
+from orchestrator.core.task.check_rules import MOST_CHECKS, Integration, Rules
+from orchestrator.core.task.checks import Check, CheckKind, ResultSource, Verdict
+from orchestrator.formats.table import DefinitionError
+from orchestrator.workspaces.evaluation.check_file import CheckError, changed_on_branch
+from orchestrator.workspaces.evaluation.judge import environment, judge
+from orchestrator.workspaces.evaluation.languages import parse_known
+from orchestrator.workspaces.evaluation.resolve import resolve
+from orchestrator.workspaces.git import Git
 from tests.fakes.repositories import commit, git, repository
 
 BESIDE_PYTHON = str(Path(sys.executable).parent)
@@ -109,7 +109,7 @@ def test_tests_are_measured_where_the_repository_asks_for_it_and_coverage_is_ins
     checks = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(path=BESIDE_PYTHON, changed_coverage=80))
     assert [check.name for check in checks] == ["unit_test", "coverage", "security"]
     assert checks[0].command.startswith("python3 -m coverage run -m pytest -q\n")
-    assert (checks[1].reads, checks[1].floor, checks[1].required) == (Reading.COVERAGE_PY, 80, False)
+    assert (checks[1].reads, checks[1].floor, checks[1].required) == (ResultSource.COVERAGE_PY, 80, False)
 
 
 def test_what_is_known_of_languages_is_checked_like_any_other_declaration() -> None:

@@ -11,21 +11,21 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.core.asking import asking_of_request
-from orchestrator.core.asks import Ask, AskStatus, Subject
-from orchestrator.core.stream.neutral import (
+from orchestrator.agents.drivers import ClaudeDriver, Launch
+from orchestrator.agents.user_request_parser import asking_of_request
+from orchestrator.core.events.agent_events import (
     Answered,
     Asked,
     AskWithdrawn,
     ErrorClass,
-    JsonObject,
     Outcome,
     SessionStarted,
     ToolDenied,
     ToolFinished,
     TurnFinished,
 )
-from orchestrator.drivers import ClaudeDriver, Launch
+from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
+from orchestrator.formats.codec import JsonObject
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Drip, Reply, Say, Scene, Use, in_order
 from tests.integration.claude_session import Agent, Place, agent
@@ -58,12 +58,12 @@ async def conversation(
             yield running, driver, api
 
 
-def answered(asked: Asked, *answers: tuple[AskStatus, str]) -> list[Ask]:
+def answered(asked: Asked, *answers: tuple[RequestStatus, str]) -> list[UserRequest]:
     """The record of what a request asks, with these answers."""
     asking = asking_of_request(asked, 0)
     assert len(asking) == len(answers)
     return [
-        Ask(
+        UserRequest(
             number=number,
             asking=one,
             digest=one.digest,
@@ -96,7 +96,7 @@ def results(scenes: Sequence[Scene]) -> list[str]:
     return [result.text for result in scenes[-1].results]
 
 
-ALLOW, DENY = (AskStatus.ANSWERED, "allow"), (AskStatus.ANSWERED, "deny")
+ALLOW, DENY = (RequestStatus.ANSWERED, "allow"), (RequestStatus.ANSWERED, "deny")
 
 
 async def test_what_the_rules_allow_is_not_asked_for_and_what_they_do_not_is(place: Place, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_questions_reach_us_and_their_answers_the_model(place: Place) -> N
         asked = await running.next(Asked)
         first, second = asking_of_request(asked, 0)
         assert (first.text, first.options, second.options) == ("Which alphabet?", ("Latin", "All"), ())
-        said = (AskStatus.ANSWERED, "All"), (AskStatus.ANSWERED, "Cyrillic,\nand Greek")
+        said = (RequestStatus.ANSWERED, "All"), (RequestStatus.ANSWERED, "Cyrillic,\nand Greek")
         running.send(driver.answer(line_of(asked), answered(asked, *said)))
         await running.next(TurnFinished)
         await running.end()
@@ -166,9 +166,11 @@ async def test_a_plan_is_shown_as_it_stands_in_its_file_and_its_fate_told(place:
             asked = await running.next(Asked)
             (asking,) = asking_of_request(asked, 0)
             assert (asking.subject, asking.text) == (Subject.PLAN, "# Plan\n")
-            running.send(driver.answer(line_of(asked), answered(asked, (AskStatus.CHANGES_REQUESTED, "Test first."))))
+            running.send(
+                driver.answer(line_of(asked), answered(asked, (RequestStatus.CHANGES_REQUESTED, "Test first.")))
+            )
             again = await running.next(Asked)
-            running.send(driver.answer(line_of(again), answered(again, (AskStatus.APPROVED, ""))))
+            running.send(driver.answer(line_of(again), answered(again, (RequestStatus.APPROVED, ""))))
             assert (await running.next(TurnFinished)).outcome is Outcome.OK
             await running.end()
     told = results(api.scenes)

@@ -6,7 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from orchestrator.core.stream.neutral import (
+from orchestrator.agents.drivers import Launch
+from orchestrator.agents.installation import ClaudeMissing, claude_version, find_claude, login_state, version_problem
+from orchestrator.core.events.agent_events import (
     Answered,
     Delivered,
     Delivery,
@@ -18,14 +20,12 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
-    Spent,
     Text,
+    TokenUsage,
     ToolDenied,
     ToolFinished,
     TurnFinished,
 )
-from orchestrator.drivers import Launch
-from orchestrator.installation import ClaudeMissing, claude_version, find_claude, login_state, objection_to
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Drip, Fail, Playwright, Say, Scene, Use, in_order, usage_limit
 from tests.integration.claude_session import Agent, Place, agent
@@ -110,7 +110,7 @@ async def test_a_command_that_ran_out_of_time_is_told_from_one_that_failed(place
     running, _ = await one_turn(place, lambda scene: in_order(scene, *script), place.order())
     finished = [event for event in running.events if isinstance(event, ToolFinished)]
     assert [(tool.ok, tool.timed_out) for tool in finished] == [(False, True), (False, False)]
-    spent = {event.message_id: event.tokens for event in running.events if isinstance(event, Spent)}
+    spent = {event.message_id: event.tokens for event in running.events if isinstance(event, TokenUsage)}
     assert list(spent.values()) == [101, 101, 101]
 
 
@@ -257,7 +257,7 @@ async def test_a_ticket_that_looks_like_a_command_reaches_the_model(place: Place
 
 def test_the_cli_at_hand_is_of_a_version_that_is_understood(claude: Path, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DISABLE_AUTOUPDATER": "1"}
-    assert objection_to(claude_version(claude, env)) is None
+    assert version_problem(claude_version(claude, env)) is None
 
 
 def test_a_fresh_home_is_not_logged_in_and_a_token_is(claude: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.model import Owed, TaskStatus
+from orchestrator.core.task.model import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell, only_error
@@ -302,7 +302,9 @@ async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(or
     first = (await orchestrator("submit", "text")).out.strip()
     at_work = desk.supervisor.tasks[first]
     desk.supervisor.tasks |= {
-        f"T-{number}": replace(at_work, id=f"T-{number}", status=TaskStatus.PENDING, owed=Owed.ADMISSION, run=None)
+        f"T-{number}": replace(
+            at_work, id=f"T-{number}", status=TaskStatus.PENDING, owed=NextAction.ADMISSION, run=None
+        )
         for number in range(22)
     }
     told = (await orchestrator("status")).out

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.table import DefinitionError
-from orchestrator.declared import LARGEST_FILE, Folders
-from orchestrator.definitions import Definitions, load_definitions
+from orchestrator.formats.table import DefinitionError
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import LARGEST_FILE, Folders
+from orchestrator.pipelines.definitions import Definitions, load_definitions
 
 PIPELINE = """\
 name = "small"

@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 
 from orchestrator import clock
-from orchestrator.api.stream_index import INDEX, Index, UnfitIndex
-from orchestrator.api.streams import HEARTBEAT
-from orchestrator.core.events import ForeignEditFound
+from orchestrator.core.events.events import ForeignEditFound
+from orchestrator.server.routes.streams import HEARTBEAT
+from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 
@@ -381,7 +381,7 @@ async def test_folders_of_others_are_no_tasks(client: httpx.AsyncClient, desk: D
     index = desk.settings.data_dir / INDEX
     before = index.read_bytes()
     index.unlink()
-    assert Index(desk.settings.data_dir, desk.store.tasks_dir).last == 2
+    assert EventIndex(desk.settings.data_dir, desk.store.tasks_dir).last == 2
     assert index.read_bytes() == before
 
 
@@ -389,7 +389,7 @@ def test_an_index_that_is_no_file_is_refused_with_what_mends_it(tmp_path: Path) 
     (tmp_path / "tasks").mkdir()
     (tmp_path / INDEX).mkdir()
     with pytest.raises(UnfitIndex, match="move it away"):
-        Index(tmp_path, tmp_path / "tasks")
+        EventIndex(tmp_path, tmp_path / "tasks")
 
 
 async def test_the_overview_shows_who_works_who_waits_and_why(client: httpx.AsyncClient, desk: Desk) -> None:

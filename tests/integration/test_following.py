@@ -6,12 +6,12 @@ from pathlib import Path
 
 import orjson
 
-from orchestrator.core.codec import to_json
-from orchestrator.core.events import Event, TurnFinished
-from orchestrator.core.model import Agent
-from orchestrator.core.stream.claude import Parser
-from orchestrator.core.stream.neutral import Asked, JsonObject, Limit
-from orchestrator.following import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, Ears, Follower
+from orchestrator.agents.claude import Parser
+from orchestrator.agents.output_reader import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, OutputReader, ReaderCallbacks
+from orchestrator.core.events.agent_events import Asked, Limit
+from orchestrator.core.events.events import Event, TurnFinished
+from orchestrator.core.task.model import Agent
+from orchestrator.formats.codec import JsonObject, to_json
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
 MOST = 2**63 - 1
@@ -28,7 +28,7 @@ class Heard:
         self.limits: list[Limit] = []
         self.written = b""
         (folder / "stdout.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-        ears = Ears(
+        ears = ReaderCallbacks(
             event=self._event,
             telemetry=lambda change: self._note(change(self.agent)),
             asked=self.asked.append,
@@ -36,7 +36,7 @@ class Heard:
             limit=self.limits.append,
             clock=lambda: NOW,
         )
-        follower = Follower(folder, self.agent, Parser(orjson.loads), ears)
+        follower = OutputReader(folder, self.agent, Parser(orjson.loads), ears)
         self.read_to = [0]
         while follower.read():
             self.read_to.append(follower.offset)

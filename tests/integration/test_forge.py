@@ -5,17 +5,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from orchestrator.core.forge import (
+from orchestrator.core.events.forge import (
     CheckStatus,
     CommentKind,
-    Draft,
     FailedCheck,
     Mergeable,
+    PullRequestDraft,
     PullStatus,
     ReviewVerdict,
 )
-from orchestrator.core.merge import MergePolicy, hindrances_to_merge
-from orchestrator.forge.errors import (
+from orchestrator.integrations.forges.errors import (
     AccessDenied,
     ForgeError,
     ForgeRefused,
@@ -24,17 +23,20 @@ from orchestrator.forge.errors import (
     MergeRefused,
     NotThere,
 )
-from orchestrator.forge.github import GitHub
-from orchestrator.forge.gitlab import GitLab
-from orchestrator.forge.login import Login
-from orchestrator.forge.port import Forge
-from orchestrator.forge.remote import Remote
+from orchestrator.integrations.forges.github import GitHub
+from orchestrator.integrations.forges.gitlab import GitLab
+from orchestrator.integrations.forges.login import Credentials
+from orchestrator.integrations.forges.protocol import Forge
+from orchestrator.integrations.forges.remote import Remote
+from orchestrator.integrations.publishing.merge_policy import MergePolicy, merge_blockers
 from tests.fakes import github_api, gitlab_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer
 
-LOGIN = Login(host="forge.test", token=TOKEN)
+LOGIN = Credentials(host="forge.test", token=TOKEN)
 REMOTE = Remote(host="forge.test", path=REPO)
-DRAFT = Draft(key="T-1:7:0", head="feature/x", base="main", title="T-1: Add a flag", body="## Summary\n\nIt adds one.")
+DRAFT = PullRequestDraft(
+    key="T-1:7:0", head="feature/x", base="main", title="T-1: Add a flag", body="## Summary\n\nIt adds one."
+)
 OF_NOBODY = "conversation:1"
 """A comment that is not there any more; what answers it is said in the conversation."""
 GREEN = {"github": "SUCCESS", "gitlab": "success"}
@@ -129,13 +131,13 @@ def test_one_that_a_person_closed_meanwhile_is_not_opened_again(place: Place) ->
 def test_an_old_pull_request_of_the_same_branch_name_does_not_count_as_this_tasks(place: Place) -> None:
     place.opened()
     place.server.pulls[0].status = "merged"
-    other = Draft(key="T-2:3:0", head=DRAFT.head, base="main", title="Another", body="")
+    other = PullRequestDraft(key="T-2:3:0", head=DRAFT.head, base="main", title="Another", body="")
     assert place.forge.open(other).number == 2
 
 
 def test_a_branch_that_was_not_pushed_is_refused_with_the_forges_reason(place: Place) -> None:
     with pytest.raises(ForgeRefused, match=r"422.*(head|source_branch)"):
-        place.forge.open(Draft(key="k", head="nowhere", base="main", title="A", body=""))
+        place.forge.open(PullRequestDraft(key="k", head="nowhere", base="main", title="A", body=""))
 
 
 def test_labels_and_reviewers_are_added_once(place: Place) -> None:
@@ -246,10 +248,10 @@ def test_an_approval_of_an_earlier_commit_is_no_approval_of_this_one(place: Plac
     place.server.reviews("alice", "APPROVED")
     place.server.runs("build", GREEN[place.name])
     head = place.server.branches[DRAFT.head]
-    assert hindrances_to_merge(place.forge.state(number), MergePolicy(head=head)) == ()
+    assert merge_blockers(place.forge.state(number), MergePolicy(head=head)) == ()
     moved = place.server.push(DRAFT.head)
     place.server.runs("build", GREEN[place.name])
-    assert hindrances_to_merge(place.forge.state(number), MergePolicy(head=moved)) == (
+    assert merge_blockers(place.forge.state(number), MergePolicy(head=moved)) == (
         "it has 0 of 1 approvals (for other commits: 1)",
     )
 
@@ -481,7 +483,7 @@ def test_a_gitlab_author_who_approves_alone_approves_nothing() -> None:
         number = forge.open(DRAFT).number
         server.reviews("robot", "APPROVED")
         server.runs("build", "success")
-        assert hindrances_to_merge(forge.state(number), MergePolicy(head=head)) == ("it has 0 of 1 approvals",)
+        assert merge_blockers(forge.state(number), MergePolicy(head=head)) == ("it has 0 of 1 approvals",)
         forge.close()
 
 

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.core.forge import Draft
-from orchestrator.core.stream.neutral import JsonObject
-from orchestrator.forge import http
-from orchestrator.forge.errors import (
+from orchestrator.core.events.forge import PullRequestDraft
+from orchestrator.formats.codec import JsonObject
+from orchestrator.integrations.forges import http
+from orchestrator.integrations.forges.errors import (
     AccessDenied,
+    AuthenticationFailed,
     ForgeBusy,
     ForgeError,
     ForgeRefused,
     ForgeUnreachable,
-    LoginRefused,
     NotThere,
 )
-from orchestrator.forge.github import GitHub
-from orchestrator.forge.http import LARGEST_ANSWER, Http
-from orchestrator.forge.login import Login
-from orchestrator.forge.remote import Remote
+from orchestrator.integrations.forges.github import GitHub
+from orchestrator.integrations.forges.http import LARGEST_ANSWER, HttpClient
+from orchestrator.integrations.forges.login import Credentials
+from orchestrator.integrations.forges.remote import Remote
 from tests.fakes import github_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer, Job
 
@@ -36,19 +36,19 @@ def server() -> Iterator[ForgeServer]:
 
 @pytest.fixture
 def forge(server: ForgeServer) -> Iterator[GitHub]:
-    forge = GitHub(REMOTE, Login(host="forge.test", token=TOKEN), server.api)
+    forge = GitHub(REMOTE, Credentials(host="forge.test", token=TOKEN), server.api)
     yield forge
     forge.close()
 
 
 @pytest.fixture
-def api(server: ForgeServer) -> Iterator[Http]:
-    api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+def api(server: ForgeServer) -> Iterator[HttpClient]:
+    api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
     yield api
     api.close()
 
 
-def listed(api: Http) -> list[JsonObject]:
+def listed(api: HttpClient) -> list[JsonObject]:
     return list(api.pages(f"/repos/{REPO}/pulls", {"head": "team:feature/x", "state": "open"}))
 
 
@@ -59,7 +59,7 @@ def said(message: str) -> JsonObject:
 @pytest.mark.parametrize(
     ("answer", "kind", "again_after"),
     [
-        (Answer(status=401, body=said("Bad credentials")), LoginRefused, None),
+        (Answer(status=401, body=said("Bad credentials")), AuthenticationFailed, None),
         (Answer(status=403, body=said("Resource not accessible")), AccessDenied, None),
         (Answer(status=403, body=said("You have exceeded a secondary rate limit")), ForgeBusy, 60.0),
         (Answer(status=422, body=b'{"message":' + b"[" * 1000 + b"]" * 1000 + b"}"), ForgeRefused, None),
@@ -81,7 +81,7 @@ def said(message: str) -> JsonObject:
     ],
 )
 def test_every_refusal_has_a_kind_and_a_time_to_come_back(
-    server: ForgeServer, api: Http, answer: Answer, kind: type[ForgeError], again_after: float | None
+    server: ForgeServer, api: HttpClient, answer: Answer, kind: type[ForgeError], again_after: float | None
 ) -> None:
     server.answer_next(answer)
     with pytest.raises(ForgeError) as refused:
@@ -92,7 +92,7 @@ def test_every_refusal_has_a_kind_and_a_time_to_come_back(
     assert listed(api) == []
 
 
-def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: Http) -> None:
+def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: HttpClient) -> None:
     """The stand-in's Date is this machine's time, long past the reset or long before it."""
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
     server.answer_next(Answer(status=403, headers=limited))
@@ -126,7 +126,7 @@ def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(serve
 def test_nothing_that_answers_is_unreachable() -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # and listens to nobody
-        api = Http(f"http://127.0.0.1:{deaf.getsockname()[1]}", {}, "forge.test")
+        api = HttpClient(f"http://127.0.0.1:{deaf.getsockname()[1]}", {}, "forge.test")
         with pytest.raises(ForgeUnreachable, match=r"forge\.test did not answer"):
             api.ask("GET", "/user")
         with pytest.raises(ForgeUnreachable):
@@ -136,7 +136,7 @@ def test_nothing_that_answers_is_unreachable() -> None:
 
 @pytest.mark.parametrize("where", ["an answer", "a log"])
 def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(
-    server: ForgeServer, api: Http, monkeypatch: pytest.MonkeyPatch, where: str
+    server: ForgeServer, api: HttpClient, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     server.answer_next(Answer(drips=True))
     with monkeypatch.context() as hurried:
@@ -154,11 +154,11 @@ def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(
 def test_a_login_is_sent_in_the_clear_to_this_machine_only() -> None:
     for api in ("http://forge.test/api", "ftp://forge.test", "forge.test"):
         with pytest.raises(ForgeRefused, match="not sent in the clear"):
-            Http(api, {"Authorization": "Bearer x"}, "forge.test")
-    Http("http://localhost:1/api", {}, "forge.test").close()
+            HttpClient(api, {"Authorization": "Bearer x"}, "forge.test")
+    HttpClient("http://localhost:1/api", {}, "forge.test").close()
 
 
-def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, api: Http) -> None:
+def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, api: HttpClient) -> None:
     server.answer_next(Answer(body=b"[]", headers={"Link": '<http://127.0.0.1:1/pulls?page=2>; rel="next"'}))
     with pytest.raises(ForgeRefused, match="another server"):
         listed(api)
@@ -174,7 +174,7 @@ def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
 
     with Watched(github_api.answer) as server:
         server.push("feature/x")
-        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
         server.jobs.append(Job(id=5, name="actions/x", commit="c", status="FAILURE", log="the end"))
         assert api.tail(f"/repos/{REPO}/actions/jobs/5/logs", 3) == "end"
         assert api.tail(f"/repos/{REPO}/nothing", 3) == ""
@@ -191,7 +191,7 @@ def test_a_log_is_not_fetched_from_where_only_this_machine_may_look(location: st
         return Answer(status=302, headers={"Location": location})
 
     with ForgeServer(hands_on) as server:
-        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
         assert api.tail("/log", 10) == ""
         assert [asked.path for asked in server.asked] == ["/log"]
         api.close()
@@ -203,7 +203,7 @@ def test_questions_whose_answers_always_go_on_are_given_up() -> None:
         return Answer(body={"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}})
 
     with ForgeServer(endless) as server:
-        forge = GitHub(REMOTE, Login(host="forge.test", token=TOKEN), server.api)
+        forge = GitHub(REMOTE, Credentials(host="forge.test", token=TOKEN), server.api)
         with pytest.raises(ForgeRefused, match="more than"):
             forge.open_comments(1)
         forge.close()
@@ -214,7 +214,7 @@ def test_a_list_without_end_is_given_up() -> None:
         return Answer(body=b"[{}]", headers={"Link": f'<{server.url}/more>; rel="next"'})
 
     with ForgeServer(endless) as server:
-        api = Http(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
         with pytest.raises(ForgeRefused, match="more than"):
             list(api.pages("/more"))
         assert len(server.asked) == 50
@@ -223,7 +223,7 @@ def test_a_list_without_end_is_given_up() -> None:
 
 def test_an_answer_of_another_form_is_refused_and_not_guessed_at(server: ForgeServer, forge: GitHub) -> None:
     server.push("feature/x")
-    draft = Draft(key="k", head="feature/x", base="main", title="A", body="B")
+    draft = PullRequestDraft(key="k", head="feature/x", base="main", title="A", body="B")
     for body in (b"[1]", b'[{"number": "7"}]', b'{"a": 1}', b"null", b""):
         for _ in ("open", "closed"):
             server.answer_next(Answer(body=body))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.forge.errors import LoginRefused, UnknownForge
-from orchestrator.forge.login import login_for
-from orchestrator.forge.remote import Kind, Remote, kind_of, remote_of, without_login
+from orchestrator.integrations.forges.errors import AuthenticationFailed, UnknownForge
+from orchestrator.integrations.forges.login import login_for
+from orchestrator.integrations.forges.remote import Kind, Remote, kind_of, remote_of, without_login
 
 SECRET = "ghp_averysecrettoken"
 
@@ -99,7 +99,7 @@ def test_a_given_token_is_taken_and_never_shown() -> None:
     assert login.token == SECRET
     assert SECRET not in repr(login)
     for bad in ("", "short", "two words here", "new\nline-in-it", "ünicode-token"):
-        with pytest.raises(LoginRefused, match="cannot be one") as refused:
+        with pytest.raises(AuthenticationFailed, match="cannot be one") as refused:
             login_for(Kind.GITHUB, "github.com", bad)
         assert not bad.strip() or bad not in str(refused.value)
 
@@ -109,7 +109,7 @@ def test_without_the_forges_tool_the_message_says_how_to_log_in(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for kind, mend in ((Kind.GITHUB, "gh auth login"), (Kind.GITLAB, "glab auth login")):
-        with pytest.raises(LoginRefused, match=f"not installed.*{mend} --hostname git.test"):
+        with pytest.raises(AuthenticationFailed, match=f"not installed.*{mend} --hostname git.test"):
             login_for(kind, "git.test")
 
 
@@ -118,7 +118,7 @@ def test_the_real_gh_hands_out_the_login_of_its_user(tmp_path: Path, monkeypatch
     for name in [name for name in os.environ if name.startswith(("GH_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
-    with pytest.raises(LoginRefused, match=r"gh auth login --hostname github\.com"):
+    with pytest.raises(AuthenticationFailed, match=r"gh auth login --hostname github\.com"):
         login_for(Kind.GITHUB, "github.com")
     hosts = f"github.com:\n    oauth_token: {SECRET}\n    user: me\n    git_protocol: https\n"
     (tmp_path / "hosts.yml").write_text(hosts, encoding="utf-8")
@@ -135,7 +135,7 @@ def test_a_tool_that_gives_no_word_is_no_login(tmp_path: Path, monkeypatch: pyte
     ):
         tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         tool.chmod(0o755)
-        with pytest.raises(LoginRefused, match=said):
+        with pytest.raises(AuthenticationFailed, match=said):
             login_for(Kind.GITLAB, "gitlab.com")
     tool.write_text(f"#!/bin/sh\necho {SECRET}\n", encoding="utf-8")
     assert login_for(Kind.GITLAB, "gitlab.com").token == SECRET

@@ -16,12 +16,25 @@ import structlog
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from orchestrator.core.model import TicketType
-from orchestrator.core.ticket import NoTicket, Requirement, Tracker
-from orchestrator.trackers.account import Account
-from orchestrator.trackers.gateway import PROGRAM, Gateway, GatewayMissing, ToolRefused, Withheld, conversation
-from orchestrator.trackers.port import Trackers
-from orchestrator.trackers.web import LoginRefused, NoSuchTicket, Patience, TrackerUnreachable, UnfitAnswer
+from orchestrator.core.task.model import TicketType
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.gateway import (
+    PROGRAM,
+    Gateway,
+    GatewayMissing,
+    SecretWithheld,
+    ToolRefused,
+    conversation,
+)
+from orchestrator.integrations.tickets.http import (
+    AuthenticationFailed,
+    NoSuchTicket,
+    Patience,
+    TrackerUnreachable,
+    UnfitAnswer,
+)
+from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.trackers import Trackers
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer
 
@@ -108,11 +121,11 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
         for key, error, said in (
             (
                 "ERR-1",
-                LoginRefused,
+                AuthenticationFailed,
                 r"does not accept the login of the gateway 'jira-gateway' \(check JIRA_API_TOKEN\)",
             ),
             ("ERR-2", NoSuchTicket, "the ticket is not there"),
-            ("ERR-3", Withheld, r"secrets stand in it \(private_key_pem, \\x1b\[2J\); take them out"),
+            ("ERR-3", SecretWithheld, r"secrets stand in it \(private_key_pem, \\x1b\[2J\); take them out"),
             ("ERR-4", TrackerUnreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
             ("ERR-5", ToolRefused, "does not take jira_read_ticket for the ticket: ticket_id is required"),
         ):
@@ -124,7 +137,9 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
 
 async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path) -> None:
     blocked = {**BUG, "_filter_metadata": {"scan_result": "BLOCKED", "blocked_patterns": ["jwt_token"]}}
-    with pytest.raises(Withheld, match=r"keeps ABC-1 on jira\.acme\.example back: secrets stand in it \(jwt_token\)"):
+    with pytest.raises(
+        SecretWithheld, match=r"keeps ABC-1 on jira\.acme\.example back: secrets stand in it \(jwt_token\)"
+    ):
         await fetched(gateway(tmp_path, ticket=blocked))
 
 
@@ -209,7 +224,9 @@ async def test_a_gateway_elsewhere_that_wants_another_login_is_told_so(tmp_path:
         gate = registered(
             tmp_path, {"url": f"{server.url}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, T="wrong"
         )
-        with pytest.raises(LoginRefused, match=r"does not accept our login; look at its headers in .*mcp\.json"):
+        with pytest.raises(
+            AuthenticationFailed, match=r"does not accept our login; look at its headers in .*mcp\.json"
+        ):
             await fetched(gate)
         assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer wrong"}
 

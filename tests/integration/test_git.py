@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.git import SERVER, Git, GitError
-from orchestrator.repository import RepositoryError, inspect_repository
+from orchestrator.workspaces.git import SERVER, Git, GitError
+from orchestrator.workspaces.repository import RepositoryError, inspect_repository
 from tests.fakes.repositories import Trap, commit, git, repository
 
 

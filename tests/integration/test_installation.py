@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.installation import (
+from orchestrator.agents.installation import (
     ClaudeBroken,
     ClaudeMissing,
-    Login,
+    LoginState,
     Version,
     claude_version,
     find_claude,
     login_state,
-    objection_to,
+    version_problem,
 )
 
 
@@ -79,13 +79,13 @@ def test_a_program_that_cannot_be_started_is_broken(tmp_path: Path) -> None:
     ],
 )
 def test_a_version_is_objected_to_for_a_reason(version: Version, objection: str | None) -> None:
-    said = objection_to(version)
+    said = version_problem(version)
     assert said is None if objection is None else objection in (said or "")
 
 
 def test_the_login_is_read_from_the_program_and_unknown_when_it_says_nothing(tmp_path: Path) -> None:
     status = """echo '{"loggedIn":true,"authMethod":"claude.ai","loginExpiresAt":"2027-01-01T00:00:00Z"}'"""
-    assert login_state(program(tmp_path / "a", status), {}) == Login(
+    assert login_state(program(tmp_path / "a", status), {}) == LoginState(
         logged_in=True, method="claude.ai", expires_at="2027-01-01T00:00:00Z"
     )
     assert login_state(program(tmp_path / "b", "echo what"), {}) is None

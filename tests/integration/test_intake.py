@@ -10,22 +10,22 @@ from typing import Any
 import orjson
 import pytest
 
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.document import from_document, to_document
-from orchestrator.core.events import TaskSubmitted
-from orchestrator.core.model import Priority, Task, TaskStatus, TicketType
-from orchestrator.core.preflight import Preflight
-from orchestrator.core.redact import Redactor, parse_rules
-from orchestrator.core.stream.neutral import JsonObject
-from orchestrator.core.terms import Autonomy, OnBlocked
-from orchestrator.declared import Folders
-from orchestrator.definitions import load_definitions
-from orchestrator.intake import AtWorkAlready, Intake, Refused, Submission
-from orchestrator.reception import Reception
+from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.task.model import Priority, Task, TaskStatus, TicketType
+from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
+from orchestrator.formats.codec import JsonObject
+from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.http import NoSuchTicket
+from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders
+from orchestrator.pipelines.definitions import load_definitions
+from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
-from orchestrator.trackers.account import Account
-from orchestrator.trackers.port import Trackers
-from orchestrator.trackers.web import NoSuchTicket
+from orchestrator.storage.state_document import from_document, to_document
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
@@ -70,7 +70,7 @@ class Desk:
         self.definitions = load_definitions(
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
-        self.intake = Intake(
+        self.intake = TaskFactory(
             tasks_dir=self.tasks,
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
@@ -81,11 +81,11 @@ class Desk:
 
     async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
         """What becomes of a text that is handed in."""
-        reception = Reception(
+        reception = Submissions(
             trackers=Trackers(accounts),
             intake=self.intake,
             loop=self.loop,
-            destined=lambda task: task,
+            with_forge=lambda task: task,
             clock=lambda: NOW,
         )
         return await reception.accept(replace(Submission(text=text, repo=self.repo), **more), "ada")
@@ -192,14 +192,16 @@ async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraSer
 async def test_a_kind_of_work_without_a_pipeline_of_its_own_is_refused(desk: Desk) -> None:
     pipelines = {"full": desk.definitions.pipelines["full"]}
     desk.intake = replace(desk.intake, pipelines=lambda: pipelines)
-    with pytest.raises(Refused, match=r"'review_only', and none is declared; add review_only\.toml to a folder"):
+    with pytest.raises(
+        SubmissionRefused, match=r"'review_only', and none is declared; add review_only\.toml to a folder"
+    ):
         await desk.accept("Code review of the parser")
     assert (await desk.accept("Code review of the parser", type=TicketType.FEATURE)).pipeline == "full"
 
 
 async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(
-        Refused, match=r"ABC-13 holds what must not be passed on \(private_key_pem in line 2\)"
+        SubmissionRefused, match=r"ABC-13 holds what must not be passed on \(private_key_pem in line 2\)"
     ) as caught:
         await desk.accept("ABC-13", jira.account)
     why, text = desk.kept
@@ -211,7 +213,9 @@ async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(de
 
 async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> None:
     many = PRIVATE * 12
-    with pytest.raises(Refused, match=r"private_key_pem in line 20 and 2 more\); take it out and submit again"):
+    with pytest.raises(
+        SubmissionRefused, match=r"private_key_pem in line 20 and 2 more\); take it out and submit again"
+    ):
         await desk.accept(many)
     assert desk.kept == []
     assert not desk.tasks.exists()
@@ -219,7 +223,7 @@ async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> N
 
 async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: Desk, jira: JiraServer) -> None:
     first = await desk.accept("ABC-12", jira.account)
-    with pytest.raises(AtWorkAlready, match=f"has a task in this repository already: {first.id} \\(pending\\)"):
+    with pytest.raises(AlreadyActive, match=f"has a task in this repository already: {first.id} \\(pending\\)"):
         await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
     assert [folder.name for folder in desk.tasks.iterdir()] == [first.id]
     second = await desk.accept("ABC-12", jira.account, again=True)
@@ -229,16 +233,16 @@ async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: D
 
 
 async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    reception = Reception(
+    reception = Submissions(
         trackers=Trackers([jira.account]),
         intake=desk.intake,
         loop=desk.loop,
-        destined=lambda task: task,
+        with_forge=lambda task: task,
         clock=lambda: NOW,
     )
     both = [reception.accept(Submission(text="ABC-12", repo=desk.repo), "ada") for _ in range(2)]
     ended = await asyncio.gather(*both, return_exceptions=True)
-    assert {type(one) for one in ended} == {Task, AtWorkAlready}
+    assert {type(one) for one in ended} == {Task, AlreadyActive}
     assert len(list(desk.tasks.iterdir())) == 1
 
 
@@ -256,7 +260,7 @@ async def test_what_was_looked_for_before_is_on_record_and_comes_back(desk: Desk
 
 
 async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: JiraServer) -> None:
-    with pytest.raises(Refused, match="is the ticket ABC-12 and no 'XYZ-1'; leave --ticket out"):
+    with pytest.raises(SubmissionRefused, match="is the ticket ABC-12 and no 'XYZ-1'; leave --ticket out"):
         await desk.accept("ABC-12", jira.account, ticket="XYZ-1")
     assert (await desk.accept("ABC-12", jira.account, ticket="ABC-12")).ticket.key == "ABC-12"
 

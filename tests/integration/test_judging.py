@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.judging import REPORT, Ended, Judge, argv, first_failing_line
-from orchestrator.checks.resolving import resolve
-from orchestrator.core.check_rules import Rules
-from orchestrator.core.checking import Check, CheckKind, CheckResult, Reading, Verdict, with_result
-from orchestrator.core.model import Task
-from orchestrator.git import Git
+from orchestrator.core.task.check_rules import Rules
+from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict, with_result
+from orchestrator.core.task.model import Task
 from orchestrator.wiring import bundled_redactor
+from orchestrator.workspaces.evaluation.judge import REPORT, CheckRun, Judge, argv, first_failing_line
+from orchestrator.workspaces.evaluation.resolve import resolve
+from orchestrator.workspaces.git import Git
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import submitted
 
@@ -50,7 +50,7 @@ class Desk:
         env = {"PATH": PATH, "HOME": "/nonexistent", "ORCHESTRATOR_REPORT": str(folder / REPORT)}
         with (folder / "stdout.jsonl").open("wb") as out:
             done = subprocess.run(argv(check), cwd=self.repo, env=env, stdout=out, check=False)
-        return self.judge.of_run(self.task, check, Ended(folder=folder, exit_code=done.returncode, seconds=0.1))
+        return self.judge.of_run(self.task, check, CheckRun(folder=folder, exit_code=done.returncode, seconds=0.1))
 
 
 RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\n"}
@@ -209,7 +209,7 @@ def test_the_first_failing_line_is_looked_for_in_rotated_output_first_and_is_bou
 
 def test_a_change_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
     desk = Desk(tmp_path, {"x.txt": ""}, {"a.txt": "x"})
-    look = next(check for check in desk.task.checks if check.reads is Reading.CHANGE)
+    look = next(check for check in desk.task.checks if check.reads is ResultSource.CHANGE)
     gone: Task = replace(desk.task, head="f" * 40)
     result = desk.judge.of_look(gone, look)
     assert result.verdict is Verdict.FAIL

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.keys import Keys
-from orchestrator.intake import Refused
+from orchestrator.daemon.task_factory import SubmissionRefused
+from orchestrator.server.idempotency_keys import Keys
 
 PATIENCE = 60.0
 
@@ -18,14 +18,14 @@ async def test_after_a_refusal_those_who_waited_and_those_who_come_make_one_task
     async def refuse() -> str:
         is_taking.set()
         await may_refuse.wait()
-        raise Refused("not now")
+        raise SubmissionRefused("not now")
 
     async def take() -> str:
         taken.append("task")
         return f"task {len(taken)}"
 
     async def refused_then_again() -> str:
-        with pytest.raises(Refused):
+        with pytest.raises(SubmissionRefused):
             await keys.once("key", b"ticket", refuse)
         return await keys.once("key", b"ticket", take)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.git import Git
-from orchestrator.leaks import ValueLeaked, refuse_leaks, refuse_told_secrets
 from orchestrator.wiring import bundled_redactor
+from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked, refuse_leaks, refuse_told_secrets
+from orchestrator.workspaces.git import Git
 from tests.fakes.repositories import commit, git, repository
 
 SECRET = "s3cr3t-value"
@@ -35,7 +35,7 @@ def test_a_value_in_a_file_holds_the_branch_back(tmp_path: Path, content: str) -
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {"config/.env": content})
     with pytest.raises(
-        ValueLeaked, match=r"provided value of DB_PASSWORD in config/\.env, so nothing was delivered"
+        SecretLeaked, match=r"provided value of DB_PASSWORD in config/\.env, so nothing was delivered"
     ) as told:
         look(tmp_path / "repo", base)
     assert SECRET not in str(told.value)
@@ -45,7 +45,7 @@ def test_a_value_that_a_later_commit_took_out_is_still_in_the_branch(tmp_path: P
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {".env": SECRET})
     commit(tmp_path / "repo", {".env": "taken out"})
-    with pytest.raises(ValueLeaked):
+    with pytest.raises(SecretLeaked):
         look(tmp_path / "repo", base)
 
 
@@ -54,7 +54,7 @@ def test_a_value_in_a_message_or_a_name_holds_the_branch_back(tmp_path: Path) ->
         folder = tmp_path / f"repo{number}"
         base = repository(folder)
         commit(folder, files, message)
-        with pytest.raises(ValueLeaked, match="DB_PASSWORD"):
+        with pytest.raises(SecretLeaked, match="DB_PASSWORD"):
             look(folder, base)
 
 
@@ -68,7 +68,7 @@ def test_many_large_files_are_looked_through_bit_by_bit(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     files = {f"{number}.txt": f"{number}" * 9_000_000 for number in range(5)}
     commit(tmp_path / "repo", {**files, "z.txt": SECRET})
-    with pytest.raises(ValueLeaked, match=r"in z\.txt"):
+    with pytest.raises(SecretLeaked, match=r"in z\.txt"):
         look(tmp_path / "repo", base)
 
 
@@ -80,7 +80,7 @@ def test_no_name_of_a_file_keeps_the_branch_from_being_looked_through(tmp_path: 
     commit(tmp_path / "repo", {name: "harmless"})
     look(tmp_path / "repo", base)
     commit(tmp_path / "repo", {f"new {name}": SECRET})
-    with pytest.raises(ValueLeaked):
+    with pytest.raises(SecretLeaked):
         look(tmp_path / "repo", base)
 
 
@@ -89,7 +89,7 @@ def test_a_commit_whose_message_tells_a_secret_is_not_published(tmp_path: Path) 
     commit(tmp_path / "repo", {"a.txt": "a"}, f"Call the forge\n\nwith {TOKEN} for now")
     commit(tmp_path / "repo", {"a.txt": "b"}, "Set the password of the test server at 10.0.0.7")
     told_by = git(tmp_path / "repo", "rev-parse", "HEAD~1")
-    with pytest.raises(ValueLeaked, match=f"the message of commit {told_by[:12]}:3: github_token was added") as told:
+    with pytest.raises(SecretLeaked, match=f"the message of commit {told_by[:12]}:3: github_token was added") as told:
         publish(tmp_path / "repo", base)
     assert TOKEN not in str(told.value)
     publish(tmp_path / "repo", told_by)

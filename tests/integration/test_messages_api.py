@@ -3,18 +3,18 @@
 import httpx
 import pytest
 
-from orchestrator.core.stream.neutral import JsonObject, JsonValue
+from orchestrator.formats.codec import Json, JsonObject
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Reply, Say, Scene, ToolResult, Use, in_order, scene_of
 
 
 def asked(*messages: JsonObject) -> JsonObject:
-    listed: list[JsonValue] = [*messages]
+    listed: list[Json] = [*messages]
     return {"model": "m", "system": "Be brief.", "messages": listed}
 
 
 def said(role: str, *blocks: JsonObject) -> JsonObject:
-    listed: list[JsonValue] = [*blocks]
+    listed: list[Json] = [*blocks]
     return {"role": role, "content": listed}
 
 

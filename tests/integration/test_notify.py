@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.core.model import Task
-from orchestrator.core.notice import Notice, NoticeKind
-from orchestrator.notify import Answer, Notifier, Told
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.integrations.notify import Answer, DeliveryResult, Notifier
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 from tests.integration.processes.stage import state_of, until
@@ -54,7 +54,7 @@ def open_files() -> set[str]:
 
 async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "cat >got").tell(task, notice("Größe?\n\x1b[2J"))
-    assert answer == Answer(told=Told.SENT)
+    assert answer == Answer(told=DeliveryResult.SENT)
     got = json.loads((tmp_path / "got").read_text())
     assert (got["key"], got["event"], got["task_id"], got["text"]) == (
         KEY,
@@ -72,8 +72,8 @@ async def test_a_notice_is_told_once_also_after_a_restart_and_another_one_beside
     first = notifier(tmp_path, script)
     answers = await asyncio.gather(*(first.tell(task, notice()) for _ in range(3)))
     answers.append(await notifier(tmp_path, script).tell(task, notice()))
-    assert [answer.told for answer in answers] == [Told.SENT, *[Told.ALREADY_SENT] * 3]
-    assert (await first.tell(task, notice(key="another"))).told is Told.SENT
+    assert [answer.told for answer in answers] == [DeliveryResult.SENT, *[DeliveryResult.ALREADY_SENT] * 3]
+    assert (await first.tell(task, notice(key="another"))).told is DeliveryResult.SENT
     assert (tmp_path / "told").read_text() == "x\nx\n"
 
 
@@ -85,11 +85,11 @@ async def test_what_failed_is_told_again_when_it_is_asked_for_again(tmp_path: Pa
     assert [line["event"] for line in lines] == ["notice_not_sent"]
     assert not marker(task).exists()
     (tmp_path / "ready").touch()
-    assert (await teller.tell(task, notice())).told is Told.SENT
+    assert (await teller.tell(task, notice())).told is DeliveryResult.SENT
 
 
 async def test_a_command_that_does_not_read_keeps_nobody_waiting(tmp_path: Path, task: Task) -> None:
-    assert (await notifier(tmp_path, "exit 0").tell(task, notice("x" * 1024 * 1024))).told is Told.SENT
+    assert (await notifier(tmp_path, "exit 0").tell(task, notice("x" * 1024 * 1024))).told is DeliveryResult.SENT
 
 
 async def test_of_megabytes_of_output_the_last_is_logged(tmp_path: Path, task: Task) -> None:
@@ -127,7 +127,7 @@ async def test_a_command_that_cannot_be_started_is_named_by_its_setting(
     task: Task, command: tuple[str, ...], reason: str
 ) -> None:
     answer = await Notifier(command, {"PATH": "/bin"}).tell(task, notice())
-    assert answer.told is Told.FAILED
+    assert answer.told is DeliveryResult.FAILED
     assert answer.reason.startswith("notify_command could not start ")
     assert answer.reason.endswith(f": {reason}")
     assert answer.reason.isprintable()
@@ -147,7 +147,7 @@ async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: 
 
 async def test_a_command_that_leaves_processes_behind_has_told_and_they_are_ended(tmp_path: Path, task: Task) -> None:
     script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done"
-    assert (await notifier(tmp_path, script).tell(task, notice())).told is Told.SENT
+    assert (await notifier(tmp_path, script).tell(task, notice())).told is DeliveryResult.SENT
     await assert_both_end(tmp_path)
 
 
@@ -165,7 +165,7 @@ async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, 
 async def test_a_command_gets_no_secret_and_leads_a_session_of_its_own(tmp_path: Path, task: Task) -> None:
     env = {"ANTHROPIC_API_KEY": "s", "GITHUB_TOKEN": "s", "ORCHESTRATOR_DATA_DIR": "/d", "DISPLAY": ":0", "HOME": "/h"}
     script = "env -0 >env; cut -d' ' -f6 /proc/$$/stat >session; echo $$ >pid"
-    assert (await notifier(tmp_path, script, env=env).tell(task, notice())).told is Told.SENT
+    assert (await notifier(tmp_path, script, env=env).tell(task, notice())).told is DeliveryResult.SENT
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().split("\0")}
     assert {"PATH", "DISPLAY", "HOME"} <= names
     assert names.isdisjoint({"ANTHROPIC_API_KEY", "GITHUB_TOKEN", "ORCHESTRATOR_DATA_DIR"})
@@ -182,7 +182,7 @@ async def test_where_nothing_can_be_put_down_people_are_told_all_the_same(tmp_pa
     teller = notifier(tmp_path, "cat >>got")
     for _ in range(2):
         with capture_logs() as lines:
-            assert (await teller.tell(task, notice())).told is Told.SENT
+            assert (await teller.tell(task, notice())).told is DeliveryResult.SENT
         assert lines[0]["event"] == "notice_not_remembered"
     assert len((tmp_path / "got").read_text().splitlines()) == 2
     assert not (tmp_path / "task").exists()

@@ -16,26 +16,26 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from orchestrator import clock
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core.codec import Json
-from orchestrator.core.failures import KEPT, Failure
-from orchestrator.core.model import StepStatus, TicketType
-from orchestrator.core.operation import FailureReport, OperationRefused, StepUpdate, Transition
-from orchestrator.core.schemas import state_schema
-from orchestrator.core.seed_document import Beginning, UnreadableState
-from orchestrator.core.step_checkpoint import StepCheckpoint
-from orchestrator.declared import Folders
-from orchestrator.definitions import load_definitions
-from orchestrator.git import GitError
-from orchestrator.intake import Submission
-from orchestrator.operating import OLDER, IdleTask, LoneWorkspace, NoWorkspace, is_task
-from orchestrator.store import DataFolderTaken, FolderStore
+from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
+from orchestrator.core.task.failures import KEPT, Failure
+from orchestrator.core.task.model import StepStatus, TicketType
+from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.daemon.offline_state import OLDER, NoWorkspace, OfflineTask, StandaloneWorkspace, is_task
+from orchestrator.daemon.task_factory import Submission
+from orchestrator.formats.codec import Json
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders
+from orchestrator.pipelines.definitions import load_definitions
+from orchestrator.pipelines.families.tickets.standalone_state import InitialState, UnreadableState
+from orchestrator.pipelines.schemas import state_schema
+from orchestrator.storage.store import DataFolderTaken, FolderStore
+from orchestrator.workspaces.git import GitError
 from tests.fakes.desk import desk_at
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.world import START
 
 PIPELINES = load_definitions(Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))).pipelines
-BEGINNING = Beginning(ticket_id="STABLE-1", ticket_type=TicketType.FEATURE, variant="full", source="local")
+BEGINNING = InitialState(ticket_id="STABLE-1", ticket_type=TicketType.FEATURE, variant="full", source="local")
 
 WRITERS = 2
 REPORTS = 60
@@ -49,8 +49,8 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def lone(folder: Path) -> LoneWorkspace:
-    return LoneWorkspace(folder, PIPELINES, clock.now, "ada uid:1000")
+def lone(folder: Path) -> StandaloneWorkspace:
+    return StandaloneWorkspace(folder, PIPELINES, clock.now, "ada uid:1000")
 
 
 def report(summary: str) -> FailureReport:
@@ -233,7 +233,7 @@ def test_a_workspace_is_begun_once_and_by_a_pipeline_that_there_is(folder: Path)
     with pytest.raises(OperationRefused) as caught:
         lone(folder).init(BEGINNING)
     assert caught.value.document["error"] == "STATE_EXISTS"
-    odd = Beginning(ticket_id="A-1", ticket_type=TicketType.FEATURE, variant="\x1b[31m", source="local")
+    odd = InitialState(ticket_id="A-1", ticket_type=TicketType.FEATURE, variant="\x1b[31m", source="local")
     with pytest.raises(NoWorkspace, match=r"there is no pipeline '\\\\x1b\[31m'"):
         lone(folder.with_name("other")).init(odd)
 
@@ -262,7 +262,7 @@ def journal(folder: Path) -> list[Mapping[str, Json]]:
 
 def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_rest: Path) -> None:
     assert is_task(at_rest)
-    task = IdleTask(at_rest, clock.now, "ada uid:1000")
+    task = OfflineTask(at_rest, clock.now, "ada uid:1000")
     assert task.fail(report("it broke"))["failure_id"] == "fail-001"
     last = journal(at_rest)[-1]
     assert (last["trigger"], cast(dict[str, Json], last["event"])["by"]) == ("OperationRequested", "ada uid:1000")
@@ -278,5 +278,5 @@ def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_re
 def test_a_task_whose_daemon_is_at_work_is_left_to_it(at_rest: Path) -> None:
     store = FolderStore(at_rest.parent.parent)
     with pytest.raises(DataFolderTaken):
-        IdleTask(at_rest, clock.now, "ada").fail(report("x"))
+        OfflineTask(at_rest, clock.now, "ada").fail(report("x"))
     store.close()

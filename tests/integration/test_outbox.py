@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.outbox import MAX_ENTRIES, Limits, OutboxError, Taken, take, text
+from orchestrator.workspaces.outbox import MAX_ENTRIES, Imported, Limits, OutboxError, import_files, read_text
 
 ALLOWED = ("analysis.md", "plan.md", "design-v*.md")
 
@@ -26,34 +26,34 @@ def task(tmp_path: Path) -> Path:
     return tmp_path / "task"
 
 
-def reasons(taken: Taken) -> dict[str, str]:
+def reasons(taken: Imported) -> dict[str, str]:
     return {refusal.name: refusal.reason for refusal in taken.refused}
 
 
 def test_wanted_files_are_taken_in_whole_and_private(outbox: Path, task: Path) -> None:
     (outbox / "analysis.md").write_text("# Größe\n")
     (outbox / "design-v2.md").write_text("")
-    taken = take(outbox, ALLOWED, task)
+    taken = import_files(outbox, ALLOWED, task)
     assert [(file.name, file.size, file.new) for file in taken.files] == [
         ("analysis.md", 10, True),
         ("design-v2.md", 0, True),
     ]
     assert taken.files[0].sha256 == hashlib.sha256("# Größe\n".encode()).hexdigest()
     assert taken.refused == ()
-    assert text(task, "analysis.md") == "# Größe\n"
+    assert read_text(task, "analysis.md") == "# Größe\n"
     assert stat.S_IMODE((task / "analysis.md").stat().st_mode) == 0o600
     assert {path.name for path in task.iterdir()} == {"analysis.md", "design-v2.md"}
 
 
 def test_the_same_content_again_is_not_written_again(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("one")
-    take(outbox, ALLOWED, task)
+    import_files(outbox, ALLOWED, task)
     before = (task / "plan.md").stat()
-    again = take(outbox, ALLOWED, task)
+    again = import_files(outbox, ALLOWED, task)
     assert (again.files[0].new, (task / "plan.md").stat().st_ino) == (False, before.st_ino)
     (outbox / "plan.md").write_text("two")
-    assert take(outbox, ALLOWED, task).files[0].new
-    assert text(task, "plan.md") == "two"
+    assert import_files(outbox, ALLOWED, task).files[0].new
+    assert read_text(task, "plan.md") == "two"
 
 
 def test_names_that_nobody_asked_for_stay_where_they_are(outbox: Path, task: Path) -> None:
@@ -67,7 +67,7 @@ def test_names_that_nobody_asked_for_stay_where_they_are(outbox: Path, task: Pat
         "\x1b[2J",
     ):
         (outbox / name).write_text("x")
-    taken = take(outbox, ALLOWED, task)
+    taken = import_files(outbox, ALLOWED, task)
     assert taken.files == ()
     assert len(taken.refused) == 7
     assert all(refusal.name.isprintable() and refusal.reason.isprintable() for refusal in taken.refused)
@@ -77,7 +77,7 @@ def test_names_that_nobody_asked_for_stay_where_they_are(outbox: Path, task: Pat
 def test_a_wide_pattern_admits_no_name_that_cannot_be_shown_or_is_hidden(outbox: Path, task: Path) -> None:
     for name in ("a\nb", "tab\t", "\udcff", ".hidden", "n" * 240):
         (outbox / name).write_text("x")
-    assert take(outbox, ("*",), task).files == ()
+    assert import_files(outbox, ("*",), task).files == ()
 
 
 def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, 
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(outbox / "s"))
         (outbox / "s").rename(outbox / "design-v7.md")
-        taken = take(outbox, ALLOWED, task)
+        taken = import_files(outbox, ALLOWED, task)
     assert taken.files == ()
     assert reasons(taken) == {
         "design-v1.md": "it is a link",
@@ -108,7 +108,7 @@ def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_is_refused(outbox: Path, task: Path) -> None:
     os.mknod(outbox / "plan.md", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
-    assert reasons(take(outbox, ALLOWED, task)) == {"plan.md": "it is no regular file"}
+    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is no regular file"}
 
 
 def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, task: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, ta
         (outbox / f"design-v{number}.md").symlink_to("/dev/zero")
     (outbox / "plan.md").write_text("the plan")
     begin = time.process_time()
-    taken = take(outbox, ALLOWED, task)
+    taken = import_files(outbox, ALLOWED, task)
     assert time.process_time() - begin < 2
     assert [file.name for file in taken.files] == ["plan.md"]
     assert reasons(taken)["analysis.md"] == "it is larger than 2097152 bytes"
@@ -127,7 +127,7 @@ def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, ta
 def test_more_entries_than_anybody_needs_are_not_looked_at(outbox: Path, task: Path) -> None:
     for number in range(MAX_ENTRIES + 5):
         (outbox / f"{number}").touch()
-    taken = take(outbox, ALLOWED, task)
+    taken = import_files(outbox, ALLOWED, task)
     assert len(taken.refused) == MAX_ENTRIES + 1
     assert "more than 1000 entries" in taken.refused[0].reason
 
@@ -135,44 +135,44 @@ def test_more_entries_than_anybody_needs_are_not_looked_at(outbox: Path, task: P
 @pytest.mark.parametrize(("size", "taken_in"), [(100, 1), (101, 0)])
 def test_the_limit_is_exact(outbox: Path, task: Path, size: int, taken_in: int) -> None:
     (outbox / "plan.md").write_text("x" * size)
-    assert len(take(outbox, ALLOWED, task, Limits(100)).files) == taken_in
+    assert len(import_files(outbox, ALLOWED, task, Limits(100)).files) == taken_in
 
 
 def test_what_is_not_utf8_is_refused_with_the_place(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_bytes(b"fine so far\xff")
-    assert reasons(take(outbox, ALLOWED, task)) == {"plan.md": "it is not UTF-8: byte 11"}
+    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is not UTF-8: byte 11"}
 
 
 def test_an_outbox_that_became_something_else_is_refused(outbox: Path, task: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/plan.md").write_text("not the agent's")
     outbox.rmdir()
-    assert take(outbox, ALLOWED, task) == Taken(files=(), refused=())
+    assert import_files(outbox, ALLOWED, task) == Imported(files=(), refused=())
     outbox.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OutboxError, match="not the folder that was made for the agent"):
-        take(outbox, ALLOWED, task)
+        import_files(outbox, ALLOWED, task)
     outbox.unlink()
     os.mkfifo(outbox)
     with pytest.raises(OutboxError):
-        take(outbox, ALLOWED, task)
+        import_files(outbox, ALLOWED, task)
 
 
 def test_an_artifact_that_is_not_there_or_was_replaced_is_not_read(task: Path) -> None:
-    assert text(task, "plan.md") is None
-    assert text(task / "nowhere", "plan.md") is None
+    assert read_text(task, "plan.md") is None
+    assert read_text(task / "nowhere", "plan.md") is None
     (task / "plan.md").symlink_to("/etc/passwd")
     with pytest.raises(OutboxError, match="it is a link"):
-        text(task, "plan.md")
+        read_text(task, "plan.md")
     (task / "plan.md").unlink()
     (task / "plan.md").write_text("four")
     with pytest.raises(OutboxError, match="larger than 3 bytes"):
-        text(task, "plan.md", limit=3)
+        read_text(task, "plan.md", limit=3)
 
 
 def test_a_file_with_something_in_it_that_is_objected_to_stays_where_it_is(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("the password is hunter2")
     (outbox / "analysis.md").write_text("the password is in DB_PASSWORD")
-    taken = take(outbox, ALLOWED, task, Limits(objection=lambda body: "it tells" if b"hunter2" in body else ""))
+    taken = import_files(outbox, ALLOWED, task, Limits(objection=lambda body: "it tells" if b"hunter2" in body else ""))
     assert [file.name for file in taken.files] == ["analysis.md"]
     assert reasons(taken) == {"plan.md": "it tells"}
     assert not (task / "plan.md").exists()

@@ -12,10 +12,11 @@ import pytest_asyncio
 from jsonschema import Draft202012Validator
 
 from orchestrator import clock
-from orchestrator.core.forge import PullStatus
-from orchestrator.core.model import Check, CheckResult, Owed, StageStatus, TaskStatus, Verdict
-from orchestrator.core.outside import MergeRefused, PullRequestOpened, PullRequestSeen
-from orchestrator.core.publication import Publication
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.events.publish_events import MergeRefused, PullRequestOpened, PullRequestSeen
+from orchestrator.core.task.checks import Check, CheckResult, Verdict
+from orchestrator.core.task.model import NextAction, StageStatus, TaskStatus
+from orchestrator.core.task.publication import Publication
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import ROOT, Shell, only_error
@@ -50,7 +51,7 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
         stage="COMPLETION",
         stages=done,
         status=TaskStatus.IN_PROGRESS,
-        owed=Owed.PUBLISH,
+        owed=NextAction.PUBLISH,
         run=None,
         publication=Publication(forge=FORGE),
     )
@@ -86,7 +87,7 @@ async def test_a_merge_is_asked_for_and_told_with_what_stood_against_it(orchestr
     done = await orchestrator("merge", task)
     assert (done.code, done.out) == (0, f"{task} is to be merged: https://forge.example/team/shop/pull/7\n"), done.err
     assert "it was just pushed" in done.err
-    assert desk.supervisor.tasks[task].owed is Owed.MERGE
+    assert desk.supervisor.tasks[task].owed is NextAction.MERGE
 
 
 async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_was_refused(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.pressure import Floors, ShortOf, judge
-from orchestrator.pressure import Sensor
+from orchestrator.core.schedule.pressure import Floors, ShortOf, judge
+from orchestrator.daemon.pressure import Sensor
 
 MIB = 2**20
 

@@ -6,27 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.asks import Ask, Asking, AskStatus, Subject
-from orchestrator.core.model import Task
-from orchestrator.core.stream.said import DependencyType
-from orchestrator.provisions import Provisions
-from orchestrator.vault import FILE, Vault, VaultError
+from orchestrator.core.events.agent_messages import DependencyType
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
+from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.vault import FILE, Vault, VaultError
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
 
 
 @pytest.fixture
-def provisions(tmp_path: Path) -> Provisions:
+def provisions(tmp_path: Path) -> ProvidedSecrets:
     (tmp_path / "task").mkdir()
-    return Provisions(Vault(tmp_path))
+    return ProvidedSecrets(Vault(tmp_path))
 
 
-def wanting(tmp_path: Path, *dependencies: tuple[str, DependencyType], status: AskStatus = AskStatus.PROVIDED) -> Task:
+def wanting(
+    tmp_path: Path, *dependencies: tuple[str, DependencyType], status: RequestStatus = RequestStatus.PROVIDED
+) -> Task:
     """A task whose agent asked for dependencies, all of them answered alike."""
     asks = tuple(
-        Ask(
+        UserRequest(
             number=number,
-            asking=Asking(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
+            asking=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
             digest="",
             stage="IMPLEMENTATION",
             visit=1,
@@ -40,7 +42,9 @@ def wanting(tmp_path: Path, *dependencies: tuple[str, DependencyType], status: A
     return submitted(folder=str(tmp_path / "task"), asks=asks)
 
 
-def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(provisions: Provisions, tmp_path: Path) -> None:
+def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(
+    provisions: ProvidedSecrets, tmp_path: Path
+) -> None:
     task = wanting(tmp_path, ("stripe key", DependencyType.API_KEY), ("CERT", DependencyType.FILE))
     provisions.keep(task, "stripe key", "sk-1234567")
     provisions.keep(task, "CERT", "one\ntwo\n")
@@ -50,15 +54,15 @@ def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(provisio
     assert provisions.values(task) == {"STRIPE_KEY": "sk-1234567", "CERT": "one\ntwo\n"}
 
 
-def test_only_what_was_provided_is_had(provisions: Provisions, tmp_path: Path) -> None:
-    rejected = wanting(tmp_path, ("TOKEN", DependencyType.API_KEY), status=AskStatus.REJECTED)
+def test_only_what_was_provided_is_had(provisions: ProvidedSecrets, tmp_path: Path) -> None:
+    rejected = wanting(tmp_path, ("TOKEN", DependencyType.API_KEY), status=RequestStatus.REJECTED)
     provisions.keep(rejected, "TOKEN", "sk-1234567")
     for had in (provisions.environment, provisions.values, provisions.secrets):
         assert had(rejected) == {}
         assert had(wanting(tmp_path, ("NET", DependencyType.PERMISSION))) == {}
 
 
-def test_an_address_may_stand_in_the_work_and_a_password_may_not(provisions: Provisions, tmp_path: Path) -> None:
+def test_an_address_may_stand_in_the_work_and_a_password_may_not(provisions: ProvidedSecrets, tmp_path: Path) -> None:
     given = {
         "APP_ENV": (DependencyType.ENV_VARIABLE, "production"),
         "DB_PASSWORD": (DependencyType.ENV_VARIABLE, "hunter2hunter2"),
@@ -74,7 +78,7 @@ def test_an_address_may_stand_in_the_work_and_a_password_may_not(provisions: Pro
 
 
 def test_what_is_forgotten_is_off_the_disk_and_forgotten_again_without_harm(
-    provisions: Provisions, tmp_path: Path
+    provisions: ProvidedSecrets, tmp_path: Path
 ) -> None:
     task = wanting(tmp_path, ("CERT", DependencyType.FILE))
     provisions.keep(task, "CERT", "one\ntwo\n")
@@ -88,7 +92,7 @@ def test_what_is_forgotten_is_off_the_disk_and_forgotten_again_without_harm(
 
 @pytest.mark.parametrize("lost", [FILE, "../vault.key"])
 def test_what_is_lost_is_named_with_the_command_that_brings_it_back_and_then_had_again(
-    provisions: Provisions, tmp_path: Path, lost: str
+    provisions: ProvidedSecrets, tmp_path: Path, lost: str
 ) -> None:
     task = wanting(tmp_path, ("STRIPE KEY", DependencyType.API_KEY))
     provisions.keep(task, "STRIPE KEY", "sk-1234567")
@@ -101,7 +105,7 @@ def test_what_is_lost_is_named_with_the_command_that_brings_it_back_and_then_had
     assert provisions.environment(task) == {"STRIPE_KEY": "sk-7654321"}
 
 
-def test_values_that_are_provided_at_the_same_time_are_all_kept(provisions: Provisions, tmp_path: Path) -> None:
+def test_values_that_are_provided_at_the_same_time_are_all_kept(provisions: ProvidedSecrets, tmp_path: Path) -> None:
     names = [f"TOKEN_{number}" for number in range(40)]
     task = wanting(tmp_path, *((name, DependencyType.API_KEY) for name in names))
     with ThreadPoolExecutor(8) as threads:

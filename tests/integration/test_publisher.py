@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import clock, publisher
-from orchestrator.bundled import Kind, bundled
-from orchestrator.core import commands as do
-from orchestrator.core import outside
-from orchestrator.core.feedback import marks_kept
-from orchestrator.core.merge import UNSETTLED
-from orchestrator.core.model import Task
-from orchestrator.core.publication import Publication, Reply
-from orchestrator.core.redact import Redactor, parse_rules
-from orchestrator.core.stream.neutral import JsonObject
-from orchestrator.forge import remote
-from orchestrator.forge.opening import Host
-from orchestrator.leaks import ValueLeaked
-from orchestrator.publisher import AT_ONCE, SOON, Published, Publisher, Publishing
-from orchestrator.release import Release
-from orchestrator.workspace import Workspace
+from orchestrator import clock
+from orchestrator.core.decide.publishing import newest_marks
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import publish_events
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.formats.codec import JsonObject
+from orchestrator.integrations.forges import remote
+from orchestrator.integrations.forges.open_forge import Host
+from orchestrator.integrations.publishing import publisher
+from orchestrator.integrations.publishing.merge_policy import UNSETTLED
+from orchestrator.integrations.publishing.publisher import AT_ONCE, SOON, Publisher, Publishing
+from orchestrator.integrations.publishing.release import Release
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
+from orchestrator.workspaces.workspace import Workspace
 from tests.fakes import github_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer
 from tests.fakes.repositories import commit, git, repository
@@ -70,28 +71,28 @@ class Stage:
         """The task, after its change was proposed."""
         return replace(self.task, publication=replace(self.task.publication, head=self.head))
 
-    def seen(self, task: Task | None = None, **told: tuple[str, ...] | bool) -> outside.PullRequestSeen:
+    def seen(self, task: Task | None = None, **told: tuple[str, ...] | bool) -> publish_events.PullRequestSeen:
         """A look at the newest pull request."""
         number = self.server.pulls[-1].number
         look = do.LookAtPullRequest(number=number, **{"round": 1, "seen": (), **told})  # type: ignore[arg-type]  # any
         seen = self.after(look, task or self.proposed())
-        assert isinstance(seen, outside.PullRequestSeen)
+        assert isinstance(seen, publish_events.PullRequestSeen)
         return seen
 
     @staticmethod
     async def tell(_: Task, __: str, ___: str | None) -> str:
         return ""
 
-    def after(self, command: Publishing, task: Task | None = None) -> Published:
-        return asyncio.run(self.publisher.carry_out(task or self.task, command))
+    def after(self, command: Publishing, task: Task | None = None) -> publish_events.PublishEvent:
+        return asyncio.run(self.publisher.execute(task or self.task, command))
 
     def opened(
         self, *replies: Reply, reviewers: tuple[str, ...] = (), task: Task | None = None
-    ) -> outside.PullRequestOpened:
+    ) -> publish_events.PullRequestOpened:
         order, task = do.OpenPullRequest(branch=BRANCH, commit=self.head, round=1, replies=replies), task or self.task
         reviewed = replace(task, publication=replace(task.publication, reviewers=reviewers))
         opened = self.after(order, reviewed)
-        assert isinstance(opened, outside.PullRequestOpened)
+        assert isinstance(opened, publish_events.PullRequestOpened)
         return opened
 
 
@@ -139,7 +140,7 @@ def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_t
     assert stage.server.pulls[-1].labels == ["auto-generated", "feature", "parser"]
     git(stage.worktree, "commit", "--quiet", "--amend", "--message", f"Use {token}")
     leaky = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
-    with pytest.raises(ValueLeaked, match="github_token was added"):
+    with pytest.raises(SecretLeaked, match="github_token was added"):
         stage.after(do.OpenPullRequest(branch=BRANCH, commit=leaky, round=2, replies=()))
     assert stage.server.pulls[-1].number == number
     assert git(stage.bare, "rev-parse", BRANCH) == stage.head
@@ -159,7 +160,7 @@ def test_of_many_comments_each_is_heard_and_answered_once_also_after_a_restart(s
     heard: list[Reply] = []
     while (new := stage.seen(seen=seen)).feedback:
         assert stage.seen(seen=seen).marks == new.marks, "a daemon that was killed before it noted them looks again"
-        seen = marks_kept((*seen, *new.marks))
+        seen = newest_marks((*seen, *new.marks))
         heard += [Reply(comment_id=one, mark=mark) for one, mark in new.comments]
     assert [reply.comment_id for reply in heard] == [f"thread:{one.id}" for one in said]
     for _ in range(2):
@@ -173,7 +174,7 @@ def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None
     stage.server.reviews("alice", "CHANGES_REQUESTED")
     stage.server.reviews("mallory", "CHANGES_REQUESTED")
     seen = stage.after(do.LookAtPullRequest(number=number, round=1, seen=()))
-    assert isinstance(seen, outside.PullRequestSeen)
+    assert isinstance(seen, publish_events.PullRequestSeen)
     assert seen.reviewers == ("alice",)
 
 
@@ -201,7 +202,7 @@ def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
     stage.server.runs("unit", "SUCCESS")
     reviewed = replace(stage.task, publication=replace(stage.task.publication, head=stage.head))
     merged = stage.after(do.MergePullRequest(number=number, head=stage.head), reviewed)
-    assert isinstance(merged, outside.PullRequestMerged)
+    assert isinstance(merged, publish_events.PullRequestMerged)
     (message,) = stage.server.merge_messages
     assert "@alice" not in message
     assert "fixes #1" not in message
@@ -217,7 +218,7 @@ def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
 
     async def others_go_on(stage: Stage) -> str:
         look = do.LookAtPullRequest(number=1, round=1, seen=())
-        looks = [asyncio.ensure_future(stage.publisher.carry_out(stage.task, look)) for _ in range(2 * AT_ONCE)]
+        looks = [asyncio.ensure_future(stage.publisher.execute(stage.task, look)) for _ in range(2 * AT_ONCE)]
         for _ in range(AT_ONCE):
             while not asked.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread that tells
                 await asyncio.sleep(0.01)
@@ -252,7 +253,7 @@ def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: St
     asked = len(stage.server.asked)
     look = do.LookAtPullRequest(number=1, round=2, seen=(mark,))
     again = stage.after(look, stage.proposed())
-    assert isinstance(again, outside.PullRequestSeen)
+    assert isinstance(again, publish_events.PullRequestSeen)
     assert again.feedback is None
     assert not [one.path for one in stage.server.asked[asked:] if one.path.endswith("/logs")]
 
@@ -296,7 +297,7 @@ def test_a_merge_waits_until_the_forge_has_worked_out_whether_it_can_be(
         server.reviews("alice", "APPROVED")
         server.runs("unit", "SUCCESS")
         merged = stage.after(do.MergePullRequest(number=1, head=stage.head), stage.proposed())
-    assert isinstance(merged, outside.PullRequestMerged)
+    assert isinstance(merged, publish_events.PullRequestMerged)
 
 
 def test_a_repository_that_has_moved_is_found_when_its_remote_is_set_anew(stage: Stage) -> None:

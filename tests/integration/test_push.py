@@ -5,10 +5,10 @@ from socket import socket
 
 import pytest
 
-from orchestrator.clone import Clone
-from orchestrator.forge.errors import ForgeUnreachable
-from orchestrator.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
-from orchestrator.repository import open_repository
+from orchestrator.integrations.forges.errors import ForgeUnreachable
+from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
+from orchestrator.workspaces.clone import Clone
+from orchestrator.workspaces.repository import open_repository
 from tests.fakes.repositories import commit, git, repository
 
 REF = "refs/heads/feature/x"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import orjson
 
-from orchestrator.core.redact import LARGEST_TEXT, Redactor, parse_rules
-from orchestrator.quarantine import quarantine
+from orchestrator.redaction.rules import LARGEST_TEXT, Redactor, parse_rules
+from orchestrator.storage.quarantine import quarantine
 
 BUNDLED = Redactor(parse_rules(Path("config/redaction.toml").read_text(encoding="utf-8"), "redaction.toml"))
 KEY = "one\n-----BEGIN " + "PRIVATE KEY-----\n\ud800"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core import commands as do
-from orchestrator.release import Release, ReleaseError, Upstream
-from orchestrator.workspace import Workspace
+from orchestrator.core.events import commands as do
+from orchestrator.integrations.publishing.release import Release, ReleaseError, Upstream
+from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import submitted
 

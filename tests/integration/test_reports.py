@@ -4,14 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from orchestrator.core.checking import Check, CheckResult, Verdict
-from orchestrator.core.events import AlarmRang
-from orchestrator.core.failures import Analysis, Failure
-from orchestrator.core.model import StageRecord, Task, TaskStatus
-from orchestrator.core.publication import Publication
-from orchestrator.core.summary import Change
-from orchestrator.reports import Reports, change_of
-from orchestrator.workspace import Workspace
+from orchestrator.core.events.events import AlarmRang
+from orchestrator.core.task.checks import Check, CheckResult, Verdict
+from orchestrator.core.task.failures import Analysis, Failure
+from orchestrator.core.task.model import StageRecord, Task, TaskStatus
+from orchestrator.core.task.publication import Publication
+from orchestrator.daemon.reports import Reports, change_of
+from orchestrator.daemon.summary import Change
+from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.cli.screen import console, table
+from orchestrator.cli.output import console, table
 
 ID = "LOCAL-20261121_042526-12"
 HEADINGS = ("ID", "STATUS", "STAGE", "DONE", "AGE", "TITLE")

@@ -12,13 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.core import guards
-from orchestrator.core.model import Agent, CheckResult, Step, Task, Ticket, Verdict
-from orchestrator.core.pipeline_file import parse_pipeline
-from orchestrator.core.plan import steps_of
-from orchestrator.core.prompt import commit_subject, outbox_of
-from orchestrator.core.stream.markers import Markers
-from orchestrator.core.stream.neutral import (
+from orchestrator.agents.drivers import StreamDriver
+from orchestrator.agents.markers import Markers
+from orchestrator.core.decide.plan import steps_of
+from orchestrator.core.decide.prompt import commit_subject, outbox_of
+from orchestrator.core.events.agent_events import (
     Answered,
     Asked,
     AskWithdrawn,
@@ -30,23 +28,26 @@ from orchestrator.core.stream.neutral import (
     SessionActivity,
     SessionStarted,
     SessionState,
-    Spent,
     Text,
+    TokenUsage,
     ToolFinished,
     ToolStarted,
     TurnFinished,
 )
-from orchestrator.core.stream.said import (
+from orchestrator.core.events.agent_messages import (
+    AgentError,
+    AgentMessage,
     Category,
     DependencyRequest,
     DependencyType,
     Malformed,
     Question,
     Recovery,
-    Said,
-    Trouble,
 )
-from orchestrator.drivers import StreamDriver
+from orchestrator.core.task import guards
+from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.model import Agent, Step, Task, Ticket
+from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
 from tests.integration.processes.stage import state_of
 
@@ -117,7 +118,7 @@ def planned(stage: Stage) -> tuple[Step, ...]:
     return steps_of(evidence(stage).files["plan.md"].headings)
 
 
-def carry_out(stage: Stage, agent: Conversation) -> None:
+def execute(stage: Stage, agent: Conversation) -> None:
     """Every step of the plan in the outbox, each with its commit."""
     steps = planned(stage)
     for step in steps:
@@ -134,7 +135,7 @@ def test_without_a_scenario_it_leaves_what_every_gate_of_the_pipeline_looks_for(
             wanted = [guard for guard in stage.pipeline.stage(name).guards if "Budget" not in type(guard).__name__]
             assert guards.missing(wanted, stage.task, evidence(stage)) == ()
         assert len(planned(stage)) == 3
-        carry_out(stage, agent)
+        execute(stage, agent)
         assert agent.end() == 0
     assert unittests(stage.worktree) == 0
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "4"
@@ -146,7 +147,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
     stage.scenario = {"IMPLEMENTATION": [{"plant_bug": True}]}
     with stage.agent() as agent:
         agent.turn(stage.turn("PLANNING"))
-        carry_out(stage, agent)
+        execute(stage, agent)
         assert unittests(stage.worktree) == 1
         (stage.folder / "logs").mkdir()
         (stage.folder / "logs/unit.log").write_text("AssertionError: 'hello--world-' != 'hello-world'\n")
@@ -159,7 +160,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
         agent.turn(stage.turn("PLANNING", failed="EVALUATION"))
         assert (stage.outbox / "plan-fix-1.md").exists()
         assert len(planned(stage)) == 2
-        carry_out(stage, agent)
+        execute(stage, agent)
     assert unittests(stage.worktree) == 0
 
 
@@ -327,7 +328,7 @@ def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
     needed = {"type": "api_key", "name": "STRIPE_KEY", "description": "For the tests.", "required": True}
     trouble = {"type": "recoverable", "message": "No build server.", "recovery": "pause_and_retry"}
     turn = [{"question": question}, {"dependency": needed}, {"trouble": trouble}, {"malformed": True}]
-    words, said = Markers(), list[Said]()
+    words, said = Markers(), list[AgentMessage]()
     for text in of(Text, stage.playing({"*": turn})):
         said += words.push(f"{text.text}\n")
     assert said[:3] == [
@@ -335,7 +336,7 @@ def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
         DependencyRequest(
             type=DependencyType.API_KEY, name="STRIPE_KEY", description="For the tests.", required=True, default=None
         ),
-        Trouble(fatal=False, recovery=Recovery.PAUSE_AND_RETRY, message="No build server.", details=""),
+        AgentError(fatal=False, recovery=Recovery.PAUSE_AND_RETRY, message="No build server.", details=""),
     ]
     assert [type(one) for one in said[3:]] == [Malformed]
 
@@ -349,7 +350,7 @@ def test_a_command_may_run_out_of_time(stage: Stage) -> None:
 
 def test_the_tokens_of_a_turn_are_told_as_it_goes(stage: Stage) -> None:
     events = stage.playing({"*": [{"say": "one"}, {"say": "two"}, {"no_work": True}]})
-    assert [spent.tokens for spent in of(Spent, events)] == [101, 101]
+    assert [spent.tokens for spent in of(TokenUsage, events)] == [101, 101]
     assert of(TurnFinished, events)[0].usage.input_tokens == 200
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.preflight import Preflight, put_in, variables_in
-from orchestrator.core.role import Role
-from orchestrator.servers import Server, ServersMissing, find_server, look_before
-from orchestrator.servers import registered as server_of
+from orchestrator.agents.mcp_servers import McpServer, ServersMissing, find_server, preflight
+from orchestrator.agents.mcp_servers import registered as server_of
+from orchestrator.core.task.preflight import Preflight, put_in, variables_in
+from orchestrator.pipelines.role import Role
 
 SERVERS = """{"mcpServers": {
     "cks": {"command": "${CKS_BIN}", "args": ["--config", "${CKS_CONFIG}", "${HOME}"], "env": {"LEVEL": "${LEVEL:-1}"}},
@@ -29,13 +29,13 @@ def registered(folder: Path, text: str = SERVERS) -> Path:
 def test_servers_that_roles_name_are_found_and_what_they_lack_is_told(tmp_path: Path) -> None:
     roles = [role("planner", "cks"), role("implementer"), role("evaluator", "chain", "cks")]
     env = {"HOME": "/root", "TOKEN": "x", "CKS_CONFIG": ""}
-    assert look_before(roles, registered(tmp_path), env) == Preflight(
+    assert preflight(roles, registered(tmp_path), env) == Preflight(
         servers_registered=("cks", "chain"), env_unset=("CKS_BIN", "CKS_CONFIG", "PLACE")
     )
 
 
 def test_roles_that_need_nothing_ask_for_no_file(tmp_path: Path) -> None:
-    assert look_before([role("planner")], tmp_path / "gone.json", {}) == Preflight()
+    assert preflight([role("planner")], tmp_path / "gone.json", {}) == Preflight()
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_roles_that_need_nothing_ask_for_no_file(tmp_path: Path) -> None:
 )
 def test_a_server_that_is_not_registered_stops_the_task(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ServersMissing, match=said):
-        look_before([role("planner", "ckx")], registered(tmp_path, text), {})
+        preflight([role("planner", "ckx")], registered(tmp_path, text), {})
 
 
 def test_without_a_file_the_setting_is_named() -> None:
     with pytest.raises(ServersMissing, match=r"name the file that registers it as mcp_config in \[agent\]"):
-        look_before([role("planner", "cks")], None, {})
+        preflight([role("planner", "cks")], None, {})
 
 
 def test_variables_are_those_without_a_default() -> None:
@@ -63,7 +63,7 @@ def test_variables_are_those_without_a_default() -> None:
 
 def test_a_registered_server_is_had_with_its_variables_put_in(tmp_path: Path) -> None:
     env = {"CKS_BIN": "/bin/cks", "CKS_CONFIG": "", "HOME": "/root", "TOKEN": "x${HOME}", "PLACE": "p"}
-    assert server_of("cks", registered(tmp_path), env) == Server(
+    assert server_of("cks", registered(tmp_path), env) == McpServer(
         command="/bin/cks", args=("--config", "", "/root"), env={"LEVEL": "1"}
     )
     there = server_of("chain", registered(tmp_path), env)

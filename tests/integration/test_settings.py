@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from orchestrator.core.terms import Autonomy, OnBlocked
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.settings import Settings, SettingsError, load_settings
 
 DEFAULTS = Path("config/orchestrator.toml")

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 import structlog
 
-from orchestrator.core.admission import Room
-from orchestrator.core.budget import Caps
-from orchestrator.core.model import Task
-from orchestrator.core.pressure import Floors
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.schedule.pressure import Floors
+from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.model import Task
 from orchestrator.settings import Settings
-from orchestrator.simulation.odds import Odds
-from orchestrator.simulation.tally import Report
-from orchestrator.simulation.week import House, Order, Week
+from orchestrator.supervisor.simulation.metrics import SimulationReport
+from orchestrator.supervisor.simulation.probabilities import Probabilities
+from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
 from tests.fakes.tasks import full_pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ("--tasks", "5", "--days", "0.5", "--crashes", "5")
-WEEK = Order(tasks=60, days=7.0, crashes=120)
+WEEK = SimulationPlan(tasks=60, days=7.0, crashes=120)
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +40,8 @@ def model_of(task: Task) -> str:
     return "claude-opus" if task.stage == "IMPLEMENTATION" else "claude-sonnet"
 
 
-def house(room: Room) -> House:
-    return House(
+def house(room: Capacity) -> SimulatedDaemon:
+    return SimulatedDaemon(
         room=room,
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
         terms=Settings.model_construct().terms,
@@ -52,14 +52,14 @@ def house(room: Room) -> House:
     )
 
 
-def lived(order: Order, room: Room) -> Report:
-    return asyncio.run(Week(house(room), order).live())
+def lived(order: SimulationPlan, room: Capacity) -> SimulationReport:
+    return asyncio.run(Simulation(house(room), order).live())
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_law_is_broken_in_a_week_of_trouble(seed: int) -> None:
-    report = lived(replace(WEEK, seed=seed), Room(places=4))
+    report = lived(replace(WEEK, seed=seed), Capacity(places=4))
     assert not report.violations, report.violations[0]
     assert report.crashes >= 80
     assert report.tasks["completed"] >= 30
@@ -70,20 +70,20 @@ def test_no_law_is_broken_in_a_week_of_trouble(seed: int) -> None:
 @pytest.mark.parametrize(
     ("room", "kind"),
     [
-        pytest.param(Room(places=2), "rate_limit", id="usage limits"),
-        pytest.param(Room(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="the day's money"),
+        pytest.param(Capacity(places=2), "rate_limit", id="usage limits"),
+        pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="the day's money"),
     ],
 )
-def test_no_law_is_broken_where_agents_hit_a_wall_all_the_time(room: Room, kind: str) -> None:
-    odds = Odds(hangs=0.15, garbles=0.2, asks=0.2, walls_a_day=8.0)
+def test_no_law_is_broken_where_agents_hit_a_wall_all_the_time(room: Capacity, kind: str) -> None:
+    odds = Probabilities(hangs=0.15, garbles=0.2, asks=0.2, walls_a_day=8.0)
     report = lived(replace(WEEK, days=4.0, odds=odds), room)
     assert not report.violations, report.violations[0]
     assert {kind, "service", "question"} <= {waits.kind for waits in report.waits}
 
 
 def test_the_same_seed_gives_the_same_days() -> None:
-    order = Order(tasks=10, days=1.0, seed=7, crashes=20)
-    first, second = (replace(lived(order, Room()), seconds=0.0, hours_a_second=0.0) for _ in range(2))
+    order = SimulationPlan(tasks=10, days=1.0, seed=7, crashes=20)
+    first, second = (replace(lived(order, Capacity()), seconds=0.0, hours_a_second=0.0) for _ in range(2))
     assert first == second
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.events import Event, StallSeen
-from orchestrator.core.model import Agent, AgentStatus, Owed, Process, Run, Task, TaskStatus
-from orchestrator.processes.census import activity_of
-from orchestrator.processes.folder import pid_of
+from orchestrator.agents.stall_detector import Look, StallDetector, is_sign_of_life, may_stall
+from orchestrator.core.events.events import Event, StallSeen
+from orchestrator.core.task.model import Agent, AgentStatus, NextAction, ProcessState, Run, Task, TaskStatus
+from orchestrator.processes.process_stats import activity_of
+from orchestrator.processes.run_state import pid_of
 from orchestrator.processes.spec import Activity
-from orchestrator.stalls import Look, Stalls, is_sign_of_life, may_stall
 from tests.fakes.tasks import submitted
 from tests.integration.processes.stage import Stage, python, state_of, until
 
 NOW = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
 AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
-    owed=Owed.TURN,
-    run=Run(folder="agents/1", process=Process.RUNNING),
+    owed=NextAction.TURN,
+    run=Run(folder="agents/1", process=ProcessState.RUNNING),
     agent=Agent(status=AgentStatus.RUNNING, attempt=1, turn=1),
 )
 READY = "import os, sys, time\nos.write(1, b'ready\\n')\n"
@@ -56,7 +56,7 @@ class Watched:
     def __init__(self, stage: Stage, stall_after: float) -> None:
         self.task = replace(AT_WORK, folder=str(stage.folder().parent.parent))
         self.told: list[Event] = []
-        self.stalls = Stalls(
+        self.stalls = StallDetector(
             lambda: [self.task], lambda _task, event: self.told.append(event), lambda: NOW, stall_after
         )
 
@@ -177,13 +177,13 @@ def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
     ("task", "may"),
     [
         (AT_WORK, True),
-        (replace(AT_WORK, owed=Owed.GATE), False),
-        (replace(AT_WORK, owed=Owed.INTERRUPT), False),
+        (replace(AT_WORK, owed=NextAction.GATE), False),
+        (replace(AT_WORK, owed=NextAction.INTERRUPT), False),
         (replace(AT_WORK, status=TaskStatus.BLOCKED), False),
         (replace(AT_WORK, run=None), False),
-        (replace(AT_WORK, run=Run(folder="logs/1-unit_test", process=Process.RUNNING)), False),
-        (replace(AT_WORK, run=Run(folder="agents/1", process=Process.FROZEN)), False),
-        (replace(AT_WORK, run=Run(folder="agents/1", process=Process.STARTING)), False),
+        (replace(AT_WORK, run=Run(folder="logs/1-unit_test", process=ProcessState.RUNNING)), False),
+        (replace(AT_WORK, run=Run(folder="agents/1", process=ProcessState.FROZEN)), False),
+        (replace(AT_WORK, run=Run(folder="agents/1", process=ProcessState.STARTING)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.PAUSED)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.WAITING_QUESTION)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, open_tools=1)), False),

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core import commands as do
-from orchestrator.core import events
-from orchestrator.core.admission import Room
-from orchestrator.core.budget import Caps
-from orchestrator.core.checkpoint import Reason
-from orchestrator.core.errors import InvalidTransition, NoSuchTask, NotCommitted
-from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import Agent, AgentStatus, BlockedBy, Owed, Priority, Task, TaskStatus
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.pressure import Shortage, ShortOf
-from orchestrator.core.terms import Terms
-from orchestrator.journal import lines
-from orchestrator.ports import Store, Views
-from orchestrator.store import FolderStore
-from orchestrator.supervisor import Supervisor
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checkpoint import Reason
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task_policy import TaskPolicy
+from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
+from orchestrator.storage.journal import lines
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.protocols import Store, TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 from tests.unit.playbook import limit_hit
@@ -45,7 +45,7 @@ class NotingHands:
     checkpoints: list[tuple[str, Reason]] = field(default_factory=list)
     alive: bool = False
 
-    def carry_out(self, task: Task, command: do.Command) -> None:
+    def execute(self, task: Task, command: do.Command) -> None:
         self.asked.append((task.id, command))
         self.on_disk.append((task.seq, journal(self.tasks_dir / task.id)[-1][0]))
 
@@ -79,14 +79,14 @@ class House:
     """A supervisor over a data folder; the time in it stands still."""
 
     store: RefusingStore
-    room: Room = field(default_factory=Room)
+    room: Capacity = field(default_factory=Capacity)
     now: datetime = START
     undecidable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.hands = NotingHands(self.store.tasks_dir)
         store: Store = self.store
-        views = Views(pipeline_of=self.pipeline, model_of=lambda _: "")
+        views = TaskLookups(pipeline_of=self.pipeline, model_of=lambda _: "")
         self.supervisor = Supervisor(store, self.hands, views, self.room, lambda: self.now)
 
     def pipeline(self, task: Task) -> Pipeline:
@@ -126,9 +126,9 @@ class House:
 
 
 @asynccontextmanager
-async def at_work(data_dir: Path, room: Room | None = None) -> AsyncIterator[House]:
+async def at_work(data_dir: Path, room: Capacity | None = None) -> AsyncIterator[House]:
     """A house whose loop runs; a loop that died fails the test."""
-    house = House(RefusingStore(data_dir), room or Room())
+    house = House(RefusingStore(data_dir), room or Capacity())
     loop = asyncio.create_task(house.supervisor.run())
     try:
         yield house
@@ -210,7 +210,7 @@ async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothin
             await house.submitted("B")
         assert "B" not in house.supervisor.tasks
         await house.submitted("B")
-        assert (await house.supervisor.request("A", events.PauseRequested(at=START))).paused
+        assert (await house.supervisor.request("A", events.PauseRequested(at=START))).is_paused
 
 
 async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice(tmp_path: Path) -> None:
@@ -278,29 +278,29 @@ async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path
 
 
 async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(day=Caps(tokens=1000))) as house:
+    async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as house:
         await house.with_agent("A")
         house.supervisor.note("A", 1, lambda agent: replace(agent, turn_tokens=1200))
-        house.supervisor.feel_pressure(None)
+        house.supervisor.update_pressure(None)
         await house.settled()
         assert "InterruptTurn" in house.hands.names("A")
         ended = events.TurnFinished(
             at=START, attempt=1, outcome=events.TurnOutcome.INTERRUPTED, offset=500, tokens=1200
         )
         await house.told("A", ended)
-        assert house.task("A").agent.blocked_by is BlockedBy.BUDGET
+        assert house.task("A").agent.blocked_by is PauseReason.BUDGET
         assert house.hands.names("A").count("SendTurn") == 1
         house.now += timedelta(days=1)
         await house.told("nobody", events.AlarmRang(at=house.now))
         assert house.task("A").holds_slot
-        assert house.task("A").owed is Owed.TURN
+        assert house.task("A").owed is NextAction.TURN
 
 
 # Who may start
 
 
 async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=1, draining=True)) as house:
+    async with at_work(tmp_path, Capacity(places=1, draining=True)) as house:
         for number, (name, priority) in enumerate(
             [("old", Priority.NORMAL), ("new", Priority.NORMAL), ("low", Priority.LOW), ("urgent", Priority.CRITICAL)]
         ):
@@ -309,7 +309,7 @@ async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
                 task, created_at=born, priority=priority
             ))  # fmt: skip
         assert not house.hands.asked
-        house.supervisor.room = Room(places=1)
+        house.supervisor.room = Capacity(places=1)
         started: list[str] = []
         for _ in range(4):
             house.supervisor.look_at_clock()
@@ -321,7 +321,7 @@ async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
 
 
 async def test_no_more_tasks_work_than_there_are_places(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         for name in ("A", "B", "C"):
             await house.submitted(name)
         assert [task.id for task in house.supervisor.tasks.values() if task.holds_slot] == ["A", "B"]
@@ -330,14 +330,14 @@ async def test_no_more_tasks_work_than_there_are_places(tmp_path: Path) -> None:
         assert house.task("C").holds_slot
         await house.supervisor.request("A", events.ResumeRequested(at=START))
         await house.settled()
-        assert house.task("A").paused, "what goes on passes admission"
+        assert house.task("A").is_paused, "what goes on passes admission"
         await house.supervisor.request("C", events.CancelRequested(at=START))
         await house.settled()
-        assert not house.task("A").paused
+        assert not house.task("A").is_paused
 
 
 async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_time(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=9)) as house:
+    async with at_work(tmp_path, Capacity(places=9)) as house:
         later = START + timedelta(hours=1)
         await house.submitted("first")
         await house.submitted("second", lambda task: replace(task, after=("first",)))
@@ -359,18 +359,18 @@ async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_ti
 
 
 async def test_pressure_freezes_what_runs_and_holds_what_waits_until_it_is_over(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("A")
-        house.supervisor.feel_pressure(short_of_disk("only 1.0 GiB are free"))
-        house.supervisor.feel_pressure(short_of_disk("only 0.9 GiB are free"))
+        house.supervisor.update_pressure(short_of_disk("only 1.0 GiB are free"))
+        house.supervisor.update_pressure(short_of_disk("only 0.9 GiB are free"))
         await house.settled()
         assert house.hands.names("A")[-1] == "FreezeRun"
-        assert house.task("A").agent.blocked_by is BlockedBy.PRESSURE
+        assert house.task("A").agent.blocked_by is PauseReason.PRESSURE
         assert house.supervisor.room.pressure == "only 0.9 GiB are free"
         await house.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await house.submitted("B")
         assert house.task("B").status is TaskStatus.PENDING
-        house.supervisor.feel_pressure(None)
+        house.supervisor.update_pressure(None)
         await house.settled()
         assert house.hands.names("A")[-1] == "ThawRun"
         assert house.task("B").status is TaskStatus.IN_PROGRESS
@@ -381,16 +381,19 @@ async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
         await house.supervisor.request("A", events.PauseRequested(at=START))
-        house.supervisor.feel_pressure(short_of_disk("no room"))
-        house.supervisor.feel_pressure(None)
+        house.supervisor.update_pressure(short_of_disk("no room"))
+        house.supervisor.update_pressure(None)
         await house.settled()
-        assert (house.task("A").agent.status, house.task("A").agent.blocked_by) == (AgentStatus.PAUSED, BlockedBy.USER)
+        assert (house.task("A").agent.status, house.task("A").agent.blocked_by) == (
+            AgentStatus.PAUSED,
+            PauseReason.USER,
+        )
 
 
 async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         for name in ("ABC-1", "ABC-2"):
-            await house.with_agent(name, lambda task: replace(task, terms=Terms(auto_resume=False)))
+            await house.with_agent(name, lambda task: replace(task, terms=TaskPolicy(auto_resume=False)))
         for name in ("ABC-1", "ABC-2"):
             await house.told(name, limit_hit()(house.task(name), house.now))
         assert all(house.task(name).waits_for_word for name in ("ABC-1", "ABC-2"))
@@ -400,22 +403,22 @@ async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_pat
 
 
 async def test_people_are_told_once_of_each_missing_login_by_a_task_that_waits_for_it(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         missing, tasks = "claude is not logged in", ("ABC-1", "ABC-2")
 
         def told() -> list[str]:
             return [f"{one} {notice.kind}: {notice.text}" for one in tasks for notice in house.task(one).notices]
 
-        house.supervisor.login_is(missing)
+        house.supervisor.set_login_status(missing)
         for name in tasks:
             await house.submitted(name)
-        house.supervisor.login_is(missing)
+        house.supervisor.set_login_status(missing)
         await house.settled()
         assert told() == [f"ABC-1 login_missing: {missing}"]
-        house.supervisor.login_is(None)
+        house.supervisor.set_login_status(None)
         await house.settled()
         assert house.task("ABC-1").status is TaskStatus.IN_PROGRESS
-        house.supervisor.login_is(missing)
+        house.supervisor.set_login_status(missing)
         await house.submitted("ABC-3")
         assert len(told()) == 1
         assert [notice.kind for notice in house.task("ABC-3").notices] == ["login_missing"]
@@ -450,7 +453,7 @@ async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> Non
 
 
 async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("A")
         await house.submitted("B")
         house.supervisor.note("A", 1, lambda agent: replace(agent, tokens_used=1))
@@ -462,7 +465,7 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
         assert house.hands.abandoned == ["A"]
         assert "A" not in house.supervisor.tasks
         assert house.supervisor.ended == {"A": TaskStatus.FAILED}
-        assert (await house.supervisor.request("B", events.PauseRequested(at=START))).paused, "others go on"
+        assert (await house.supervisor.request("B", events.PauseRequested(at=START))).is_paused, "others go on"
 
 
 async def test_a_task_leaves_memory_when_it_has_ended_and_its_run_too(tmp_path: Path) -> None:
@@ -492,7 +495,7 @@ async def test_a_restart_asks_again_for_all_that_is_owed(tmp_path: Path) -> None
 
 
 async def test_a_bug_that_one_task_meets_puts_that_task_aside_and_no_other(tmp_path: Path) -> None:
-    async with at_work(tmp_path, Room(places=2)) as house:
+    async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("T-1")
         await house.with_agent("T-2")
         house.undecidable.add("T-1")
@@ -500,7 +503,7 @@ async def test_a_bug_that_one_task_meets_puts_that_task_aside_and_no_other(tmp_p
         assert "T-1" not in house.supervisor.tasks
         assert house.hands.abandoned == ["T-1"]
         await house.supervisor.request("T-2", events.PauseRequested(at=house.now))
-        assert house.task("T-2").paused
+        assert house.task("T-2").is_paused
 
 
 async def test_a_bug_in_a_request_is_told_to_whoever_asked_and_changes_nothing(tmp_path: Path) -> None:

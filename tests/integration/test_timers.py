@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest_asyncio
 
-from orchestrator.timers import Timers
+from orchestrator.daemon.timers import Timers
 
 PATIENCE = 60.0
 

@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.model import Priority, TicketType
-from orchestrator.core.redact import LARGEST_TEXT
-from orchestrator.core.reference import Reference, Site
-from orchestrator.core.stream.neutral import JsonObject
-from orchestrator.core.ticket import NoTicket, Requirement, Tracker
-from orchestrator.trackers.account import PUBLIC, Account
-from orchestrator.trackers.github import api_of
-from orchestrator.trackers.port import Trackers
-from orchestrator.trackers.web import (
+from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.formats.codec import JsonObject
+from orchestrator.integrations.tickets.account import PUBLIC, Account
+from orchestrator.integrations.tickets.github import api_of
+from orchestrator.integrations.tickets.http import (
     LARGEST_ANSWER,
-    LoginRefused,
+    AuthenticationFailed,
     NoSuchTicket,
     Patience,
     TrackerError,
     TrackerUnreachable,
     UnfitAnswer,
 )
+from orchestrator.integrations.tickets.text.reference import Reference, Site
+from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.redaction.rules import LARGEST_TEXT
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
@@ -197,10 +197,12 @@ def test_what_is_said_apart_and_by_machines_does_not_hide_what_people_said(name:
 def test_a_login_that_is_not_accepted_says_where_to_put_a_new_one(name: str) -> None:
     with serving(name, token="good") as server:
         stranger = Account(kind=server.account.kind, url=server.url, token="gone", setting="HERE")
-        with pytest.raises(LoginRefused, match=r"does not accept the login \(status 401\)\. Put a token .* into HERE"):
+        with pytest.raises(
+            AuthenticationFailed, match=r"does not accept the login \(status 401\)\. Put a token .* into HERE"
+        ):
             fetched(name, stranger)
         nobody = Account(kind=server.account.kind, url=server.url, token="no\nheader")
-        with pytest.raises(LoginRefused, match=r"into \[trackers\]"):
+        with pytest.raises(AuthenticationFailed, match=r"into \[trackers\]"):
             fetched(name, nobody)
     assert "authorization" not in server.asked[-1].headers
 
@@ -216,7 +218,7 @@ def test_a_ticket_that_is_not_there_is_told_so(name: str) -> None:
 def test_a_login_that_jira_only_pretends_to_accept_is_told_so() -> None:
     with serving("ABC-1") as server:
         server.mishaps = [Busy(404, {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"})]
-        with pytest.raises(LoginRefused, match="does not accept the login"):
+        with pytest.raises(AuthenticationFailed, match="does not accept the login"):
             fetched("ABC-1", server.account)
 
 
@@ -265,7 +267,7 @@ def test_a_tracker_that_stays_busy_is_given_up_and_so_is_one_that_wants_too_long
 def test_a_ticket_that_this_login_may_not_see_is_told_so() -> None:
     with serving("acme/app#1") as server:
         server.mishaps = [Busy(403)]
-        with pytest.raises(LoginRefused, match=r"does not let this login see acme/app#1 .*\(status 403\)"):
+        with pytest.raises(AuthenticationFailed, match=r"does not let this login see acme/app#1 .*\(status 403\)"):
             fetched("acme/app#1", server.account)
 
 
@@ -367,7 +369,7 @@ def test_the_login_of_gh_is_used_where_no_token_is_set(tmp_path: Path) -> None:
     with serving("acme/app#1", token="from-gh") as server:
         nobody = Account(kind=Tracker.GITHUB, url=server.url)
         (tmp_path / "gh.host").write_text("elsewhere.example")
-        with pytest.raises(LoginRefused):
+        with pytest.raises(AuthenticationFailed):
             fetched("acme/app#1", nobody)
         (tmp_path / "gh.host").write_text(server.url.removeprefix("http://"))
         assert fetched("acme/app#1", nobody).key == "GH-1"

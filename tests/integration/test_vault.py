@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.vault import LARGEST_VALUE, LONGEST_NAME, MOST_VALUES, Vault, VaultError
+from orchestrator.storage.vault import LARGEST_VALUE, LONGEST_NAME, MOST_VALUES, Vault, VaultError
 
 TASK, NAME, VALUE = "LOCAL-20261121_220000", "STRIPE_KEY", "sk_live_ünspeakable\nwith a second line"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.clone import WorkspaceError
-from orchestrator.core.checkpoint import SavedWork
-from orchestrator.git import GitError
-from orchestrator.workspace import DeliveryError, DiffStat, Prepared, Workspace
+from orchestrator.core.task.checkpoint import SavedWork
+from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.git import GitError
+from orchestrator.workspaces.workspace import DeliveryError, DiffStat, PreparedWorkspace, Workspace
 from tests.fakes.repositories import Trap, commit, git, repository
 
 
@@ -25,7 +25,7 @@ class Stage:
         self.prepared = self.prepare()
         self.worktree = self.prepared.worktree
 
-    def prepare(self, task_id: str = "T-1", branch: str = "feature/T-1", at: str = "") -> Prepared:
+    def prepare(self, task_id: str = "T-1", branch: str = "feature/T-1", at: str = "") -> PreparedWorkspace:
         return self.workspace.prepare(task_id, self.repo, self.base, branch, at)
 
     def head(self) -> str:

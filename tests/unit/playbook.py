@@ -12,19 +12,21 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Self, assert_never
 
-from orchestrator.core import commands as do
-from orchestrator.core import events, machine, outside
-from orchestrator.core.asks import Answer, Asking, AskStatus, Subject
-from orchestrator.core.budget import Caps
-from orchestrator.core.failures import Analysis
-from orchestrator.core.forge import PullStatus
-from orchestrator.core.guards import Evidence, FileFacts
-from orchestrator.core.model import BlockedBy, CheckResult, Owed, Priority, Task, Verdict
-from orchestrator.core.pipeline import Pipeline
-from orchestrator.core.standing import ALLOW, DENY
-from orchestrator.core.stream.neutral import ErrorClass
-from orchestrator.core.stream.said import DependencyType, Trouble
-from orchestrator.core.terms import DEFAULT_TERMS, Autonomy
+from orchestrator.core.decide import machine
+from orchestrator.core.decide.pausing import ALLOW, DENY
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events, publish_events
+from orchestrator.core.events.agent_events import ErrorClass
+from orchestrator.core.events.agent_messages import AgentError, DependencyType
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import NextAction, PauseReason, Priority, Task
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
+from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -228,7 +230,9 @@ def interrupted(task: Task, at: datetime) -> events.Event:
     )
 
 
-def asking(*things: Asking, trouble: Trouble | None = None, answers: tuple[Answer | None, ...] = ()) -> Happening:
+def asking(
+    *things: RequestDraft, trouble: AgentError | None = None, answers: tuple[Answer | None, ...] = ()
+) -> Happening:
     """The agent asked for these things in one line of its output, or reported trouble."""
     return lambda task, at: events.AgentSaid(
         at=at,
@@ -246,23 +250,23 @@ def question(
     required: bool = True,
     default: str | None = None,
     request_id: str | None = None,
-) -> Asking:
+) -> RequestDraft:
     """A question as an agent asks it, in its text or by a request."""
-    return Asking(
+    return RequestDraft(
         subject=Subject.QUESTION, text=text, options=options, required=required, default=default, request_id=request_id
     )
 
 
-def permission(request_id: str = "r1", text: str = "command: rm -r build") -> Asking:
+def permission(request_id: str = "r1", text: str = "command: rm -r build") -> RequestDraft:
     """A tool that an agent wants to use, over the CLI's own protocol."""
-    return Asking(
+    return RequestDraft(
         subject=Subject.PERMISSION, text=text, name="Bash", options=(ALLOW, DENY), request_id=request_id, start=7
     )
 
 
-def dependency(name: str = "API_KEY", required: bool = True, default: str | None = None) -> Asking:
+def dependency(name: str = "API_KEY", required: bool = True, default: str | None = None) -> RequestDraft:
     """Something that only a person can provide."""
-    return Asking(
+    return RequestDraft(
         subject=Subject.DEPENDENCY,
         text="the service wants a key",
         name=name,
@@ -272,7 +276,9 @@ def dependency(name: str = "API_KEY", required: bool = True, default: str | None
     )
 
 
-def answered(number: int, status: AskStatus, answer: str = "", digest: str | None = None, by: str = "ada") -> Happening:
+def answered(
+    number: int, status: RequestStatus, answer: str = "", digest: str | None = None, by: str = "ada"
+) -> Happening:
     """Somebody answered what was asked under that number."""
     return lambda _, at: events.AskAnswered(at=at, number=number, status=status, answer=answer, digest=digest, by=by)
 
@@ -379,7 +385,7 @@ def delivered(task: Task, at: datetime) -> events.Event:
 def proposed(task: Task, at: datetime) -> events.Event:
     """The pull request is open and up to date."""
     head = task.head or task.base_commit
-    return outside.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
+    return publish_events.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
 
 
 def seen(
@@ -391,7 +397,7 @@ def seen(
     number: int = 7,
 ) -> Happening:
     """The daemon looked at the pull request and found it so; comments are named by their marks."""
-    return lambda task, at: outside.PullRequestSeen(
+    return lambda task, at: publish_events.PullRequestSeen(
         at=at,
         number=number,
         status=status,
@@ -407,35 +413,35 @@ def seen(
 
 def to_be_seen_in(seconds: float, *hindrances: str) -> Happening:
     """The forge said when it is to be looked at again."""
-    return lambda _, at: outside.PullRequestSeen(
+    return lambda _, at: publish_events.PullRequestSeen(
         at=at, number=7, status=PullStatus.OPEN, hindrances=hindrances, look_after=seconds
     )
 
 
 def merged(task: Task, at: datetime) -> events.Event:
     """The pull request stands merged."""
-    return outside.PullRequestMerged(at=at, commit="m" * 40)
+    return publish_events.PullRequestMerged(at=at, commit="m" * 40)
 
 
 def refused(*hindrances: str) -> Happening:
     """The pull request may not be merged yet."""
-    return lambda _, at: outside.MergeRefused(at=at, hindrances=hindrances)
+    return lambda _, at: publish_events.MergeRefused(at=at, hindrances=hindrances)
 
 
 def prepared(task: Task, at: datetime) -> events.Event:
     """The changelog of the version is committed."""
-    return outside.ReleasePrepared(at=at, version="1.2.3", commit="a1" * 20)
+    return publish_events.ReleasePrepared(at=at, version="1.2.3", commit="a1" * 20)
 
 
 def released(task: Task, at: datetime) -> events.Event:
     """The tag is set and pushed."""
-    return outside.Released(at=at, tag=f"v{task.publication.version}")
+    return publish_events.Released(at=at, tag=f"v{task.publication.version}")
 
 
 def posted(failure: str = "") -> Happening:
     """The report is left on the ticket, unless that failed."""
     url = None if failure else "https://tickets.example/1"
-    return lambda _, at: outside.ReportPosted(at=at, url=url, failure=failure)
+    return lambda _, at: publish_events.ReportPosted(at=at, url=url, failure=failure)
 
 
 def round_asked(task: Task, at: datetime) -> events.Event:
@@ -478,12 +484,12 @@ def checkpoint(task: Task, at: datetime) -> events.Event:
     return events.CheckpointSaved(at=at, number=task.seq)
 
 
-def pause(blocked_by: BlockedBy = BlockedBy.USER, park: bool = False, turn: int | None = None) -> Happening:
+def pause(blocked_by: PauseReason = PauseReason.USER, park: bool = False, turn: int | None = None) -> Happening:
     """Somebody wants the task to stand still."""
     return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park, turn=turn)
 
 
-def resume(blocked_by: BlockedBy = BlockedBy.USER) -> Happening:
+def resume(blocked_by: PauseReason = PauseReason.USER) -> Happening:
     """What made it stand still is over."""
     return lambda _, at: events.ResumeRequested(at=at, blocked_by=blocked_by)
 
@@ -500,46 +506,46 @@ PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted
 def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
     """What comes next in a world without trouble."""
     match task.owed:
-        case Owed.ADMISSION:
+        case NextAction.ADMISSION:
             return admitted(task, at)
-        case Owed.WORKSPACE:
+        case NextAction.WORKSPACE:
             return ready(task, at)
-        case Owed.AGENT:
+        case NextAction.AGENT:
             return started(task, at)
-        case Owed.TURN if not task.agent.session_seen:
+        case NextAction.TURN if not task.agent.session_seen:
             return session(task, at)
-        case Owed.TURN:
+        case NextAction.TURN:
             return finished()(task, at)
-        case Owed.INTERRUPT:
+        case NextAction.INTERRUPT:
             return finished()(task, at)
-        case Owed.GATE:
+        case NextAction.GATE:
             return looked()(task, at)
-        case Owed.STOP:
+        case NextAction.STOP:
             return exited(task, at)
-        case Owed.CHECKS:
+        case NextAction.CHECKS:
             return judged()(task, at)
-        case Owed.RETRY:
+        case NextAction.RETRY:
             return events.AlarmRang(at=max(at, task.retry_at or at))
-        case Owed.DELIVERY:
+        case NextAction.DELIVERY:
             return delivered(task, at)
-        case Owed.PUBLISH:
+        case NextAction.PUBLISH:
             return PUBLISHED.get(task.pipeline, proposed)(task, at)
-        case Owed.MERGE:
+        case NextAction.MERGE:
             return merged(task, at)
-        case Owed.RELEASE:
+        case NextAction.RELEASE:
             return released(task, at)
-        case Owed.NOTHING:
+        case NextAction.NOTHING:
             return exited(task, at)
         case _:
             assert_never(task.owed)
 
 
-def at(stage: str, owed: Owed | None = None, begun: Task | None = None, pipeline: Pipeline | None = None) -> Task:
+def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pipeline: Pipeline | None = None) -> Task:
     """A task that reached a stage without trouble, as soon as it owes this."""
     pipeline = pipeline or full()
     task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=begun or a_task()))
     for _ in range(100):
-        if task.stage == stage and owed in (None, task.owed) and task.owed is not Owed.ADMISSION:
+        if task.stage == stage and owed in (None, task.owed) and task.owed is not NextAction.ADMISSION:
             return task
         task, _ = machine.decide(pipeline, task, answer(task, task.updated_at))
     raise AssertionError(f"a task without trouble never owes {owed} in {stage}")
@@ -547,8 +553,8 @@ def at(stage: str, owed: Owed | None = None, begun: Task | None = None, pipeline
 
 def at_work(stage: str = "ANALYSIS", **terms: object) -> Task:
     """A task whose agent was told what to do, said its session and works; its terms may be others."""
-    begun = replace(a_task(), terms=replace(DEFAULT_TERMS, **terms))  # type: ignore[arg-type]  # any term
-    task = at(stage, Owed.TURN, begun)
+    begun = replace(a_task(), terms=replace(DEFAULT_POLICY, **terms))  # type: ignore[arg-type]  # any term
+    task = at(stage, NextAction.TURN, begun)
     after, _ = machine.decide(full(), task, session(task, task.updated_at))
     return after
 
@@ -560,7 +566,7 @@ def interactive(stage: str = "ANALYSIS", **terms: object) -> Task:
 
 def evaluating(*verdicts: Verdict) -> Task:
     """A task whose two checks came to these verdicts, as far as they are given."""
-    task = at("EVALUATION", Owed.CHECKS)
+    task = at("EVALUATION", NextAction.CHECKS)
     for verdict in verdicts:
         task, _ = machine.decide(full(), task, judged(verdict)(task, task.updated_at))
     return task
@@ -568,11 +574,11 @@ def evaluating(*verdicts: Verdict) -> Task:
 
 def failing_again(task: Task) -> Playbook:
     """The task brought to its next evaluation, which fails and is explained, without trouble otherwise."""
-    while task.stage != "EVALUATION" or task.owed is not Owed.CHECKS:
+    while task.stage != "EVALUATION" or task.owed is not NextAction.CHECKS:
         task, _ = machine.decide(full(), task, answer(task, task.updated_at))
     task, _ = machine.decide(full(), task, judged(Verdict.FAIL)(task, task.updated_at))
     task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
-    while task.owed is not Owed.GATE:
+    while task.owed is not NextAction.GATE:
         task, _ = machine.decide(full(), task, answer(task, task.updated_at))
     return Playbook(task)
 

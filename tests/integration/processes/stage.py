@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.processes.census import kill_marked, tree_of
 from orchestrator.processes.cgroup import own_place
 from orchestrator.processes.output import read_lines_from
+from orchestrator.processes.process_stats import kill_marked, tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
 

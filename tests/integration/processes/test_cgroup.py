@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.processes import files
-from orchestrator.processes.census import cgroup_of
 from orchestrator.processes.cgroup import Cgroup, name_of, own_place, place_in, recorded
+from orchestrator.processes.process_stats import cgroup_of
 from orchestrator.processes.tree import process
 from tests.integration.processes.stage import TICKER, Stage, group_of, shell, skip_without_groups, state_of, until
 

@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from orchestrator.core.masking import masks_of
 from orchestrator.processes.spec import RunSpec, Stdin
+from orchestrator.redaction.masking import masks_of
 from tests.integration.processes.stage import QUICK, Stage, python
 from tests.looking import files_with, opened_by
 

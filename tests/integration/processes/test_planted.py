@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.processes import files
-from orchestrator.processes.folder import appearance_of, exit_of, is_alive, pid_of, status_of
 from orchestrator.processes.output import read_lines_from
+from orchestrator.processes.run_state import appearance_of, exit_of, is_alive, pid_of, status_of
 
 NAMES = ("stdout.jsonl", "stderr.log", files.STATUS, files.EXIT, files.PID)
 

@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from orchestrator.processes.census import kill_marked
+from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import Limits, Stdin
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
 from tests.looking import taken_away

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import psutil
 
-from orchestrator.processes.census import kill_marked
+from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import Limits
 from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
 

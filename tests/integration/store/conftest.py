@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store import FolderStore
+from orchestrator.storage.store import FolderStore
 
 
 @pytest.fixture

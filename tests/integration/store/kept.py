@@ -4,17 +4,12 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from orchestrator.core import events
-from orchestrator.core.checkpoint import Checkpoint, Reason, Surroundings, checkpoint_of
-from orchestrator.core.failures import Failure
-from orchestrator.core.model import (
-    AgentStatus,
-    Owed,
-    Task,
-    TaskStatus,
-)
-from orchestrator.journal import NAME, lines
-from orchestrator.store import FolderStore, Loaded
+from orchestrator.core.events import events
+from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, checkpoint_of
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.storage.journal import NAME, lines
+from orchestrator.storage.store import FolderStore, Loaded
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
@@ -40,7 +35,7 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     task = a_task(store, task_id)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
     store.settle()
-    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=Owed.WORKSPACE)]
+    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=NextAction.WORKSPACE)]
     tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
     store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, tokens_used=7)))
     failure = Failure(
@@ -55,7 +50,7 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
 
 def saved(task: Task, number: int) -> Checkpoint:
     """A checkpoint of a task without work."""
-    return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, Surroundings())
+    return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, CheckpointContext())
 
 
 def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:

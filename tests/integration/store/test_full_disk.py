@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core import events
-from orchestrator.journal import StoreError, TaskFolderGone
-from orchestrator.store import FolderStore
+from orchestrator.core.events import events
+from orchestrator.storage.journal import StoreError, TaskFolderGone
+from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.store.kept import (
     NAME_OF_TASK,

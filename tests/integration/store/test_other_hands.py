@@ -13,15 +13,13 @@ import orjson
 import psutil
 import pytest
 
-from orchestrator.core import events
-from orchestrator.core.document import to_document
-from orchestrator.core.model import (
-    TaskStatus,
-)
-from orchestrator.files import sealed
-from orchestrator.journal import NAME, DamagedJournal, StoreError
-from orchestrator.state_file import FutureFile
-from orchestrator.store import DataFolderTaken, FolderStore, Loaded, Summary, Unborn
+from orchestrator.core.events import events
+from orchestrator.core.task.model import TaskStatus
+from orchestrator.formats.files import sealed
+from orchestrator.storage.journal import NAME, DamagedJournal, StoreError
+from orchestrator.storage.state_document import to_document
+from orchestrator.storage.state_file import FutureFile
+from orchestrator.storage.store import DataFolderTaken, FolderStore, Loaded, Summary, UncommittedTask
 from tests.fakes.world import START
 from tests.integration.store.kept import (
     NAME_OF_TASK,
@@ -251,7 +249,7 @@ def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(s
         (folder / "ticket.json").write_text("{}")
     (unborn / ".pipeline.toml.partial").touch()
     (odd / "notes.md").touch()
-    found = [one for one in store.summaries() if isinstance(one, Unborn)]
+    found = [one for one in store.summaries() if isinstance(one, UncommittedTask)]
     assert [one.task_id for one in found] == ["LOCAL-1", "LOCAL-3"]
     for one in found:
         store.remove(one)

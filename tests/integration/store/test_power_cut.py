@@ -13,27 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.core import events
-from orchestrator.core.checkpoint import KEPT
-from orchestrator.core.codec import Json
-from orchestrator.core.document import Object, from_document, to_document
-from orchestrator.core.failures import Failure, FailureLog
-from orchestrator.core.model import (
-    Agent,
-    Budget,
-    Check,
-    CheckResult,
-    Run,
-    SensitiveCheck,
-    StageRecord,
-    Step,
-    Task,
-    Ticket,
-)
-from orchestrator.core.patch import Operation, applied, difference
-from orchestrator.core.publication import Publication
-from orchestrator.journal import DamagedJournal, lines
-from orchestrator.store import FolderStore
+from orchestrator.core.events import events
+from orchestrator.core.task.checkpoint import KEPT
+from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.failures import Failure, FailureLog
+from orchestrator.core.task.model import Agent, Budget, Run, SensitiveCheck, StageRecord, Step, Task, Ticket
+from orchestrator.core.task.publication import Publication
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.patch import Operation, applied, difference
+from orchestrator.storage.journal import DamagedJournal, lines
+from orchestrator.storage.state_document import from_document, to_document
+from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.store.kept import (
     NAME_OF_TASK,
@@ -152,7 +142,7 @@ OBJECTS = st.dictionaries(st.text("ab/~-01", max_size=3), JSON, max_size=4)
 
 @given(old=OBJECTS, new=OBJECTS, grown=st.lists(JSON, max_size=3))
 def test_a_difference_applied_gives_the_new_document_and_leaves_the_old_one_alone(
-    old: Object, new: Object, grown: list[Json]
+    old: JsonObject, new: JsonObject, grown: list[Json]
 ) -> None:
     old = {**old, "list": [1, None]}
     kept = deepcopy(old)
@@ -200,7 +190,7 @@ TASKS = st.builds(
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(task=TASKS)
 def test_a_task_in_any_pipeline_comes_back_from_its_document_as_it_was(task: Task) -> None:
-    assert from_document(cast(Object, json.loads(json.dumps(to_document(task))))) == task
+    assert from_document(cast(JsonObject, json.loads(json.dumps(to_document(task))))) == task
 
 
 def checkpointed(store: FolderStore, number: int) -> list[Task]:

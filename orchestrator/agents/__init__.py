@@ -1,0 +1,1 @@
+"""An agent CLI, from its command line to neutral events."""

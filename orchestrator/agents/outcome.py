@@ -1,0 +1,197 @@
+"""A result line of the claude CLI → `TurnFinished`: did the turn go well, and if not, what is to be done.
+
+`subtype` does not tell: a failed call to the API is "success" with is_error, and some turns that did not finish have
+is_error false. So OK has a positive rule (collected.md §1.2), everything else is a failure, and unknown words can
+only make it one.
+
+The error class is found from the most exact field to the least: the reason of a failed start, the stop reason, the
+complaint's first words (a missing login, a missing credit and a limit of $0 have nothing else), the API's own words,
+then the HTTP status, then why the turn ended. Only a result that is an error is ever searched for words: an agent may
+well talk about limits.
+"""
+
+import re
+
+from orchestrator.core.events.agent_events import ErrorClass, Outcome, TurnFinished, Usage
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.fields import count_of, integer_of, list_of, money_of, object_of, text_of
+
+TEXT = 20_000
+BEGINNING = 500
+"""Characters of a complaint that say what it is."""
+
+_UNFINISHED_STOPS = {"refusal": ErrorClass.REFUSED, "max_tokens": ErrorClass.OUTPUT}
+
+_API_ERRORS = {"usage_limit_reached": ErrorClass.USAGE_LIMIT, "connection_failed": ErrorClass.SERVER}
+
+# In their order: what a person must do about an account goes before what a clock does.
+_COMPLAINTS = {
+    ErrorClass.SESSION: r"No conversation found|--resume requires a valid session",
+    ErrorClass.AUTHENTICATION: (
+        r"Not logged in|Login expired|Failed to authenticate|OAuth |Invalid (?:API|bearer|authentication)"
+        r"|Could not resolve authentication|Your apiKeyHelper|Your account is on hold"
+        r"|This organization has been disabled|This service is disabled for your org"
+        r"|Your organization (?:has been disabled|does not have access)"
+        r"|(?:authentication_failed|account_on_hold|oauth_org_not_allowed|verification_required|cloud_credential_error)\b"
+    ),
+    ErrorClass.BILLING: (
+        r"(?:Your )?credit balance (?:is )?too low|Usage credits required|[A-Z][\w .-]{0,40} requires usage credits"
+        r"|You're out of usage credits(?!.*\bresets?\b)|Your org is out of usage|Your seat type"
+        r"|Your usage allocation has been disabled|Your (?:group|org)(?:anization)?'s usage limit is set to \$0"
+        r"|billing_error\b"
+    ),
+    ErrorClass.USAGE_LIMIT: (
+        r"You've (?:hit|reached) your|You're out of (?:extra usage|usage credits)|spend limit reached"
+        r"|Claude (?:AI )?usage limit reached|(?:5-hour|[a-z]+ly|session|[a-z]+ weekly|opus|sonnet|usage) limit reached"
+    ),
+    ErrorClass.CONTEXT: r"Prompt is too long|Context limit reached|input length and .{1,20} exceed context limit",
+    ErrorClass.MODEL: r"There's an issue with the selected model|model_not_found\b",
+    ErrorClass.OVERLOADED: r"Repeated 529|(?:529 )?Overloaded",
+    ErrorClass.THROTTLED: r"Server is temporarily limiting requests|Request rejected \(429\)",
+    ErrorClass.SERVER: (
+        r"Connection (?:error|refused|lost|closed|reset)|Unable to connect|Request timed out|Server error"
+        r"|Your computer went to sleep|The response stopped|Response stalled|spend limit unavailable"
+    ),
+}
+
+_RAW = r'(?:API Error:? ?)?(?:[1-5][0-9]{2} )?(?:\{.{0,100}"message": ?")?'
+"""What may stand before a complaint: the program's own prefix, the status, and the API's answer as it came."""
+
+_FIRST_WORDS = re.compile(
+    f"{_RAW}(?:{'|'.join(f'(?P<{error}>{words})' for error, words in _COMPLAINTS.items())})", re.IGNORECASE | re.DOTALL
+)
+
+_STATUS_IN_WORDS = re.compile(r"API Error: ([45][0-9]{2})\b")
+
+_STATUSES = {
+    401: ErrorClass.AUTHENTICATION,
+    402: ErrorClass.BILLING,
+    403: ErrorClass.AUTHENTICATION,
+    404: ErrorClass.MODEL,
+    413: ErrorClass.CONTEXT,
+    429: ErrorClass.THROTTLED,
+    529: ErrorClass.OVERLOADED,
+}
+
+_ENDS = {
+    "max_turns": ErrorClass.TURNS,
+    "error_max_turns": ErrorClass.TURNS,
+    "budget_exhausted": ErrorClass.BUDGET,
+    "error_max_budget_usd": ErrorClass.BUDGET,
+    "prompt_too_long": ErrorClass.CONTEXT,
+    "blocking_limit": ErrorClass.CONTEXT,
+    "rapid_refill_breaker": ErrorClass.CONTEXT,
+    "image_error": ErrorClass.CONTEXT,
+    "malformed_tool_use_exhausted": ErrorClass.OUTPUT,
+    "structured_output_retry_exhausted": ErrorClass.OUTPUT,
+    "error_max_structured_output_retries": ErrorClass.OUTPUT,
+    "turn_setup_failed": ErrorClass.STARTUP,
+    "api_error": ErrorClass.SERVER,
+    "model_error": ErrorClass.SERVER,
+}
+
+_INTERRUPTED = ("aborted_streaming", "aborted_tools")
+
+
+def turn_finished(message: JsonObject) -> TurnFinished:
+    """The end of a turn, whatever shape the line is in."""
+    text = _last_words(message)
+    reason = _reason(message)
+    outcome = _outcome(message, reason)
+    return TurnFinished(
+        outcome=outcome,
+        reason=reason,
+        error=_error_class(message, reason, text) if outcome is Outcome.FAILED else None,
+        text=text,
+        http_status=integer_of(message.get("api_error_status")),
+        cost_usd=money_of(message.get("total_cost_usd")),
+        usage=_usage(message),
+        num_turns=count_of(message.get("num_turns")),
+        structured_output=message.get("structured_output"),
+        session_id=text_of(message.get("session_id")),
+    )
+
+
+def _last_words(message: JsonObject) -> str:
+    result = message.get("result")
+    if isinstance(result, str):
+        return result[:TEXT]
+    return "\n".join(text_of(error, TEXT) for error in list_of(message.get("errors"))[:100])[:TEXT]
+
+
+def _reason(message: JsonObject) -> str:
+    stop = text_of(message.get("stop_reason"))
+    return (
+        text_of(message.get("startup_failure_reason"))
+        or (stop if stop in _UNFINISHED_STOPS else "")
+        or text_of(message.get("terminal_reason"))
+        or text_of(message.get("subtype"))
+    )
+
+
+def _outcome(message: JsonObject, reason: str) -> Outcome:
+    if (
+        message.get("subtype") == "success"
+        and message.get("is_error") is False
+        and message.get("terminal_reason") in (None, "completed")
+        and reason not in _UNFINISHED_STOPS
+    ):
+        return Outcome.OK
+    return Outcome.INTERRUPTED if reason in _INTERRUPTED else Outcome.FAILED
+
+
+def _error_class(message: JsonObject, reason: str, text: str) -> ErrorClass:
+    if message.get("startup_failure_reason"):
+        return ErrorClass.STARTUP
+    complaint = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if message.get("is_error") is True else ""
+    return (
+        _UNFINISHED_STOPS.get(reason)
+        or _by_first_words(complaint)
+        or _API_ERRORS.get(text_of(message.get("api_error")))
+        or _by_status(integer_of(message.get("api_error_status")) or _status_in(complaint))
+        or _ENDS.get(reason)
+        or _ENDS.get(text_of(message.get("subtype")))
+        or (ErrorClass.SERVER if complaint.startswith("API Error") else ErrorClass.UNKNOWN)
+    )
+
+
+def _by_first_words(complaint: str) -> ErrorClass | None:
+    known = _FIRST_WORDS.match(complaint[:BEGINNING])
+    return ErrorClass(known.lastgroup) if known and known.lastgroup else None
+
+
+def _status_in(complaint: str) -> int:
+    said = _STATUS_IN_WORDS.match(complaint)
+    return int(said[1]) if said else 0
+
+
+def _by_status(status: int) -> ErrorClass | None:
+    if status >= 500:
+        return _STATUSES.get(status, ErrorClass.SERVER)
+    return _STATUSES.get(status, ErrorClass.UNKNOWN) if status >= 400 else None
+
+
+def _usage(message: JsonObject) -> Usage:
+    """Of all models since the process began where the line says it, else of this turn's main conversation."""
+    models = object_of(message.get("modelUsage"))
+    if not models:
+        return _usage_of_turn(object_of(message.get("usage")))
+    given, written, read, cached = 0, 0, 0, 0
+    for model in map(object_of, models.values()):
+        given += count_of(model.get("inputTokens"))
+        written += count_of(model.get("outputTokens"))
+        read += count_of(model.get("cacheReadInputTokens"))
+        cached += count_of(model.get("cacheCreationInputTokens"))
+    return Usage(
+        input_tokens=given, output_tokens=written, cache_read_tokens=read, cache_write_tokens=cached, cumulative=True
+    )
+
+
+def _usage_of_turn(usage: JsonObject) -> Usage:
+    return Usage(
+        input_tokens=count_of(usage.get("input_tokens")),
+        output_tokens=count_of(usage.get("output_tokens")),
+        cache_read_tokens=count_of(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=count_of(usage.get("cache_creation_input_tokens")),
+        cumulative=False,
+    )

@@ -1,0 +1,266 @@
+"""Reading an agent's output from where reading stopped, and telling what it means as events.
+
+How far output was read is part of the decision that a line caused; between decisions it is telemetry, noted in the same
+order. So after a restart no line is lost and none is taken twice.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import assert_never
+
+from orchestrator.agents.claude import Parser
+from orchestrator.agents.framing import Framer, Line
+from orchestrator.agents.markers import Markers
+from orchestrator.agents.reset_text import reset_in
+from orchestrator.agents.user_request_parser import asking_of_block, asking_of_request
+from orchestrator.core.events import agent_events, events
+from orchestrator.core.events.agent_messages import (
+    AgentError,
+    AgentMessage,
+    DependencyRequest,
+    Malformed,
+    PhaseComplete,
+    Question,
+    TaskComplete,
+    Verification,
+    in_order,
+)
+from orchestrator.core.task.model import Agent
+from orchestrator.core.task.usage_limits import window_of
+from orchestrator.core.task.user_requests import Answer, RequestDraft
+from orchestrator.processes.output import Output
+
+READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
+"""Bytes of one reading and lines that are taken in at a time: others wait for the loop meanwhile."""
+LONGEST_RETRY = 3_600_000
+"""Milliseconds that a retry of the CLI may be put off and still counts as one."""
+LONGEST_REQUEST = 16 * 1024 * 1024
+"""Bytes of a request of the CLI's that is put to a person: an answer has to find it again and repeat it."""
+EARLIER = "begun earlier"
+"""What is known of a tool that was at work already when reading began."""
+MOST_MALFORMED = 10
+MOST_KNOWN = 10_000
+"""Tools at work, and messages whose tokens are counted, of one turn."""
+MOST_REFUSED = 1000
+"""Requests of one attempt that are answered with no; whoever asks on is not listened to."""
+MOST_TOKENS = 10**15
+"""Of one attempt: no account pays for more, and sums of it stay what JSON can hold."""
+ZONE = "UTC"
+"""Agents are started with this TZ, so that a clock in their prose is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderCallbacks:
+    """Whom a follower tells: events, telemetry, news of usage windows, and requests that no person can answer.
+
+    `by_role` says what the role's own rules answer to what is asked.
+    """
+
+    event: Callable[[events.Event], None]
+    telemetry: Callable[[Callable[[Agent], Agent]], None]
+    asked: Callable[[agent_events.Asked], None]
+    by_role: Callable[[RequestDraft], Answer | None]
+    limit: Callable[[agent_events.Limit], None]
+    clock: Callable[[], datetime]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was heard of the present turn; `open` maps the ids of tools at work to what they are asked to do."""
+
+    tool_uses: int = 0
+    open: dict[str, str] = field(default_factory=dict)
+    timed_out: list[str] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+    tokens: dict[str, int] = field(default_factory=dict)
+    resets_at: datetime | None = None
+    window: str | None = None
+    retry_until: datetime | None = None
+
+    def finished(self, tool: str) -> str:
+        """What a tool that has finished was asked to do; empty if nothing is known of it."""
+        known = tool if tool in self.open else next((key for key, what in self.open.items() if what is EARLIER), "")
+        return self.open.pop(known, "")
+
+
+def _turn_of(agent: Agent) -> _Turn:
+    """The turn that an agent is in, as far as it was heard before."""
+    return _Turn(
+        tool_uses=agent.tool_uses,
+        open={f"{EARLIER} {number}": EARLIER for number in range(agent.open_tools)},
+        timed_out=list(agent.timed_out),
+        tokens={EARLIER: agent.turn_tokens},
+    )
+
+
+class OutputReader:
+    """Follows one attempt's output; the last complaint it heard explains an end without a result."""
+
+    def __init__(self, folder: Path, agent: Agent, parser: Parser, ears: ReaderCallbacks) -> None:
+        self.complaint = ""
+        self._output, self._parser, self._ears = Output(folder), parser, ears
+        self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
+        self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
+        self._markers = Markers()
+        self._turn = _turn_of(agent)
+        self._tokens = agent.tokens_used - agent.tokens_before
+        self._refused = 0
+
+    @property
+    def offset(self) -> int:
+        """Where the last line taken in ends."""
+        return self._told
+
+    def read(self) -> bool:
+        """Take in some of what there is; False if that was all of it."""
+        before = self._read_to, self._told
+        is_all = False
+        for _ in range(TAKEN_AT_ONCE):
+            if self._lines:
+                line = self._lines.popleft()
+                self._take(line)
+                self._told = line.end
+                continue
+            chunk, self._read_to = self._output.lines_from(self._read_to, READ_AT_ONCE)
+            is_all = not chunk
+            if is_all:
+                break
+            self._lines.extend(self._framer.push(chunk))
+        if before != (self._read_to, self._told):
+            self._note_progress()
+        return not is_all
+
+    def _take(self, line: Line) -> None:
+        """What a line asks for and complains of is one event, for reading goes on only after the whole line."""
+        asking: list[RequestDraft] = []
+        trouble: list[AgentError] = []
+        for meaning in self._parser.parse(line.body):
+            match meaning:
+                case agent_events.Text(subagent=False, synthetic=False):
+                    for said in in_order(self._markers.push(f"{meaning.text}\n")):
+                        self._sort(said, asking, trouble)
+                case agent_events.Asked():
+                    start = line.end - len(line.body) - 1
+                    found = asking_of_request(meaning, start) if len(line.body) <= LONGEST_REQUEST else ()
+                    asking += found
+                    self._refused += not found
+                    if not found and self._refused <= MOST_REFUSED:
+                        self._ears.asked(meaning)
+                case agent_events.TurnFinished():
+                    for said in self._markers.flush():
+                        self._sort(said, asking, trouble)
+                    self._note_progress()  # what the turn brought is judged with its end
+                    self._finish_turn(meaning, line.end)
+                case _:
+                    self._hear(meaning)
+        if asking or trouble:
+            self._ears.event(
+                events.AgentSaid(
+                    at=self._ears.clock(),
+                    attempt=self._attempt,
+                    offset=line.end,
+                    asking=tuple(asking),
+                    trouble=next(iter(trouble), None),
+                    answers=tuple(self._ears.by_role(one) for one in asking),
+                )
+            )
+
+    def _sort(self, said: AgentMessage, asking: list[RequestDraft], trouble: list[AgentError]) -> None:
+        """That a phase or task is said to be complete opens no gate: the end of the turn has the daemon look itself."""
+        match said:
+            case Question() | DependencyRequest():
+                asking.append(asking_of_block(said))
+            case AgentError():
+                trouble.append(said)
+            case Malformed():
+                self._turn.malformed.append(said.reason)
+            case PhaseComplete() | TaskComplete() | Verification():
+                pass
+            case _:
+                assert_never(said)
+
+    def _hear(self, meaning: agent_events.AgentEvent) -> None:
+        turn = self._turn
+        match meaning:
+            case agent_events.SessionStarted():
+                self._ears.event(
+                    events.SessionStarted(
+                        at=self._ears.clock(),
+                        attempt=self._attempt,
+                        session_id=meaning.session_id,
+                        model=meaning.model,
+                        version=meaning.version,
+                    )
+                )
+            case agent_events.ToolStarted():
+                turn.tool_uses += 1
+                if len(turn.open) < MOST_KNOWN:
+                    turn.open[meaning.id] = meaning.summary or meaning.name
+            case agent_events.ToolFinished():
+                name = turn.finished(meaning.id)
+                turn.timed_out += [name] if meaning.timed_out and name else []
+            case agent_events.Text() if meaning.error:
+                self.complaint = meaning.text
+            case agent_events.Limit():
+                self._ears.limit(meaning)
+                if meaning.status is agent_events.LimitStatus.REJECTED:
+                    turn.resets_at = window_of(meaning, self._ears.clock()).resets_at
+                    turn.window = meaning.window
+            case agent_events.Retry():
+                turn.retry_until = self._ears.clock() + timedelta(milliseconds=min(meaning.delay_ms, LONGEST_RETRY))
+            case agent_events.TokenUsage():
+                if len(turn.tokens) < MOST_KNOWN or meaning.message_id in turn.tokens:
+                    turn.tokens[meaning.message_id] = meaning.tokens
+            case agent_events.AskWithdrawn():
+                gone = events.RequestWithdrawn(
+                    at=self._ears.clock(), attempt=self._attempt, request_id=meaning.request_id
+                )
+                self._ears.event(gone)
+            case _:
+                pass
+
+    def _finish_turn(self, result: agent_events.TurnFinished, end: int) -> None:
+        usage, turn, at = result.usage, self._turn, self._ears.clock()
+        spent = usage.input_tokens + usage.output_tokens
+        self._tokens = min(spent if usage.cumulative else self._tokens + spent, MOST_TOKENS)
+        self.complaint = "" if result.outcome is agent_events.Outcome.OK else result.text or result.reason
+        limited = result.error is agent_events.ErrorClass.USAGE_LIMIT
+        self._ears.event(
+            events.TurnFinished(
+                at=at,
+                attempt=self._attempt,
+                outcome=events.TurnOutcome(result.outcome.value),
+                reason=self.complaint[:500],
+                error_class=result.error.value if result.error else None,
+                offset=end,
+                tool_uses=turn.tool_uses,
+                tokens=self._tokens,
+                cost_usd=result.cost_usd,
+                resets_at=turn.resets_at or (reset_in(result.text, at, ZONE) if limited else None),
+                window=turn.window,
+                malformed=tuple(turn.malformed[:MOST_MALFORMED]),
+            )
+        )
+        self._turn = _Turn()
+
+    def _note_progress(self) -> None:
+        offset, at, turn = self._told, self._ears.clock(), self._turn
+        uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
+        tokens, retry_until = min(sum(turn.tokens.values()), MOST_TOKENS), turn.retry_until
+
+        def heard(agent: Agent) -> Agent:
+            return replace(
+                agent,
+                read_offset=max(offset, agent.read_offset),
+                last_update=at,
+                tool_uses=uses,
+                open_tools=at_work,
+                timed_out=late,
+                turn_tokens=tokens,
+                retry_until=retry_until,
+            )
+
+        self._ears.telemetry(heard)

@@ -1,0 +1,146 @@
+"""`checkpoints list|show|restore|pin|recover`: what was saved of a task's work on the way, and how to have it back."""
+
+import re
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from orchestrator import clock
+from orchestrator.cli.context import Json, TaskName, UsageError, context_of
+from orchestrator.cli.output import console, facts, local, note, plain, print_json, table
+from orchestrator.daemon import recovery
+from orchestrator.daemon.task_factory import accepted_pipeline
+from orchestrator.server.schemas.checkpoints import CheckpointView, RestoreBody, SavedWorkView
+from orchestrator.storage.store import FolderStore
+
+HEADINGS = ("NUMBER", "WHEN", "WHY", "STAGE", "STEP", "WORK", "")
+
+Number = Annotated[int, typer.Argument(metavar="N", min=0, help="A checkpoint's number, as `list` shows it.")]
+
+PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+
+checkpoints = typer.Typer(no_args_is_help=True, help="What was saved of a task's work, and how to have it back.")
+
+
+@checkpoints.command("list", epilog="Example: [bold]orchestrator checkpoints list ABC-123[/bold]")
+def list_(context: typer.Context, task: TaskName, json: Json = False) -> None:
+    """List a task's checkpoints, newest first: the last ten, and the pinned ones."""
+    with context_of(context).client() as client:
+        found = client.checkpoints(task)
+    if json:
+        print_json(found)
+    elif found.checkpoints:
+        console().print(table(HEADINGS, [_row(one) for one in found.checkpoints]))
+    else:
+        note("no checkpoint yet; the first one is taken when a stage ends, or after ten minutes of work")
+
+
+@checkpoints.command(epilog="Example: [bold]orchestrator checkpoints show ABC-123 12[/bold]")
+def show(context: typer.Context, task: TaskName, number: Number, json: Json = False) -> None:
+    """Show one checkpoint, whole."""
+    with context_of(context).client() as client:
+        found = client.checkpoint(task, number)
+    if json:
+        print_json(found)
+    else:
+        console().print(facts(_facts(found)))
+
+
+@checkpoints.command(epilog="Example: [bold]orchestrator checkpoints restore ABC-123 12[/bold]")
+def restore(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    task: TaskName,
+    number: Number,
+    branch: Annotated[str | None, typer.Option(help="Name of the new branch in your repository.")] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Into the task's own worktree, while nothing works there.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Bring back what a checkpoint saved: as a new branch in your repository, unless told otherwise.
+
+    Nothing is lost by it: what is in the worktree now becomes a pinned checkpoint first.
+    """
+    if in_place and branch is not None:
+        raise UsageError("--branch and --in-place exclude each other; give one of the two")
+    with context_of(context).client() as client:
+        done = client.restore(task, number, RestoreBody(branch=branch, in_place=in_place))
+    if json:
+        print_json(done)
+    elif done.branch:
+        console().print(f"branch {done.branch} in {done.repo} is at {(done.commit or '')[:12]}", soft_wrap=True)
+    else:
+        said = f"the files in {done.worktree} are those of checkpoint {number}; before, they were {done.kept_as}'s"
+        console().print(f"{said}, which is pinned", soft_wrap=True)
+
+
+@checkpoints.command(epilog="Example: [bold]orchestrator checkpoints pin ABC-123 12[/bold]")
+def pin(
+    context: typer.Context,
+    task: TaskName,
+    number: Number,
+    off: Annotated[bool, typer.Option("--off", help="Keep it no longer than others.")] = False,
+    json: Json = False,
+) -> None:
+    """Keep a checkpoint for good."""
+    with context_of(context).client() as client:
+        found = client.pin(task, number, pinned=not off)
+    if json:
+        print_json(found)
+    else:
+        console().print(f"checkpoint {number} is {'pinned' if found.pinned else 'kept no longer than others'}")
+
+
+@checkpoints.command(epilog="Example: [bold]orchestrator checkpoints recover ABC-123-20261121_220000[/bold]")
+def recover(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The whole id: the name of its folder.")],
+) -> None:
+    """Make a task whole again whose journal is lost or damaged, from the newest state that is left.
+
+    The daemon must be stopped. Nothing is thrown away: the files that could not be read are set aside.
+    """
+    data_dir = context_of(context).settings().data_dir
+    if not PLAIN_ID.fullmatch(task) or not (data_dir / "tasks" / task).is_dir():
+        raise UsageError(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
+    store = FolderStore(data_dir)
+    try:
+        done = recovery.recover(store, task, accepted_pipeline(str(store.folder(task))), clock.now())
+    finally:
+        store.close()
+    console().print(f"{task} is {done.task.status} in {done.task.stage} again, from {done.source}", soft_wrap=True)
+    for name in done.set_aside:
+        console().print(f"set aside: {store.folder(task) / name}", soft_wrap=True)
+
+
+def _row(one: CheckpointView) -> tuple[Text | str, ...]:
+    step = "" if one.task.step is None else str(one.task.step)
+    pinned = "pinned" if one.pinned else ""
+    return str(one.number), local(one.at) or "", one.reason, one.task.stage, step, _size(one.work), pinned
+
+
+def _size(work: SavedWorkView | None) -> str:
+    if work is None:
+        return "not readable"
+    if work.commit is None:
+        return "nothing uncommitted"
+    return f"{work.files} file{'s' * (work.files != 1)}, +{work.added} -{work.removed}"
+
+
+def _facts(one: CheckpointView) -> list[tuple[str, Text | str | None]]:
+    task, agent, work = one.task, one.agent, one.work
+    who = f"{agent.role}, {agent.status}, attempt {agent.attempt}, turn {agent.turn}"
+    return [
+        ("number", f"{one.number}{', pinned' * one.pinned}"),
+        ("taken", f"{local(one.at)}, {one.reason}"),
+        ("task", f"{task.status} in {task.stage}{f', step {task.step}' * (task.step is not None)}, {task.progress}%"),
+        ("agent", who * bool(agent.attempt)),
+        ("session", agent.session_id),
+        ("used", f"{agent.tokens_used:,} tokens, ${agent.cost_usd:.2f}" * bool(agent.attempt)),
+        ("work", _size(work)),
+        ("saved as", work.commit if work else None),
+        ("head", work.head if work else None),
+        ("artifacts", ", ".join(one.artifacts)),
+        ("environment", ", ".join(one.environment)),
+    ]

@@ -1,0 +1,1 @@
+"""The demonstration: a whole story in a throw-away repository."""

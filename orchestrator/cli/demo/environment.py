@@ -1,0 +1,229 @@
+"""The throw-away place of the demo: a repository, settings, a pipeline with a review, and a daemon of its own.
+
+Nothing of the user's own daemon is touched: the variables that would lead there are left out, and with the scripted
+agent the user's settings are as well.
+"""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.server.client import Client, DaemonUnreachable
+from orchestrator.server.schemas.bodies import TaskFilter
+from orchestrator.server.schemas.views import TaskView
+from orchestrator.settings import PREFIX, environment
+
+TICKET = """Add slugify(text)
+
+textkit needs a function `slugify(text)` that turns a title into a part of a URL: lower case, letters and digits kept,
+everything else one dash, none at the ends. It belongs into `textkit/__init__.py`, wants tests, and a few words in
+README.md.
+"""
+
+REPOSITORY = {
+    "textkit/__init__.py": '"""Small helpers for text."""\n\n\n'
+    'def shout(text: str) -> str:\n    return text.upper() + "!"\n',
+    "tests/__init__.py": "",
+    "tests/test_textkit.py": "import unittest\n\nfrom textkit import shout\n\n\nclass TestShout(unittest.TestCase):\n"
+    '    def test_shout(self) -> None:\n        self.assertEqual(shout("hey"), "HEY!")\n',
+    "README.md": "# textkit\n\nSmall helpers for text.\n\n`shout(text)` shouts.\n",
+    ".gitignore": "__pycache__/\n",
+    ".orchestrator.toml": '[checks.unit_test]\ncommand = "python3 -m unittest -v"\ntimeout = 120\n',
+}
+
+QUESTION = {
+    "question": "What shall become of letters beyond a to z, such as é?",
+    "options": [{"label": "Keep them"}, {"label": "Drop them"}],
+}
+
+PIPELINE = "demo"
+REVIEWED = "EVALUATION"
+"""The stage after which a person looks at the work."""
+
+START_SECONDS = 30.0
+END_SECONDS = 20.0
+LOOK_EVERY = 0.05
+SETTINGS = """\
+data_dir = {data}
+free_space_floor = 0
+free_memory_floor = 0
+[graces]
+interrupt = 2
+eof = 2
+term = 3
+kill = 3
+[folders]
+pipelines = [{pipelines}]
+[limits]
+margin = 0.5
+[log]
+format = "json"
+"""
+
+
+class DemoFailed(OrchestratorError):
+    """The demo did not go as it is told."""
+
+
+class DemoEnvironment:
+    """Everything below one folder; between `start` and `end` a daemon serves it."""
+
+    def __init__(self, root: Path, *, claude: bool) -> None:
+        """Makes nothing yet."""
+        self.root, self.claude = root, claude
+        self.repository, self.data = root / "textkit", root / "data"
+        self.ticket, self.ticks = root / "ticket.md", root / "ticks"
+        self.config, self.log = root / "orchestrator.toml", root / "daemon.log"
+        self.client = Client(self.data / "orchestrator.sock")
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self._has_served = False
+
+    @property
+    def pid(self) -> int | None:
+        """The daemon's, once it was started."""
+        return self._daemon.pid if self._daemon else None
+
+    def make(self) -> None:
+        """The repository, the ticket, the pipeline and the settings. Raises DemoFailed."""
+        for name, content in REPOSITORY.items():
+            path = self.repository / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+        self.git("init", "--quiet", "--initial-branch=main")
+        for name, value in (("user.name", "You"), ("user.email", "you@example.org")):
+            self.git("config", name, value)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "Begin")
+        self.ticket.write_text(TICKET, encoding="utf-8")
+        self._write_pipeline()
+        self._write_settings()
+
+    def start(self) -> None:
+        """Start the daemon and wait until it answers. Raises DemoFailed."""
+        place = {"--config": self.config, "--data-dir": self.data, "--socket": self.client.socket}
+        options = [word for option, path in place.items() for word in (option, str(path))]
+        with self.log.open("ab") as log:
+            self._daemon = subprocess.Popen(
+                [sys.executable, "-m", "orchestrator", *options, "serve"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(),
+                start_new_session=True,  # Ctrl-C is for the demo, which ends the daemon when the task is given up
+            )
+        self._await_answer(self._daemon)
+
+    def kill(self) -> None:
+        """Kill the daemon -9."""
+        if self._daemon is not None:
+            self._daemon.send_signal(signal.SIGKILL)
+            self._daemon.wait()
+
+    def end(self) -> None:
+        """Give up every task that goes on, wait until nothing of it runs, and end the daemon. Raises DemoFailed."""
+        if self._daemon is None:
+            return
+        try:
+            if self._daemon.poll() is None:
+                self._await_answer(self._daemon)
+            elif self._has_served:
+                self.start()  # it was killed, and an agent may live on
+            if self._has_served:
+                self._give_up_tasks()
+        finally:
+            self._daemon.terminate()
+            try:
+                self._daemon.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def tick_count(self) -> int:
+        """How often the scripted agent's command has added its line: every 100 ms while it runs."""
+        return len(self.ticks.read_text(encoding="utf-8").splitlines()) if self.ticks.exists() else 0
+
+    def git(self, *arguments: str) -> str:
+        """What git prints about the repository, untouched by hooks and signing that the user may have set up."""
+        plain = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(self.repository), *plain, *arguments]
+        try:
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        except FileNotFoundError:
+            raise DemoFailed("there is no git on PATH; install it, for example with `apt install git`") from None
+        except subprocess.CalledProcessError as error:
+            raise DemoFailed(f"`{shlex.join(command)}` failed: {error.stderr.strip()}") from None
+
+    def _write_pipeline(self) -> None:
+        """The bundled pipeline with one line more: `review = true`."""
+        text = (bundled(Kind.PIPELINES) / "full.toml").read_text(encoding="utf-8")
+        head = f"[stages.{REVIEWED}]\n"
+        text = text.replace('name = "full"', f'name = "{PIPELINE}"', 1).replace(head, f"{head}review = true\n", 1)
+        file = self.root / "pipelines" / f"{PIPELINE}.toml"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+
+    def _write_settings(self) -> None:
+        text = SETTINGS.format(data=json.dumps(str(self.data)), pipelines=json.dumps(str(self.root / "pipelines")))
+        if not self.claude:
+            agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
+            variables = {
+                "ORCHESTRATOR_SCENARIO": json.dumps(self._scenario()),
+                "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
+            }
+            text += f'[agent]\ndriver = "command"\ncommand = {json.dumps(agent)}\n[agent.env]\n'
+            text += "".join(f"{name} = {json.dumps(value)}\n" for name, value in variables.items())
+        self.config.write_text(text, encoding="utf-8")
+
+    def _scenario(self) -> dict[str, list[dict[str, object]]]:
+        """What the scripted agent does beside its work, turn by turn."""
+        return {
+            "ANALYSIS": [{"ask": {"tool": "AskUserQuestion", "input": {"questions": [QUESTION]}}}],
+            "IMPLEMENTATION": [
+                {"tick": {"file": str(self.ticks), "seconds": 4}, "plant_bug": True},
+                {"run": "sleep 3"},
+                {"limit": {"resets_in": 2}},
+            ],
+        }
+
+    def _environment(self) -> dict[str, str]:
+        if self.claude:
+            return environment()
+        own = {name: value for name, value in environment().items() if not name.startswith(PREFIX)}
+        return {**own, "XDG_CONFIG_HOME": str(self.root / "config")}
+
+    def _give_up_tasks(self) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        while going_on := [task for task in self._tasks() if task.run or not task.status.is_final]:
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{going_on[0].id} cannot be ended; look for what runs with `pgrep -af {self.root}`")
+            for task in going_on:
+                if "cancel" in task.allowed:
+                    self.client.ask(task.id, "cancel")
+            time.sleep(LOOK_EVERY)
+
+    def _tasks(self) -> list[TaskView]:
+        return [self.client.task(line.id) for line in self.client.tasks(TaskFilter()).tasks]
+
+    def _await_answer(self, daemon: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                raise DemoFailed(f"the daemon did not start: {self._last_log_line()}")
+            time.sleep(LOOK_EVERY)
+        self._has_served = True
+
+    def _answers(self) -> bool:
+        try:
+            self.client.status()
+        except DaemonUnreachable:
+            return False
+        return True
+
+    def _last_log_line(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1].removeprefix("error: ") if lines else f"it said nothing in {self.log}"

@@ -1,0 +1,48 @@
+"""What has happened to the demo's task between two looks at it, in plain lines."""
+
+from collections.abc import Iterator
+
+from orchestrator.core.task.model import NextAction, PauseReason, ProcessState
+from orchestrator.server.schemas.views import TaskView
+
+
+def is_active(task: TaskView, step: int) -> bool:
+    """Whether the implementer is in the middle of a turn for that step."""
+    running = task.run is not None and task.run.process is ProcessState.RUNNING
+    return (
+        task.agent.current_step == step and task.stage == "IMPLEMENTATION" and task.owed is NextAction.TURN and running
+    )
+
+
+def is_limited(task: TaskView) -> bool:
+    """Whether it waits for the end of a usage limit."""
+    return task.agent.blocked_by is PauseReason.RATE_LIMIT
+
+
+def news(before: TaskView, now: TaskView) -> Iterator[str]:
+    """What is new: the end of a limit, steps, checks, stages, the beginning of a limit, the end."""
+    if is_limited(before) and not is_limited(now):
+        yield f"the limit is over; the same session goes on ({now.agent.session_id})"
+    yield from _steps(before, now)
+    yield from _checks(before, now)
+    entered = [name for name, stage in now.stages.items() if stage.visits > before.stages[name].visits]
+    if entered:
+        again = f" (round {now.cycle})" if now.cycle != before.cycle else ""
+        yield f"→ {' → '.join(entered)}{again}"
+    if is_limited(now) and not is_limited(before):
+        yield f"a usage limit is reached; by its clock it goes on at {now.retry_at:%H:%M:%S} UTC"
+    if now.status.is_final and not before.status.is_final:
+        yield f"it is {now.status}"
+
+
+def _steps(before: TaskView, now: TaskView) -> Iterator[str]:
+    done = {commit for step in before.steps for commit in step.commits}
+    for step in now.steps:
+        if step.commits and step.commits[-1] not in done:
+            yield f"step {step.step_id} is committed: {step.description} ({step.commits[-1][:9]})"
+
+
+def _checks(before: TaskView, now: TaskView) -> Iterator[str]:
+    for name, result in now.results.items():
+        if result != before.results.get(name):
+            yield f"{name}: {result.verdict} ({result.reason}, {result.seconds} s, run by the daemon)"

@@ -1,0 +1,81 @@
+"""How what a person is asked for is shown, and found again by those who answer."""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from rich.text import Text
+
+from orchestrator.cli.context import UsageError
+from orchestrator.cli.output import local, plain
+from orchestrator.core.task.user_requests import RequestKind, Subject, how_to_answer
+from orchestrator.errors import InvalidTransition
+from orchestrator.server.schemas.user_requests import ReviewView
+from orchestrator.server.schemas.views import AskView, TaskView
+
+
+def pending(task: TaskView, kind: RequestKind, action: str) -> tuple[AskView, ...]:
+    """What of a kind a task waits for. Raises InvalidTransition where that is nothing."""
+    found = tuple(ask for ask in task.waiting if ask.kind is kind)
+    if not found or action not in task.allowed:
+        raise InvalidTransition(action, task.status, task.stage, task.allowed)
+    return found
+
+
+def chosen(asks: Iterable[AskView], number: int | None) -> AskView:
+    """The ask of that number; without one the only one there is. Raises UsageError."""
+    found = [ask for ask in asks if number in {None, ask.number}]
+    if len(found) == 1:
+        return found[0]
+    listed = "; ".join(f"--ask {ask.number}: {' '.join(ask.text.split())[:60]}" for ask in asks)
+    raise UsageError(f"{'say which one' if found else f'nothing is asked under {number}'}: {listed}")
+
+
+def render_request(ask: AskView) -> Iterator[Text]:
+    """What is asked, with everything that helps to answer."""
+    yield Text(f"{_what(ask)} ", "bold magenta") + Text(f"({ask.number}, in {plain(ask.stage)})", "dim")
+    yield Text("\n".join(f"  {line}" for line in plain(ask.text).splitlines()))
+    for at, option in enumerate(ask.options, 1):
+        mark = "  (if nothing is said)" if option == ask.default else ""
+        yield Text(f"  {at}. {plain(option)}") + Text(mark, "dim")
+    if ask.default is not None and ask.default not in ask.options:
+        yield Text(f"  if nothing is said: {plain(ask.default)}", "dim")
+    if ask.deadline is not None:
+        yield Text(f"  without an answer it goes on at {local(ask.deadline)}", "dim")
+    if isinstance(ask, ReviewView):
+        yield from _to_look_at(ask)
+    yield Text(f"  {how(ask)}", "bold")
+
+
+def how(ask: AskView) -> str:
+    """The command that answers."""
+    return how_to_answer(ask.task, ask.kind, ask.subject, plain(ask.name), f" --ask {ask.number}")
+
+
+def _what(ask: AskView) -> str:
+    match ask.subject:
+        case Subject.QUESTION:
+            return "A question"
+        case Subject.PERMISSION:
+            return f"May it use {plain(ask.name)}?"
+        case Subject.PLAN:
+            return "A plan to be approved"
+        case Subject.DEPENDENCY:
+            return f"It needs the {ask.type.replace('_', ' ')} {plain(ask.name)}"
+        case Subject.STAGE:
+            return "Work to be reviewed"
+        case Subject.MERGE:
+            return "A merge to be approved"
+        case Subject.RELEASE:
+            return "A release to be approved"
+        case _:
+            assert_never(ask.subject)
+
+
+def _to_look_at(review: ReviewView) -> Iterator[Text]:
+    """The files that the stage left, and how to see what has changed in the repository."""
+    for file in review.files:
+        yield Text(f"  {plain(file)}")
+    if review.change is not None and review.worktree and review.head:
+        change = review.change
+        yield Text(f"  {change.files} files changed, {change.added} lines added, {change.removed} removed")
+        yield Text(f"  git -C {plain(review.worktree)} diff {review.base_commit[:12]} {review.head[:12]}")

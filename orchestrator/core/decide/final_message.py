@@ -1,0 +1,117 @@
+"""The one message that closes a task's story (seed 001, the end): what became of it, where it is, what to do next.
+
+It stands in the notice that people are told, in summary.md and in BLOCKED-summary.md; `show` and `submit --wait` end
+with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from orchestrator.core.task.checks import nothing_ran
+from orchestrator.core.task.failures import Failure, Pattern
+from orchestrator.core.task.model import Task, TaskStatus
+
+FEW_PATTERNS = 2
+_LONGEST_TITLE = 200
+_LONGEST_REASON = 600
+_LONGEST_HINT = 300
+_REPORT = "report.md"
+
+
+def has_ended(task: Task) -> bool:
+    """Whether nothing but a person moves it any more."""
+    return task.status.is_final or task.status is TaskStatus.BLOCKED
+
+
+def ended_at(task: Task) -> datetime:
+    """When it ended or came to a halt; of one that is at work, when it was last decided on."""
+    return task.completed_at or task.failed_at or task.updated_at
+
+
+def final_message(task: Task, at: datetime) -> str:
+    """The message on a task that has come to an end or to a halt at a time; its first line says it all."""
+    since = task.started_at or task.created_at
+    where = "" if task.status is TaskStatus.COMPLETED else f" in {task.stage}"
+    first = f"{task.ticket.key} {task.status}{where} after {_span(at, since)}: {_line(task.title, _LONGEST_TITLE)}"
+    return "\n".join((first, *_outcome(task), *(_trouble(task) if task.status is not TaskStatus.COMPLETED else ())))
+
+
+def report_file(task: Task) -> str | None:
+    """The report that the newest stage with one has left in the task's folder."""
+    names = [name for record in task.stages.values() for name in record.artifacts if name.endswith(_REPORT)]
+    return names[-1] if names else None
+
+
+def top_patterns(task: Task) -> tuple[Pattern, ...]:
+    """What recurs among its failures, most frequent first."""
+    return tuple(sorted(task.failures.patterns, key=lambda found: -found.occurrences))
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Sums by name in one line, largest first."""
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"{name} {count}" for name, count in rows)
+
+
+def recommended(task: Task) -> str:
+    """What a person had best do about a task that came to a halt or failed."""
+    newest = task.failures.entries[-1] if task.failures.entries else None
+    again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
+    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it anew"
+    return f"{_hint(task, newest)}; {then}"
+
+
+def _outcome(task: Task) -> Iterator[str]:
+    """Where what it has made can be found."""
+    published, report = task.publication, report_file(task)
+    if published.pr_url:
+        merged = f", merged as {published.merge_commit[:12]}" if published.merge_commit else ""
+        yield f"pull request: {published.pr_url}{merged}"
+    if published.tag:
+        yield f"tag: {published.tag} (git -C {task.repo} show {published.tag} -- CHANGELOG.md)"
+    if report:
+        told = f", told on {published.report_url}" if published.report_url else ""
+        yield f"report: {task.folder}/{report}{told}"
+    if task.status is not TaskStatus.COMPLETED or task.head in {None, task.base_commit}:
+        return
+    if not (published.pr_url or published.tag):
+        yield f"branch: {task.branch} in {task.repo}"
+    if nothing_ran(task.checks, task.results):
+        yield "no check ran: nobody has seen this change work"
+
+
+def _trouble(task: Task) -> Iterator[str]:
+    if task.block_reason:
+        yield f"reason: {_line(task.block_reason, _LONGEST_REASON)}"
+    log = task.failures
+    if log.total:
+        yield f"failures: {log.total} ({counted(log.by_state)}; {counted(log.by_type)})"
+    for found in top_patterns(task)[:FEW_PATTERNS]:
+        yield f"again and again: {found.pattern} ({found.occurrences} times)"
+    if task.status in (TaskStatus.BLOCKED, TaskStatus.FAILED):
+        yield f"next: {recommended(task)}"
+
+
+def _hint(task: Task, newest: Failure | None) -> str:
+    """Where to begin: by what was found out, by what recurs, by what was last seen."""
+    if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
+        return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
+    if newest is not None and newest.log_file:
+        return f"read {task.folder}/{newest.log_file}"
+    if task.publication.hindrances:
+        return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
+    return "mend what the reason names"
+
+
+def _span(until: datetime, since: datetime) -> str:
+    """How long that was, in hours, minutes and seconds."""
+    seconds = max(0, int((until - since).total_seconds()))
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{seconds % 60:02d}s" if minutes else f"{seconds}s"
+
+
+def _line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

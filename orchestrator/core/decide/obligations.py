@@ -1,0 +1,204 @@
+"""What a task's state owes, as commands: the whole of recovery.
+
+    obligations(pipeline, task) = what should be under way right now
+
+is a pure function of the state. A decision dispatches what is owed after it and was not owed before it; a restart
+dispatches all of it once more. So no handler lists commands, no command can be forgotten by a crash, and none may be
+unsafe to repeat.
+
+Freezing and thawing fall out of comparing what is wanted (the agent's status) with what is there (the run's process).
+"""
+
+from datetime import datetime
+from typing import assert_never
+from uuid import NAMESPACE_URL, uuid5
+
+from orchestrator.core.decide import prompt
+from orchestrator.core.decide.pausing import deadlines
+from orchestrator.core.events import commands as do
+from orchestrator.core.task.model import NextAction, ProcessState, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.user_requests import RequestStatus, UserRequest
+
+_TURN_UNDER_WAY = (NextAction.TURN, NextAction.INTERRUPT)
+
+
+def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    """Every command that the task's state asks for, in the order in which to carry them out."""
+    times = alarms(task)
+    waking = (do.WakeAt(at=min(times)),) if times else ()
+    telling = tuple(do.TellPerson(notice=notice) for notice in task.notices)
+    return _processes(pipeline, task) + waking + telling
+
+
+def alarms(task: Task) -> tuple[datetime, ...]:
+    """Every time that the task waits for."""
+    run, agent = task.run, task.agent
+    if task.status is TaskStatus.PENDING and task.start_at is not None:
+        return (task.start_at,)
+    if not task.is_active:
+        return ()
+    still = run is not None and run.process is ProcessState.FROZEN
+    timed = run is not None and run.process not in (ProcessState.FROZEN, ProcessState.PARKING) and not task.is_paused
+    times = (
+        task.retry_at if _waits_for_time(task) else None,
+        run.park_at if run and still and task.is_paused else None,
+        agent.turn_deadline if task.owed in _TURN_UNDER_WAY and timed else None,
+    )
+    return deadlines(task) + tuple(time for time in times if time is not None)
+
+
+def agent_run_folder(attempt: int) -> str:
+    """Where an agent's files lie within its task's folder."""
+    return f"agents/{attempt}"
+
+
+def check_run_folder(evaluation: int, name: str, again: int | None) -> str:
+    """Where a check's output lies within its task's folder; `again` numbers one that was lost and is run once more."""
+    return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
+
+
+def _waits_for_time(task: Task) -> bool:
+    return task.waits_for_merge or task.waits_for_service or (task.owed is NextAction.RETRY and not task.is_paused)
+
+
+def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    run = task.run
+    following = (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
+    if run is not None and not task.is_active:
+        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
+    if run is not None and run.process is ProcessState.PARKING:
+        return (*following, do.StopRun(folder=run.folder, interrupt=False))
+    if not task.is_active:
+        return ()
+    if task.is_paused:
+        return following + _standing_still(task) + _looking(task)
+    return following + _under_way(pipeline, task)
+
+
+def _looking(task: Task) -> tuple[do.Command, ...]:
+    """A pull request is looked at while its task waits for it: when it is time, or a person asks for it."""
+    publication = task.publication
+    if publication.number is None or not task.waits_for_merge:
+        return ()
+    asked = publication.asked_for_round
+    if task.retry_at is not None or not (asked or task.terms.look_every > 0):
+        return ()
+    look = do.LookAtPullRequest(
+        number=publication.number, round=publication.round + 1, seen=publication.seen, asked=asked
+    )
+    return (look,)
+
+
+def _publish(pipeline: Pipeline, task: Task) -> do.Command:
+    publication, commit = task.publication, task.head or task.base_commit
+    stage = pipeline.stage(task.stage)
+    match stage.publish:
+        case Publish.REPORT:
+            return do.PostReport(stage=task.stage)
+        case Publish.RELEASE:
+            return do.PrepareRelease(branch=task.branch, commit=commit)
+        case Publish.PULL_REQUEST | Publish.BRANCH:
+            return do.OpenPullRequest(
+                branch=task.branch, commit=commit, round=publication.round, replies=publication.replies
+            )
+        case _:
+            assert_never(stage.publish)
+
+
+def _standing_still(task: Task) -> tuple[do.Command, ...]:
+    run = task.run
+    match run.process if run else None:
+        case ProcessState.RUNNING if run:
+            return (do.FreezeRun(folder=run.folder),)
+        case ProcessState.UNFREEZABLE if run:
+            return (do.StopRun(folder=run.folder, interrupt=True),)
+        case _:
+            return ()
+
+
+def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
+    run, agent = task.run, task.agent
+    if run and run.process is ProcessState.FROZEN:
+        return (do.ThawRun(folder=run.folder),)
+    match task.owed:
+        case NextAction.NOTHING | NextAction.ADMISSION | NextAction.RETRY:
+            return ()
+        case NextAction.WORKSPACE:
+            return (do.PrepareWorkspace(branch=task.branch),)
+        case NextAction.AGENT:
+            return (_start(task),)
+        case NextAction.TURN:
+            return (_turn(pipeline, task), *_answers(task))
+        case NextAction.INTERRUPT:
+            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.turn),)
+        case NextAction.GATE:
+            return (_look(task),)
+        case NextAction.STOP:
+            return (do.StopRun(folder=run.folder, interrupt=agent.turn_deadline is not None),) if run else ()
+        case NextAction.CHECKS:
+            return _check(task)
+        case NextAction.DELIVERY:
+            return (do.DeliverBranch(branch=task.branch, commit=task.head or task.base_commit),)
+        case NextAction.PUBLISH:
+            return (_publish(pipeline, task),)
+        case NextAction.MERGE:
+            publication = task.publication
+            return (do.MergePullRequest(number=publication.number or 0, head=publication.head or ""),)
+        case NextAction.RELEASE:
+            version, commit = task.publication.version or "", task.head or task.base_commit
+            return (do.TagRelease(version=version, commit=commit, branch=task.branch),)
+        case _:
+            assert_never(task.owed)
+
+
+def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
+    """Answers to requests that the living process waits for; several questions of one request are answered at once."""
+    live: dict[str, list[UserRequest]] = {}
+    for ask in task.asks:
+        if ask.attempt == task.agent.attempt and ask.asking.request_id is not None:
+            live.setdefault(ask.asking.request_id, []).append(ask)
+    return tuple(
+        do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
+        for request, asks in live.items()
+        if not any(ask.is_pending or ask.status is RequestStatus.WITHDRAWN for ask in asks)
+        and any(ask.is_undelivered for ask in asks)
+    )
+
+
+def _start(task: Task) -> do.StartAgent:
+    agent = task.agent
+    return do.StartAgent(
+        attempt=agent.attempt,
+        role=agent.role or "",
+        session_id=agent.session_id or "",
+        resume=agent.resumed,
+    )
+
+
+def _turn(pipeline: Pipeline, task: Task) -> do.SendTurn:
+    agent = task.agent
+    return do.SendTurn(
+        attempt=agent.attempt,
+        turn=agent.turn,
+        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.turn}")),
+        text=prompt.turn_text(pipeline, task),
+    )
+
+
+def _look(task: Task) -> do.LookAtGate:
+    return do.LookAtGate(
+        stage=task.stage,
+        visit=task.stages[task.stage].visits,
+        turn=task.agent.turn,
+        attempt=task.agent.attempt,
+        since=task.head or task.base_commit,
+    )
+
+
+def _check(task: Task) -> tuple[do.Command, ...]:
+    check = task.next_check
+    if check is None or task.run is None:
+        return ()
+    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.head or task.base_commit),)

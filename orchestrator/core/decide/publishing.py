@@ -1,0 +1,235 @@
+"""How a finished change leaves: the branch home, the pull request, rounds of review, the merge; a report; a release.
+
+    DELIVERY ─► PUBLISH ─► review of the merge ◄─► LOOK ─► back to the stage that takes comments up, or MERGE ─► done
+
+Merging has guards that nothing waives (core/merge.py); `auto_merge` only takes away the person's word. What a task
+waits for meanwhile is a review like any other; a look at the pull request may end it from outside.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from orchestrator.core.decide import lifecycle, outcomes, pausing
+from orchestrator.core.events import events, publish_events
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.model import NextAction, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.publication import Publish, Reply
+from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
+
+MOST_REFUSALS = 3
+"""How often a forge may refuse what no look showed a hindrance to (a merge queue, say) before a person is asked."""
+LOOK_AGAIN = 60.0
+"""Seconds until a look that a person asked for and that failed is made again, where nobody looks by the clock."""
+
+PublishEvent = events.BranchDelivered | publish_events.PublishEvent
+"""What is told of a change that leaves."""
+
+
+def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> Task:
+    """The task after what happened to its change outside."""
+    match event:
+        case events.BranchDelivered():
+            return _delivered(pipeline, task, event)
+        case publish_events.PullRequestOpened():
+            return _opened(task, event)
+        case publish_events.PullRequestSeen():
+            return _seen(pipeline, task, event)
+        case publish_events.PullRequestMerged():
+            return _merged(pipeline, task, event)
+        case publish_events.MergeRefused():
+            return _refused(task, event)
+        case publish_events.ReleasePrepared():
+            return _prepared(task, event)
+        case publish_events.Released():
+            return _released(pipeline, task, event)
+        case publish_events.ReportPosted():
+            return _posted(pipeline, task, event)
+        case _:
+            assert_never(event)
+
+
+def start_merge(task: Task, subject: Subject) -> Task:
+    """The task after a person said that it may be merged, or released."""
+    owed = NextAction.MERGE if subject is Subject.MERGE else NextAction.RELEASE
+    return pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS, owed=owed, retry_at=None))
+
+
+def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
+    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts.
+
+    A round has evaluations of its own, however many failed before it: its wish is new.
+    """
+    stage = pipeline.stage(task.stage)
+    tried = outcomes.use_retry(task, stage.budget) if stage.budget else None
+    if tried is None or stage.budget is None or stage.on_fail is None:
+        return outcomes.block(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
+    rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
+    tried = outcomes.reset_all_retries(tried, but=stage.budget)
+    task = pausing.resume_if_free(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
+    return replace(lifecycle.enter_stage(pipeline, task, stage.on_fail, at), wanted=wanted)
+
+
+def request_round(task: Task) -> Task:
+    """The task with a look at its pull request owed, whose comments are to be taken up."""
+    return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
+
+
+def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
+    if task.owed is not NextAction.DELIVERY:
+        return task
+    task = replace(task, branch=event.branch)
+    stage = pipeline.stage(task.stage)
+    if stage.publish is Publish.PULL_REQUEST and task.publication.forge is not None:
+        return replace(task, owed=NextAction.PUBLISH)
+    return lifecycle.advance(pipeline, task, event.at)
+
+
+def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
+    if task.owed is not NextAction.PUBLISH:
+        return task
+    publication = replace(
+        task.publication,
+        number=event.number,
+        pr_url=event.url,
+        head=event.commit,
+        replies=(),
+        hindrances=("it was just pushed",),
+        refusals=0,
+    )
+    return _waiting_for_merge(replace(task, publication=publication), event.at)
+
+
+def _waiting_for_merge(task: Task, at: datetime) -> Task:
+    """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
+    task = replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING, retry_at=_next_look(task, at))
+    if _merges_by_itself(task):
+        return pausing.resume_if_free(task)
+    text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
+    seen = f"{task.publication.head} {task.publication.round}"
+    return pausing.add_request(task, RequestDraft(subject=Subject.MERGE, text=text, name=task.stage, content=seen), at)
+
+
+def _merges_by_itself(task: Task) -> bool:
+    """Whether nobody's word is needed: a forge that refuses again and again is for a person to look at."""
+    return task.terms.auto_merge and task.publication.refusals < MOST_REFUSALS
+
+
+def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    publication = task.publication
+    if not task.waits_for_merge or publication.number != event.number:
+        return task
+    match event.status:
+        case PullStatus.MERGED:
+            return _merged_outside(pipeline, task, event)
+        case PullStatus.CLOSED:
+            task = _withdrawn(task, event.at)
+            gone = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
+            return outcomes.block(task, f"{task.stage}: {gone}", event.at)
+        case PullStatus.OPEN:
+            pass
+        case _:
+            assert_never(event.status)
+    asked = publication.asked_for_round
+    looked = replace(
+        publication,
+        hindrances=event.hindrances,
+        refusals=0 if event.hindrances else publication.refusals,
+        reviewers=event.reviewers or publication.reviewers,
+        asked_for_round=asked and not event.asked,
+    )
+    task = replace(task, publication=looked)
+    task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
+    if event.feedback is not None and (asked or task.terms.follow_reviews):
+        return _taken_up(pipeline, task, event)
+    if _merges_by_itself(task) and not event.hindrances:
+        task = _withdrawn(task, event.at)
+        return pausing.resume_if_free(
+            replace(task, status=TaskStatus.IN_PROGRESS, owed=NextAction.MERGE, retry_at=None)
+        )
+    return task
+
+
+def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime | None:
+    """When the pull request is looked at next; None where that waits for a person's word."""
+    every = task.terms.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
+    return at + timedelta(seconds=every if after is None else after) if every else None
+
+
+def _taken_up(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    """Each comment once: the mark of its words is kept for good, its id until it was answered.
+
+    Where no round is left they are not taken up, so that they are told again when a person lets the task go on.
+    """
+    before = publication = task.publication
+    replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
+    seen = newest_marks((*publication.seen, *event.marks))
+    task = replace(task, publication=replace(publication, replies=replies, seen=seen))
+    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
+    taken = send_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
+    return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
+
+
+def _merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    task = pausing.resume_if_free(replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None))
+    return _done(pipeline, task, event.merge_commit, event.at)
+
+
+def _withdrawn(task: Task, at: datetime) -> Task:
+    """What was asked about the pull request is asked no more."""
+    for ask in task.pending_asks:
+        if ask.asking.subject is Subject.MERGE:
+            task = pausing.answer_request(task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
+    return task
+
+
+def _merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
+    return _done(pipeline, task, event.commit, event.at) if task.owed is NextAction.MERGE else task
+
+
+def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
+    publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=())
+    return lifecycle.advance(pipeline, replace(task, publication=publication), at)
+
+
+def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
+    """Nothing is bypassed: what hinders the merge is told, and the task waits again."""
+    if task.owed is not NextAction.MERGE:
+        return task
+    refusals = task.publication.refusals + 1
+    task = replace(task, publication=replace(task.publication, hindrances=event.hindrances, refusals=refusals))
+    return _waiting_for_merge(task, event.at)
+
+
+def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
+    if task.owed is not NextAction.PUBLISH:
+        return task
+    publication = replace(task.publication, version=event.version, head=task.head or task.base_commit)
+    task = replace(task, head=event.commit, publication=publication)
+    if task.terms.auto_merge:
+        return replace(task, owed=NextAction.RELEASE)
+    text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"
+    asking = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
+    return pausing.add_request(replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING), asking, event.at)
+
+
+def _released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
+    if task.owed is not NextAction.RELEASE:
+        return task
+    return lifecycle.advance(pipeline, replace(task, publication=replace(task.publication, tag=event.tag)), event.at)
+
+
+def _posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
+    if task.owed is not NextAction.PUBLISH:
+        return task
+    failure = (event.failure,) if event.failure else ()
+    publication = replace(task.publication, report_url=event.url, hindrances=failure)
+    return lifecycle.advance(pipeline, replace(task, publication=publication), event.at)
+
+
+def newest_marks(marks: Iterable[str]) -> tuple[str, ...]:
+    """The marks that are still needed: of each comment that of its present words, of each check that of its commit."""
+    newest = {mark.rpartition("@")[0] or mark: mark for mark in marks}
+    return tuple(newest.values())

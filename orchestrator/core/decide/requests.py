@@ -1,0 +1,227 @@
+"""What people ask of a task, and the daemon in their stead: pause and resume, answers, retries, budgets.
+
+A request that the task's state does not allow raises InvalidTransition, an answer that does not fit raises
+AnswerRefused; then nothing has changed.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from orchestrator.core.decide import lifecycle, outcomes, pausing, publishing, transitions, turns
+from orchestrator.core.events import events
+from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.user_requests import (
+    Answer,
+    BadAnswer,
+    RequestKind,
+    RequestStatus,
+    Subject,
+    UserRequest,
+    validate_answer,
+)
+from orchestrator.errors import AnswerRefused
+
+_ENDS = {
+    RequestKind.QUESTION: {RequestStatus.ANSWERED: "answer", RequestStatus.SKIPPED: "answer"},
+    RequestKind.DEPENDENCY: {RequestStatus.PROVIDED: "provide", RequestStatus.REJECTED: "provide"},
+    RequestKind.REVIEW: {RequestStatus.APPROVED: "approve", RequestStatus.CHANGES_REQUESTED: "request-changes"},
+}
+
+
+Request = (
+    events.PauseRequested
+    | events.ResumeRequested
+    | events.CancelRequested
+    | events.RoundRequested
+    | events.ArchiveRequested
+    | events.RetryRequested
+    | events.DraftSubmitted
+    | events.AskAnswered
+    | events.CapsChanged
+    | events.PriorityChanged
+)
+"""What may be asked of a task."""
+
+
+def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
+    """The task after what was asked of it."""
+    match event:
+        case events.PauseRequested():
+            return _pause(task, event)
+        case events.ResumeRequested():
+            return _resume(task, event)
+        case events.CancelRequested():
+            return _cancel(task)
+        case events.RoundRequested():
+            transitions.require("review", task)
+            return publishing.request_round(task)
+        case events.ArchiveRequested():
+            transitions.require("archive", task)
+            return replace(task, status=TaskStatus.ARCHIVED)
+        case events.RetryRequested():
+            return _retry(pipeline, task, event)
+        case events.DraftSubmitted():
+            return _submit(task, event)
+        case events.AskAnswered():
+            return _answered(pipeline, task, event)
+        case events.CapsChanged():
+            return _change_caps(task, event)
+        case events.PriorityChanged():
+            return replace(task, priority=event.priority)
+        case _:
+            assert_never(event)
+
+
+def _pause(task: Task, event: events.PauseRequested) -> Task:
+    """The task standing still; one held before a limit or trouble that others met has no waits of its own."""
+    if event.blocked_by is PauseReason.USER:
+        transitions.require("pause", task)
+    elif not task.holds_slot:
+        return pausing.park(task) if event.park and task.is_paused else task
+    if event.turn is not None:
+        under_way = (task.owed, task.agent.turn) == (NextAction.TURN, event.turn)
+        return turns.interrupt_turn(task, event.at) if under_way else task
+    if event.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
+        task = replace(task, agent=replace(task.agent, waits=0))
+    task = pausing.pause(task, event.blocked_by)
+    return pausing.park(task) if event.park else task
+
+
+def _resume(task: Task, event: events.ResumeRequested) -> Task:
+    """The task going on as soon as it may; what it waited for until a certain time is over now."""
+    if event.blocked_by is PauseReason.USER:
+        transitions.require("resume", task)
+    elif not task.is_paused or task.agent.blocked_by is not event.blocked_by:
+        return task
+    due = event.at if task.waits_for_service else task.retry_at or event.at
+    retry_at = due if task.owed is NextAction.RETRY else None
+    task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
+    return pausing.unpause(task)
+
+
+def _cancel(task: Task) -> Task:
+    """The task given up."""
+    transitions.require("cancel", task)
+    agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
+    return replace(task, status=TaskStatus.CANCELLED, owed=NextAction.NOTHING, agent=agent)
+
+
+def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
+    """The blocked task at the beginning of its stage again, every try renewed, and what is unanswered waited for.
+
+    What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
+    """
+    transitions.require("retry", task)
+    agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None, nudges=0, waits=0)
+    task = outcomes.reset_all_retries(task)
+    task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
+    for ask in task.pending_asks:
+        if ask.asking.subject.of_daemon:
+            task = pausing.answer_request(
+                task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
+            )
+    task = pausing.end_processes(pausing.unpause(task))
+    if task.worktree is None:
+        return replace(task, owed=NextAction.WORKSPACE)
+    return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
+
+
+def _submit(task: Task, event: events.DraftSubmitted) -> Task:
+    """The draft waiting for a place."""
+    transitions.require("submit", task)
+    task = replace(task, status=TaskStatus.PENDING, owed=NextAction.ADMISSION)
+    return pausing.pause(task, PauseReason.USER) if event.held else task
+
+
+def _change_caps(task: Task, event: events.CapsChanged) -> Task:
+    """The task under other caps; one that was held by the old ones goes on if the new ones let it.
+
+    What may be spent after a usage limit counts from here, and a turn under way has the time that is left now.
+    """
+    after_limit = None if task.spent_at_limit is None else task.total_spent.usd
+    task = replace(task, terms=replace(task.terms, caps=event.caps), spent_at_limit=after_limit)
+    if task.owed is NextAction.TURN and task.agent.at_work_since is not None:
+        task = turns.add_worked_time(task, event.at)
+        agent = replace(task.agent, at_work_since=event.at, turn_deadline=lifecycle.deadline(task, event.at))
+        task = replace(task, agent=agent)
+    if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and lifecycle.cap_reached(task) is None:
+        return pausing.unpause(task)
+    return task
+
+
+def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+    """The task with one of its asks answered, once and for all."""
+    ask = _pending(task, event)
+    match event.status:
+        case RequestStatus.APPROVED:
+            return _approved(pipeline, task, ask, event)
+        case RequestStatus.CHANGES_REQUESTED:
+            return _changes_requested(pipeline, task, ask, event)
+        case _:
+            task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+    respawned = (
+        event.status is RequestStatus.PROVIDED
+        and task.run is not None
+        and task.run.process is not ProcessState.STARTING
+    )
+    return pausing.park(task) if respawned else task
+
+
+def _answer(event: events.AskAnswered) -> Answer:
+    return Answer(status=event.status, text=event.answer, by=event.by)
+
+
+def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
+    """The ask that is meant, if this is an answer to it. Raises AnswerRefused, BadAnswer, InvalidTransition."""
+    ask = next((one for one in task.asks if one.number == event.number), None)
+    if ask is None:
+        raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
+    if event.status not in _ENDS[ask.kind]:
+        fitting = " or ".join(sorted(set(_ENDS[ask.kind].values())))
+        raise AnswerRefused(f"this is a {ask.kind}; {fitting} it")
+    if not ask.is_pending:
+        given = f" with {ask.answer!r:.200}" if ask.answer and ask.kind is not RequestKind.DEPENDENCY else ""
+        raise AnswerRefused(f"it was {ask.status} before, by {ask.answered_by}{given}; the first answer counts")
+    transitions.require(_ENDS[ask.kind][event.status], task)
+    if event.digest is not None and event.digest != ask.digest:
+        raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")
+    if event.status is RequestStatus.ANSWERED and validate_answer(ask.asking, event.answer) != event.answer:
+        raise BadAnswer("the answer is not in the spelling of the options")
+    if event.status is RequestStatus.SKIPPED and ask.asking.required:
+        raise BadAnswer("this question has to be answered; it cannot be skipped")
+    if event.status is RequestStatus.CHANGES_REQUESTED and not event.answer.strip():
+        raise BadAnswer("say which changes you want")
+    return ask
+
+
+def _approved(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
+    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+    if task.status is not TaskStatus.REVIEW:
+        return task
+    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.start_merge(task, ask.asking.subject)
+    return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
+
+
+def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
+    """A person's rework has a budget of its own; the tries that count by themselves begin anew."""
+    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+    if task.status is not TaskStatus.REVIEW:
+        return task
+    wanted = (f"A person asks for changes: {event.answer}",)
+    if ask.asking.subject is Subject.RELEASE:
+        task = replace(task, head=task.publication.head)
+    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.send_back(pipeline, task, wanted, event.at)
+    task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
+    tried = outcomes.use_retry(task, "reworks")
+    if tried is None:
+        return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
+    stage = pipeline.stage(task.stage)
+    if stage.work in (Work.AGENT, Work.STEPS):
+        return lifecycle.continue_stage(
+            pipeline, replace(outcomes.reset_retries(tried), feedback=(), wanted=wanted), event.at
+        )
+    back = stage.on_fail or task.stage
+    return replace(lifecycle.enter_stage(pipeline, tried, back, event.at), wanted=wanted)

@@ -1,0 +1,252 @@
+"""The state operations of seed 000: one judgement of every move, step and failure, with a daemon and without.
+
+A task at work moves by course.py once `judged` let it (acting.py), one in a workspace that no daemon keeps by `moved`.
+What the guards see is evidence that was looked for, never what the caller says of its own work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import assert_never, cast
+
+from orchestrator.core.decide import plan
+from orchestrator.core.decide.outcomes import use_retry
+from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.events.operations import OperationRefused, Refusal, StepUpdate, Transition, blocked, mismatch
+from orchestrator.core.task import guards
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.formats.codec import Json, JsonObject
+
+
+class TransitionKind(StrEnum):
+    """How a state is left."""
+
+    NEXT = "next"
+    BACK = "back"
+    END = "end"
+    HALT = "halt"
+    AGAIN = "again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A way that was let, and the stage that it leads to; an end, a halt and one more try after it keep the stage."""
+
+    way: TransitionKind
+    stage: str
+
+
+RESULTS: Mapping[str, tuple[str, TransitionKind]] = MappingProxyType(
+    {
+        "READY_FOR_IMPL": ("DESIGN", TransitionKind.NEXT),
+        "EVALUATION_PASS": ("EVALUATION", TransitionKind.NEXT),
+        "EVALUATION_FAIL": ("EVALUATION", TransitionKind.BACK),
+    }
+)
+"""States of the original system that are results of a stage: which one, and the way they take (sources.md §5.1)."""
+BLOCKED, COMPLETED = AS_STATE[TaskStatus.BLOCKED], AS_STATE[TaskStatus.COMPLETED]
+
+
+def state_of(task: Task) -> str:
+    """The task's state in the seed's words."""
+    return AS_STATE.get(task.status, task.stage)
+
+
+def stage_named(state: str) -> str:
+    """The stage that a state stands for, or the state itself."""
+    return RESULTS[state][0] if state in RESULTS else state
+
+
+def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
+    """What `get` answers: where the task is, its present state's record whole, its plan and its failures in short."""
+    step = plan.next_step(task.steps)
+    progress: Json = {
+        "total_steps": len(task.steps),
+        "completed_steps": sum(one.status is StepStatus.COMPLETED for one in task.steps),
+        "current_step": step.description if step else None,
+    }
+    return {
+        "ticket_id": task.ticket.key,
+        "current_state": state_of(task),
+        "current_agent": task.agent.role,
+        "state": cast(JsonObject, document["states"]).get(task.stage),
+        "plan_progress": progress if pipeline.stage(task.stage).work is Work.STEPS else None,
+        "failure_summary": document["failure_summary"],
+    }
+
+
+def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Move:
+    """The way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is missing)."""
+    if stage_named(move.from_state) != state_of(task):
+        raise mismatch(move.from_state, state_of(task))
+    edge = _edge(pipeline, task, move)
+    lacking = _lacking(pipeline.stage(task.stage), task, edge, evidence)
+    if lacking:
+        raise blocked(move.from_state, move.to_state, lacking)
+    return edge
+
+
+def apply_move(pipeline: Pipeline, task: Task, move: Transition, edge: Move, at: datetime) -> Task:
+    """The task of a workspace without a daemon after a move that was let."""
+    match edge.way:
+        case TransitionKind.HALT:
+            return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
+        case TransitionKind.END:
+            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
+        case TransitionKind.NEXT:
+            return _entered(pipeline, _left(task, move, at), edge.stage, at)
+        case TransitionKind.AGAIN:
+            budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
+            again = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets)
+            return _entered(pipeline, again, edge.stage, at)
+        case TransitionKind.BACK:
+            budget = pipeline.stage(task.stage).budget
+            tried = (use_retry(task, budget) if budget else None) or task
+            return _entered(pipeline, _left(tried, move, at), edge.stage, at)
+        case _:
+            assert_never(edge.way)
+
+
+def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
+    """The steps after news of one of them (sources.md §1.4). Raises OperationRefused (UNKNOWN_STEP)."""
+    require_step(steps, update.step_id)
+    match update.status:
+        case StepStatus.COMPLETED:
+            return plan.finish_step(steps, update.step_id, update.commits, at)
+        case StepStatus.IN_PROGRESS:
+            steps = plan.begin_step(steps, update.step_id, at)
+        case StepStatus.PENDING | StepStatus.FAILED:
+            steps = plan.with_status(steps, update.step_id, update.status)
+        case _:
+            assert_never(update.status)
+    return tuple(_noted(step, update) if step.step_id == update.step_id else step for step in steps)
+
+
+def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
+    """The step of that number. Raises OperationRefused (UNKNOWN_STEP)."""
+    found = next((step for step in steps if step.step_id == step_id), None)
+    if found is None:
+        numbers: list[Json] = [step.step_id for step in steps]
+        mend = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
+        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, mend)
+    return found
+
+
+def require_new(task: Task, failure: Failure) -> None:
+    """Refuse an entry whose id is on record; raises OperationRefused (FAILURE_EXISTS)."""
+    if failure.id and any(entry.id == failure.id for entry in task.failures.entries):
+        mend = f"{failure.id} is on record already; leave the id out and the next one is given"
+        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
+
+
+def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
+    """The task with the steps of the plan that a stage works through: finished ones stay if they are still the same.
+
+    Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
+    """
+    if stage.work is not Work.STEPS or stage.plan is None or stage.plan not in evidence.files:
+        return task
+    facts = evidence.files[stage.plan]
+    unmarked = {
+        (step.step_id, step.description): step
+        for step in task.steps
+        if step.status is StepStatus.COMPLETED and not step.digest
+    }
+    planned = plan.steps_of(facts.headings, facts.digests, task.steps)
+    kept = tuple(unmarked.get((step.step_id, step.description), step) for step in planned)
+    return replace(task, steps=kept or task.steps)
+
+
+def present_artifacts(stage: Stage, evidence: Evidence) -> tuple[str, ...]:
+    """Names of the artifacts of a stage that are there."""
+    return tuple(name for name in evidence.files if any(fnmatchcase(name, wanted) for wanted in stage.artifacts))
+
+
+def record_bypass(task: Task, by: str) -> Task:
+    """The task with it on record who let a ticket pass that was not looked through for secrets."""
+    check = task.ticket.sensitive_check
+    if check is None or check.result != guards.LOCAL_BYPASS or check.allowed_by is not None:
+        return task
+    return replace(task, ticket=replace(task.ticket, sensitive_check=replace(check, allowed_by=by)))
+
+
+def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
+    stage, target = pipeline.stage(task.stage), move.to_state
+    ways = _ways(stage, task.status)
+    if target in RESULTS and RESULTS[target][0] == stage.name:
+        target = next((name for name, edge in ways.items() if edge.way is RESULTS[target][1]), target)
+    if target not in ways:
+        from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
+        raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))
+    return ways[target]
+
+
+def _ways(stage: Stage, status: TaskStatus) -> dict[str, Move]:
+    """Every state that one may go to from here, and how."""
+    here = stage.name
+    if status is TaskStatus.BLOCKED:
+        return {here: Move(way=TransitionKind.AGAIN, stage=here)}
+    if status.is_final:
+        return {}
+    ways = {
+        stage.next or COMPLETED: Move(
+            way=TransitionKind.NEXT if stage.next else TransitionKind.END, stage=stage.next or here
+        )
+    }
+    if stage.on_fail:
+        ways[stage.on_fail] = Move(way=TransitionKind.BACK, stage=stage.on_fail)
+    return {**ways, BLOCKED: Move(way=TransitionKind.HALT, stage=here)}
+
+
+def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[str, ...]:
+    match edge.way:
+        case TransitionKind.HALT | TransitionKind.AGAIN:
+            return ()
+        case TransitionKind.NEXT | TransitionKind.END:
+            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
+            return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
+        case TransitionKind.BACK:
+            accepted = guards.accepted(stage.guards)
+            failed = any(result.verdict not in accepted for result in task.results.values())
+            return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
+        case _:
+            assert_never(edge.way)
+
+
+def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
+    """The failure that is being left counts: of three evaluations the third that fails leads nowhere but to BLOCKED."""
+    if stage.budget is None:
+        return ()
+    tried = use_retry(task, stage.budget)
+    if tried is not None and tried.budgets[stage.budget].left:
+        return ()
+    limit = task.budgets[stage.budget].limit if stage.budget in task.budgets else 0
+    return (f"the budget {stage.budget} is used up ({limit} of {limit})",)
+
+
+def _left(task: Task, move: Transition, at: datetime) -> Task:
+    record = task.stages[task.stage]
+    artifacts = tuple(dict.fromkeys((*record.artifacts, *move.artifacts)))
+    done = replace(record, status=StageStatus.COMPLETED, completed_at=at, artifacts=artifacts)
+    return replace(task, stages={**task.stages, task.stage: done})
+
+
+def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
+    """The task at the beginning of a stage; results of an earlier evaluation say nothing about this one."""
+    record = task.stages[stage]
+    entered = replace(
+        record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
+    )
+    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
+    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
+
+
+def _noted(step: Step, update: StepUpdate) -> Step:
+    checkpoint = None if update.forget_checkpoint else update.checkpoint or step.last_checkpoint
+    return replace(step, commits=tuple(dict.fromkeys((*step.commits, *update.commits))), last_checkpoint=checkpoint)

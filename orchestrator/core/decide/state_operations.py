@@ -1,0 +1,142 @@
+"""State operations on a task at work: judged as in every workspace, carried out along the pipeline.
+
+What an agent says of its own work opens no gate here either: a step is completed by commits that were seen, and a move
+by what the guards find. Only a person may go past them, by name and with a reason on record.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from orchestrator.core.decide import lifecycle, outcomes, pausing, requests, state_moves, transitions
+from orchestrator.core.decide.state_moves import TransitionKind
+from orchestrator.core.events import events
+from orchestrator.core.events.operations import (
+    FailureReport,
+    ForcedTransition,
+    Operation,
+    StepUpdate,
+    Transition,
+    blocked,
+    mismatch,
+    not_at_work,
+)
+from orchestrator.core.task import guards
+from orchestrator.core.task.model import AgentStatus, NextAction, StepStatus, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
+from orchestrator.errors import InvalidTransition
+
+_TURN = (NextAction.TURN, NextAction.INTERRUPT)
+
+
+def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
+    """The task after an operation. Raises OperationRefused and InvalidTransition."""
+    require_begun(task, event.operation)
+    match event.operation:
+        case Transition():
+            return _transition(pipeline, task, event, event.operation)
+        case ForcedTransition():
+            return _forced(pipeline, task, event, event.operation)
+        case StepUpdate():
+            return _step(pipeline, task, event, event.operation)
+        case FailureReport():
+            state_moves.require_new(task, event.operation.failure)
+            return outcomes.record_failure(task, event.at, event.operation.failure)
+        case _:
+            assert_never(event.operation)
+
+
+def require_begun(task: Task, operation: Operation) -> None:
+    """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
+
+    Raises OperationRefused, and InvalidTransition where it is a person who asks.
+    """
+    if task.is_active or task.status is TaskStatus.BLOCKED:
+        return
+    state, can = state_moves.state_of(task), transitions.allowed(task)
+    match operation:
+        case ForcedTransition():
+            raise InvalidTransition("change the state of", task.status, task.stage, can)
+        case Transition(from_state=origin) if state_moves.stage_named(origin) != state:
+            raise mismatch(origin, state)
+        case Transition(from_state=origin, to_state=target):
+            raise blocked(origin, target, (f"the task is {task.status}; allowed now: {', '.join(can)}",))
+        case StepUpdate() | FailureReport():
+            raise not_at_work(state, task.status, can)
+        case _:
+            assert_never(operation)
+
+
+def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
+    """Commits count that were seen on the branch; that a step is done is for the daemon to find."""
+    step = state_moves.require_step(task.steps, update.step_id)
+    credited = {commit for other in task.steps if other is not step for commit in other.commits}
+    seen = tuple(commit for commit in event.evidence.commits if commit not in credited)
+    lacking = tuple(
+        f"commit {commit} was not seen on the task's branch"
+        for commit in update.commits
+        if not any(known.startswith(commit) for known in (*seen, *step.commits))
+    )
+    if pipeline.stage(task.stage).work is not Work.STEPS:
+        lacking += (f"{task.stage} does not work through the steps of a plan",)
+    elif step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
+        lacking += (f"step {step.step_id} is completed by its commits",)
+    elif update.status is StepStatus.COMPLETED:
+        own = replace(event.evidence, commits=seen or step.commits)
+        lacking += guards.missing_of_step(own)
+    if lacking:
+        raise blocked(step.status, update.status, lacking)
+    full = tuple(known for known in seen if any(known.startswith(commit) for commit in update.commits))
+    commits = seen if update.status is StepStatus.COMPLETED else full
+    return replace(task, steps=state_moves.update_step(task.steps, replace(update, commits=commits), event.at))
+
+
+def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+    edge = state_moves.check_move(pipeline, task, move, event.evidence)
+    if edge.way in (TransitionKind.NEXT, TransitionKind.BACK, TransitionKind.END) and task.worktree is None:
+        raise blocked(move.from_state, move.to_state, ("the task's worktree is not prepared yet",))
+    if edge.way is not TransitionKind.HALT and task.status is TaskStatus.REVIEW:
+        raise blocked(move.from_state, move.to_state, ("somebody has to approve what was done first",))
+    match edge.way:
+        case TransitionKind.NEXT | TransitionKind.END:
+            record = task.stages[task.stage]
+            left = state_moves.present_artifacts(pipeline.stage(task.stage), event.evidence)
+            artifacts = tuple(dict.fromkeys((*record.artifacts, *left)))
+            done = replace(task, stages={**task.stages, task.stage: replace(record, artifacts=artifacts)})
+            planned = state_moves.update_plan(pipeline.stage(edge.stage), done, event.evidence)
+            return _unhurried(task, lifecycle.advance(pipeline, planned, event.at))
+        case TransitionKind.BACK:
+            return _unhurried(task, lifecycle.fail_evaluation(pipeline, task, event.at, None))
+        case TransitionKind.HALT:
+            reason = move.reason or f"{event.by or 'somebody'} brought it to a halt"
+            return outcomes.block(task, f"{task.stage}: {reason}", event.at)
+        case TransitionKind.AGAIN:
+            return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
+        case _:
+            assert_never(edge.way)
+
+
+def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
+    """A person's word: what was asked is withdrawn, and the stage begins as any other."""
+    origin = state_moves.state_of(task)
+    if move.to_state not in pipeline.stages:
+        known = ", ".join(pipeline.stages)
+        raise blocked(origin, move.to_state, (f"{pipeline.name} has no stage of that name; it has {known}",))
+    if task.worktree is None:
+        raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
+    for ask in task.pending_asks:
+        if ask.asking.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
+            gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
+            task = pausing.answer_request(task, ask.number, gone, event.at)
+    if task.status is TaskStatus.BLOCKED:
+        task = replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None))
+    free = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, retry_at=None)
+    return _unhurried(task, lifecycle.enter_stage(pipeline, free, move.to_state, event.at))
+
+
+def _unhurried(before: Task, after: Task) -> Task:
+    """A turn that is under way for the old stage is ended first, with its process; the session goes on afterwards."""
+    if before.owed not in _TURN or before.run is None or after.run != before.run or after.owed is not NextAction.TURN:
+        return after
+    agent = replace(after.agent, turn=before.agent.turn, turn_deadline=before.agent.turn_deadline)
+    return replace(after, owed=NextAction.STOP, agent=agent)

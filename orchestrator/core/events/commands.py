@@ -1,0 +1,208 @@
+"""What a task may ask of the world: imperatives, each safe to repeat.
+
+A command names its effect by numbers that never repeat within a task (attempt, turn, cycle), so that whoever carries
+it out can look whether that effect is there already: a run's folder has a lock or an exit, a turn's line has its uuid,
+a branch stands at its commit.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.core.task.checks import Check
+from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.publication import Reply
+from orchestrator.core.task.user_requests import UserRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareWorkspace:
+    """Clone what is missing and check the task's branch out in its worktree."""
+
+    branch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAgent:
+    """Start an agent of a role under a holder, in a new session or going on with one."""
+
+    attempt: int
+    role: str
+    session_id: str
+    resume: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRun:
+    """Read a run's output from where reading stopped, and find its exit."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendTurn:
+    """Tell an agent what to do next; the same uuid is taken once, however often it is sent (measured.md)."""
+
+    attempt: int
+    turn: int
+    uuid: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendAnswer:
+    """Answer a request that an agent's process waits for; `asks` are all that it asked in it, in their order."""
+
+    attempt: int
+    request_id: str
+    asks: tuple[UserRequest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptTurn:
+    """End an agent's running turn and nothing else; the process takes the next one."""
+
+    attempt: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRun:
+    """End a run: interrupt if a turn is under way, end of input, TERM, KILL, each after its grace; then sweep."""
+
+    folder: str
+    interrupt: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeRun:
+    """Bring a run's whole process tree to a stand."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThawRun:
+    """Let a frozen process tree go on."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAtGate:
+    """Take in what a stage left behind and look at it; commits count from `since`."""
+
+    stage: str
+    visit: int
+    turn: int
+    attempt: int
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCheck:
+    """Run one check in a fresh checkout of exactly this commit."""
+
+    folder: str
+    check: Check
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverBranch:
+    """Bring the finished branch to the user's repository and leave a summary."""
+
+    branch: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPullRequest:
+    """Push the branch and propose it, or bring the proposal up to date; then answer these comments, each once."""
+
+    branch: str
+    commit: str
+    round: int
+    replies: tuple[Reply, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAtPullRequest:
+    """See what became of a pull request; comments and failed checks whose marks are `seen` are not told again.
+
+    `asked` says that a person wants comments taken up, and so wants a look that begins after that.
+    """
+
+    number: int
+    round: int
+    seen: tuple[str, ...]
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePullRequest:
+    """Squash and merge exactly this head, if all that has to hold does, and clean up what is merged."""
+
+    number: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareRelease:
+    """Write the changelog of the version that release-summary.md names, and commit it."""
+
+    branch: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRelease:
+    """Set and push the tag of a version at exactly this commit."""
+
+    version: str
+    commit: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostReport:
+    """Leave the stage's report on the ticket, if that has a place for it."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellPerson:
+    """Tell a person of something, once for each key."""
+
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeAt:
+    """Ring when this time has come."""
+
+    at: datetime
+
+
+Command = (
+    PrepareWorkspace
+    | StartAgent
+    | FollowRun
+    | SendTurn
+    | SendAnswer
+    | InterruptTurn
+    | StopRun
+    | FreezeRun
+    | ThawRun
+    | LookAtGate
+    | RunCheck
+    | DeliverBranch
+    | OpenPullRequest
+    | LookAtPullRequest
+    | MergePullRequest
+    | PrepareRelease
+    | TagRelease
+    | PostReport
+    | TellPerson
+    | WakeAt
+)

@@ -1,0 +1,92 @@
+"""What may be asked of a task's state (seed 000: transition, step, fail), as values, and how it is refused.
+
+`operations` judges and carries out; `reported` reads the values out of JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.model import StepStatus
+from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import Json
+
+
+class Refusal(StrEnum):
+    """Why an operation is refused; the first two are the seed's."""
+
+    STATE_MISMATCH = "STATE_MISMATCH"
+    TRANSITION_BLOCKED = "TRANSITION_BLOCKED"
+    UNKNOWN_STEP = "UNKNOWN_STEP"
+    FAILURE_EXISTS = "FAILURE_EXISTS"
+    NOT_AT_WORK = "NOT_AT_WORK"
+    STATE_EXISTS = "STATE_EXISTS"
+    MALFORMED = "MALFORMED"
+
+
+class OperationRefused(OrchestratorError):
+    """An operation was refused and nothing was changed; `document` says why, to programs, in the seed's form."""
+
+    def __init__(self, refusal: Refusal, facts: Mapping[str, Json], mend: str) -> None:
+        self.document: dict[str, Json] = {"error": refusal.value, **facts}
+        super().__init__(f"{refusal}: {mend}")
+
+
+def mismatch(expected: str, actual: str) -> OperationRefused:
+    """The refusal of what was meant for another state."""
+    mend = f"the task is in {actual}, not in {expected}; look where it is with `state get`, then decide anew"
+    return OperationRefused(Refusal.STATE_MISMATCH, {"expected": expected, "actual": actual}, mend)
+
+
+def blocked(origin: str, target: str, missing: tuple[str, ...]) -> OperationRefused:
+    """The refusal of a move for which something is missing."""
+    facts: Mapping[str, Json] = {"missing": list(missing), "from": origin, "to": target}
+    return OperationRefused(Refusal.TRANSITION_BLOCKED, facts, f"{origin} to {target}: {'; '.join(missing)}")
+
+
+def not_at_work(state: str, status: str, allowed: tuple[str, ...]) -> OperationRefused:
+    """The refusal of news of a task that was not begun, or has ended."""
+    facts: Mapping[str, Json] = {"state": state, "task_status": status, "allowed": list(allowed)}
+    return OperationRefused(Refusal.NOT_AT_WORK, facts, f"the task is {status}; allowed now: {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """The way from one state to another, if its guards let it; `artifacts` are names of files that were left behind."""
+
+    from_state: str
+    to_state: str
+    artifacts: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForcedTransition:
+    """A person's way to any stage; `waived` names what the guards missed."""
+
+    to_state: str
+    reason: str
+    waived: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUpdate:
+    """News of one step of the plan; without a checkpoint the old one stays, unless it is to be forgotten."""
+
+    step_id: int
+    status: StepStatus
+    commits: tuple[str, ...] = ()
+    checkpoint: StepCheckpoint | None = None
+    forget_checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureReport:
+    """One more entry for the failure log; without an id it gets the next one."""
+
+    failure: Failure
+
+
+Operation = Transition | ForcedTransition | StepUpdate | FailureReport

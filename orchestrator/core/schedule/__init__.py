@@ -1,0 +1,1 @@
+"""Which tasks may run now, which must pause, and why a task waits."""

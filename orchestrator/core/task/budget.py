@@ -1,0 +1,70 @@
+"""What work may cost: money, tokens, turns and hours, of one task or of all in a day.
+
+Cost comes from totals that the CLI counts, as differences; so a line that is read twice costs nothing (collected.md
+§1.2). What is spent is kept per day in the task it was spent for; sums over tasks are derived, never kept.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What was used; `seconds` are those in which an agent was at work, not those it stood still."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    turns: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(
+            usd=round(self.usd + other.usd, 6),
+            tokens=self.tokens + other.tokens,
+            turns=self.turns + other.turns,
+            seconds=round(self.seconds + other.seconds, 3),
+        )
+
+
+NOTHING_SPENT = Spending()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What may be used at most; None is no cap."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    hours: float | None = None
+
+
+NO_CAPS = Caps()
+
+
+def total_spending(spendings: Iterable[Spending]) -> Spending:
+    """The sum."""
+    return sum(spendings, NOTHING_SPENT)
+
+
+def reached_cap(spent: Spending, caps: Caps) -> str | None:
+    """Which cap is reached, in words for a person; None while something is left of each."""
+    if caps.usd is not None and spent.usd >= caps.usd:
+        return f"${spent.usd:.2f} of ${caps.usd:.2f} are spent"
+    if caps.tokens is not None and spent.tokens >= caps.tokens:
+        return f"{spent.tokens:,} of {caps.tokens:,} tokens are used"
+    if caps.turns is not None and spent.turns >= caps.turns:
+        return f"{spent.turns} of {caps.turns} turns are used"
+    if seconds_left(spent, caps) == 0.0 and caps.hours is not None:
+        return f"{spent.seconds / 3600:.1f} of {caps.hours:g} hours of work are used"
+    return None
+
+
+def usd_left(spent: Spending, caps: Caps) -> float | None:
+    """The money that is left, never below zero; None without a cap."""
+    return None if caps.usd is None else max(0.0, round(caps.usd - spent.usd, 6))
+
+
+def seconds_left(spent: Spending, caps: Caps) -> float | None:
+    """The working time that is left in seconds, never below zero; None without a cap."""
+    return None if caps.hours is None else max(0.0, round(caps.hours * 3600 - spent.seconds, 3))

@@ -1,0 +1,143 @@
+"""Checks: what judges a commit, what it came to, and which of them the result of another one spares.
+
+The order is that of the list. A build that failed ends the run, a probe that did not answer spares the check it is for,
+and all others always run (sources.md §1.8). Whatever is not run says why.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a check came to; a skipped one always says why."""
+
+    PASS = "PASS"  # noqa: S105 - a verdict, not a password
+    WARN = "WARN"
+    FAIL = "FAIL"
+    SKIPPED = "SKIPPED"
+
+
+class CheckKind(StrEnum):
+    """What a check looks at; a probe only looks whether the check that needs it can be run here."""
+
+    BUILD = "build"
+    UNIT_TEST = "unit_test"
+    COVERAGE = "coverage"
+    LINT = "lint"
+    FORMAT = "format"
+    SECURITY = "security"
+    INTEGRATION = "integration"
+    PROBE = "probe"
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, name: str) -> "CheckKind":
+        """The kind that a check's name says, as in `lint` or `lint_go`."""
+        return next((kind for kind in cls if name == kind or name.startswith(f"{kind}_")), cls.OTHER)
+
+    @property
+    def failure(self) -> str:
+        """As what type of failure one that failed goes on record, in the seed's words where it has one."""
+        return _FAILURES.get(self, f"{self}_failure")
+
+
+_FAILURES = {
+    CheckKind.BUILD: "build_error",
+    CheckKind.UNIT_TEST: "test_failure",
+    CheckKind.SECURITY: "security_fail",
+    CheckKind.OTHER: "check_failure",
+}
+
+
+class ResultSource(StrEnum):
+    """Where a result is read beside the exit code: in a report of the command, of the tests, or in the change."""
+
+    EXIT_CODE = "exit_code"
+    RUFF = "ruff"
+    ESLINT = "eslint"
+    BANDIT = "bandit"
+    GOSEC = "gosec"
+    NPM_AUDIT = "npm_audit"
+    COVERAGE_PY = "coverage_py"
+    LCOV = "lcov"
+    GO_COVER = "go_cover"
+    CHANGE = "change"
+
+    @property
+    def of_tests(self) -> bool:
+        """Whether it is what the tests left behind, so that nothing has to be run for it."""
+        return self in (ResultSource.COVERAGE_PY, ResultSource.LCOV, ResultSource.GO_COVER)
+
+    @property
+    def by_daemon(self) -> bool:
+        """Whether the daemon looks for itself, without a command."""
+        return self.of_tests or self is ResultSource.CHANGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What a commit is judged by, fixed at submit; without a `command` it is the daemon that looks.
+
+    `timeout` is in seconds of running time. `needs` names the probe without which it is skipped. `cleanup` is run after
+    the command however that ended. A required one that fails is run up to `tries` times. `floor` is what it has to
+    reach, in percent, where it measures.
+    """
+
+    name: str
+    command: str
+    required: bool = True
+    timeout: float = 600.0
+    source: str = ""
+    kind: CheckKind = CheckKind.OTHER
+    reads: ResultSource = ResultSource.EXIT_CODE
+    needs: str = ""
+    cleanup: str = ""
+    tries: int = 1
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one check came to on the judged commit; `log` is the path of its output within the task's folder."""
+
+    verdict: Verdict
+    reason: str = ""
+    exit_code: int | None = None
+    seconds: float | None = None
+    log: str | None = None
+
+
+Results = Mapping[str, CheckResult]
+
+
+def first_try(name: str) -> str:
+    """Under which name the result of a first try stands, when there was a second."""
+    return f"{name} (first try)"
+
+
+def with_result(checks: Sequence[Check], results: Results, name: str, result: CheckResult) -> Results:
+    """The results after one more came in, with those of the checks that it spares; or a first try's, to be repeated."""
+    check = next((one for one in checks if one.name == name), None)
+    failed = check is not None and result.verdict is Verdict.FAIL
+    if check is not None and failed and check.tries > 1 and first_try(name) not in results:
+        again = replace(result, verdict=Verdict.WARN, reason=f"it failed and was run once more: {result.reason}")
+        return {**results, first_try(name): again}
+    known = {**results, name: result}
+    spared = ((one.name, _spared(one, check, result)) for one in checks if check and one.name not in known)
+    return known | {name: CheckResult(verdict=Verdict.SKIPPED, reason=reason) for name, reason in spared if reason}
+
+
+def _spared(check: Check, ended: Check, result: CheckResult) -> str:
+    """Why a check is not run after another one ended so; empty if it is."""
+    if ended.kind is CheckKind.BUILD and result.verdict is Verdict.FAIL:
+        return f"the build failed ({ended.name})"
+    if check.needs == ended.name and result.verdict not in (Verdict.PASS, Verdict.WARN):
+        return f"{ended.name}: {result.reason}"
+    return ""
+
+
+def nothing_ran(checks: Iterable[Check], results: Results) -> bool:
+    """Whether no command was run that could say that the change works."""
+    own = {check.name for check in checks if not check.command or check.kind is CheckKind.PROBE}
+    return all(result.verdict is Verdict.SKIPPED or name in own for name, result in results.items())

@@ -1,0 +1,57 @@
+"""The terms of a task: how long, how often and how freely, fixed when it is handed in.
+
+So a change of the settings reaches the tasks that are handed in after it, and none that is under way.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator.core.task.budget import NO_CAPS, Caps
+
+
+class Autonomy(StrEnum):
+    """Who answers what an agent asks: a person, or the terms alone (seed 000)."""
+
+    INTERACTIVE = "interactive"
+    AUTO = "auto"
+
+
+class OnBlocked(StrEnum):
+    """What happens when every cycle is used up (seed 000)."""
+
+    HALT = "halt"
+    ESCALATE = "escalate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPolicy:
+    """Times are in seconds.
+
+    `impl_model` and `planning_model` win over what roles of those tiers use. `look_every` is how often an open pull
+    request is looked at, 0 for never; `follow_reviews` lets comments be taken up without a person's word.
+
+    `auto_resume` says whether anything goes on by itself when a usage limit that the task met is over, `latest_resume`
+    how far off that may be; `usd_after_limit` is what it may spend after the first limit it waited out.
+    """
+
+    autonomy: Autonomy = Autonomy.AUTO
+    turn_timeout: float = 3600.0
+    retry_delay: float = 10.0
+    limit_margin: float = 30.0
+    park_after: float = 1800.0
+    question_timeout: float = 1800.0
+    reminders: tuple[float, ...] = (1800.0, 86_400.0, 172_800.0, 259_200.0, 604_800.0)
+    auto_resume: bool = True
+    latest_resume: float | None = None
+    usd_after_limit: float | None = None
+    caps: Caps = NO_CAPS
+    on_blocked: OnBlocked = OnBlocked.HALT
+    auto_merge: bool = False
+    approvals: int = 1
+    look_every: float = 0.0
+    follow_reviews: bool = False
+    impl_model: str | None = None
+    planning_model: str | None = None
+
+
+DEFAULT_POLICY = TaskPolicy()

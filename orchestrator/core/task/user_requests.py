@@ -1,0 +1,243 @@
+"""What a person is asked for: reviews, questions and dependencies, each a durable record that is answered once.
+
+An agent may ask in two ways. A block in its text (core/stream/markers.py) is answered by its next turn; a request of
+the CLI's own protocol waits for an answer under its `request_id` while the process that asked lives, and is answered by
+a turn after that. Which of the two is a fact of the record, not a state.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from enum import StrEnum
+from hashlib import sha256
+from types import MappingProxyType
+from typing import assert_never
+
+from orchestrator.core.events.agent_messages import DependencyType
+from orchestrator.errors import AnswerRefused
+
+LONGEST_ANSWER = 20_000
+"""Characters."""
+DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEVER_SET = frozenset({
+    "PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "TMPDIR", "PROMPT_COMMAND", "NODE_OPTIONS",
+    "NODE_PATH", "NODE_EXTRA_CA_CERTS", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME",
+})  # fmt: skip
+_NEVER_BEGINS = ("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_", "ANTHROPIC_")
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+"""Programs read these in small letters as well."""
+POLICY = "policy"
+"""Who answered where the task's own terms or the role did."""
+
+
+class RequestKind(StrEnum):
+    """The three things a person may be asked for (seed 003)."""
+
+    QUESTION = "question"
+    DEPENDENCY = "dependency"
+    REVIEW = "review"
+
+
+class Subject(StrEnum):
+    """What exactly is asked."""
+
+    QUESTION = "question"
+    PERMISSION = "permission"
+    PLAN = "plan"
+    DEPENDENCY = "dependency"
+    STAGE = "stage"
+    MERGE = "merge"
+    RELEASE = "release"
+
+    @property
+    def of_daemon(self) -> bool:
+        """Whether the daemon asks it, and no agent waits to be told the answer."""
+        return self in (Subject.STAGE, Subject.MERGE, Subject.RELEASE)
+
+
+class RequestStatus(StrEnum):
+    """How an ask stands; all but the first are its end."""
+
+    PENDING = "pending"
+    ANSWERED = "answered"
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    PROVIDED = "provided"
+    REJECTED = "rejected"
+    SKIPPED = "skipped"
+    WITHDRAWN = "withdrawn"
+
+
+IS_SECRET = frozenset(
+    {DependencyType.API_KEY, DependencyType.ENV_VARIABLE, DependencyType.SERVICE, DependencyType.FILE}
+)
+"""What is provided as a value, which reaches the agent's environment and nothing else."""
+WHERE_PROVIDED = MappingProxyType(
+    {
+        DependencyType.API_KEY: "as the environment variable {name}",
+        DependencyType.ENV_VARIABLE: "as the environment variable {name}",
+        DependencyType.SERVICE: "its address is the environment variable {name}",
+        DependencyType.FILE: "the environment variable {name} holds the path of the file",
+        DependencyType.PERMISSION: "you may",
+        DependencyType.PACKAGE: "it is installed",
+    }
+)
+
+
+def how_to_answer(task_id: str, kind: RequestKind, subject: Subject, name: str, which: str = "") -> str:
+    """The command line that answers; `which` is the option that tells one question of a task from its others."""
+    match kind:
+        case RequestKind.QUESTION:
+            return f"orchestrator answer {task_id}{which}"
+        case RequestKind.DEPENDENCY:
+            return f"orchestrator provide {task_id} {name}"
+        case RequestKind.REVIEW if subject is Subject.MERGE:
+            return f"orchestrator merge {task_id}, or orchestrator review {task_id} to take up comments"
+        case RequestKind.REVIEW:
+            return f"orchestrator approve {task_id}, or orchestrator request-changes {task_id} -m …"
+        case _:
+            assert_never(kind)
+
+
+class BadAnswer(AnswerRefused):
+    """An answer does not fit what was asked; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDraft:
+    """Something that is asked, before it is a record.
+
+    `name` is the tool, the dependency or the stage; `details` are lines for the person. `request_id` and `start`, where
+    the line stands in the agent's output, are of the CLI's own protocol.
+    """
+
+    subject: Subject
+    text: str
+    name: str = ""
+    type: str = ""
+    options: tuple[str, ...] = ()
+    default: str | None = None
+    required: bool = True
+    request_id: str | None = None
+    start: int = 0
+    content: str = ""
+    """What else tells this from another of the same words, as the input of a tool."""
+
+    @property
+    def kind(self) -> RequestKind:
+        """Which of the three it is."""
+        if self.subject is Subject.DEPENDENCY:
+            return RequestKind.DEPENDENCY
+        return RequestKind.REVIEW if self.subject.of_daemon or self.subject is Subject.PLAN else RequestKind.QUESTION
+
+    @property
+    def digest(self) -> str:
+        """A hash of what is asked, so that an answer is given to what was seen."""
+        parts = (self.subject, self.name, self.type, self.text, *self.options, self.content)
+        return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How an ask ends: with which status, in which words, and who gave them."""
+
+    status: RequestStatus
+    text: str = ""
+    by: str = POLICY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequest:
+    """One thing asked of a person; `number` never repeats within a task, `told` says that the agent has the answer.
+
+    `deadline` is when the default is taken; `reminded` counts the reminders that went out.
+    """
+
+    number: int
+    asking: RequestDraft
+    digest: str
+    stage: str
+    visit: int
+    attempt: int
+    turn: int
+    asked_at: datetime
+    deadline: datetime | None = None
+    reminded: int = 0
+    status: RequestStatus = RequestStatus.PENDING
+    answer: str | None = None
+    answered_by: str | None = None
+    answered_at: datetime | None = None
+    told: bool = False
+
+    @property
+    def kind(self) -> RequestKind:
+        """Which of the three it is."""
+        return self.asking.kind
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether somebody has still to answer."""
+        return self.status is RequestStatus.PENDING
+
+    @property
+    def is_undelivered(self) -> bool:
+        """Whether it has an answer that its agent does not know yet."""
+        closed_silently = self.status is RequestStatus.WITHDRAWN or self.asking.subject.of_daemon
+        return not self.is_pending and not self.told and not closed_silently
+
+
+def variable_of(name: str) -> str:
+    """The environment variable in which a dependency of that name is provided."""
+    letters = re.sub(r"[^A-Za-z0-9_]", "_", name).upper() if not _VARIABLE.fullmatch(name) else name
+    return f"_{letters}" if letters[:1].isdigit() else letters
+
+
+def must_not_be_set(variable: str) -> bool:
+    """Whether a variable decides what programs an agent runs, whom they talk to or how it is known: never provided."""
+    return variable in _NEVER_SET or variable.upper() in _PROXIES or variable.startswith(_NEVER_BEGINS)
+
+
+def pending(asks: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
+    """The asks that wait for somebody, in their order."""
+    return tuple(ask for ask in asks if ask.is_pending)
+
+
+def validate_answer(asking: RequestDraft, answer: str) -> str:
+    """The answer as it counts: one of the options, if there are any, in their own spelling. Raises BadAnswer.
+
+    Only case may differ from an option; a near one is suggested and never taken (sources.md §3.1).
+    """
+    text = answer.strip()
+    if not text:
+        raise BadAnswer("the answer is empty; say something, or skip the question")
+    if len(text) > LONGEST_ANSWER:
+        raise BadAnswer(f"the answer has {len(text)} characters; {LONGEST_ANSWER} are allowed")
+    if not asking.options or text in asking.options:
+        return text
+    same = next((option for option in asking.options if option.casefold() == text.casefold()), None)
+    if same is not None:
+        return same
+    near = get_close_matches(text, asking.options, n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]!r}?" if near else f"the options are: {', '.join(asking.options)}"
+    raise BadAnswer(f"{text[:100]!r} is none of the options; {hint}")
+
+
+def next_reminder(ask: UserRequest, steps: Sequence[float]) -> datetime | None:
+    """When the person is reminded next; `steps` are seconds after the asking."""
+    return ask.asked_at + timedelta(seconds=steps[ask.reminded]) if ask.reminded < len(steps) else None
+
+
+def reusable(asks: Iterable[UserRequest], asking: RequestDraft, stage: str) -> UserRequest | None:
+    """An answered ask of the same content in the same stage: an agent that asks again gets the recorded answer."""
+    same = (
+        ask for ask in asks if ask.digest == asking.digest and ask.stage == stage and ask.asking.kind is asking.kind
+    )
+    return next(
+        (ask for ask in same if ask.status in (RequestStatus.ANSWERED, RequestStatus.APPROVED, RequestStatus.SKIPPED)),
+        None,
+    )

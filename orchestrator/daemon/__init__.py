@@ -1,0 +1,1 @@
+"""The use cases and the execution of commands: what happens around the loop."""

@@ -1,0 +1,269 @@
+"""The state operations on folders: on a workspace that no daemon keeps, and on a task whose daemon is not at work.
+
+Theory of operation. A workspace without a daemon has nothing but its state.json (seed 000). Whoever changes it holds a
+lock on `.state.lock` beside it from reading to writing, and the file is replaced by rename: two writers wait for each
+other, a reader sees the old or the new one. Failures beyond the newest 200 are on disk in failures.jsonl before they
+leave state.json; one that stands in both after a power cut is known by its id.
+
+A task of a data folder belongs to its daemon: the journal is the truth there, and only one process may write it. While
+no daemon is at work, the operation is one decision of the same machine, made under the lock of the data folder; what it
+owes is asked for again when the daemon starts.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+import orjson
+
+from orchestrator.core.decide import machine, state_moves
+from orchestrator.core.events.events import OperationRequested
+from orchestrator.core.events.operations import (
+    FailureReport,
+    Operation,
+    OperationRefused,
+    Refusal,
+    StepUpdate,
+    Transition,
+)
+from orchestrator.core.task.failures import KEPT
+from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.daemon.task_factory import accepted_pipeline
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.pipelines.families.tickets.resume_point import resume_point
+from orchestrator.pipelines.families.tickets.standalone_state import (
+    InitialState,
+    UnreadableState,
+    initial,
+    task_from,
+    with_changes,
+)
+from orchestrator.redaction.display import escape_text
+from orchestrator.storage.journal import NAME as JOURNAL
+from orchestrator.storage.state_document import shown_failure, to_document
+from orchestrator.storage.store import FolderStore
+from orchestrator.workspaces.evaluation.gates import seen_in
+from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.workspace import Workspace
+
+STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
+OURS = ".coding-agent"
+"""The original system's own folder in a repository, which nobody commits (sources.md §1.2)."""
+MOST_UNCOMMITTED = 200
+
+
+class NoWorkspace(OrchestratorError):
+    """A folder holds no state.json, or one that is another's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneWorkspace:
+    """A folder with a state.json that no daemon keeps; `now` and `by` go on record."""
+
+    folder: Path
+    pipelines: Mapping[str, Pipeline]
+    now: Callable[[], datetime]
+    by: str
+
+    def init(self, beginning: InitialState) -> JsonObject:
+        """Begin a workspace. Raises OperationRefused (STATE_EXISTS), NoWorkspace and OSError."""
+        pipeline = self._pipeline(beginning.variant)
+        make_private(self.folder / "logs")
+        path = self.folder / STATE
+        with self._locked():
+            if os.path.lexists(path):
+                mend = f"{path} is there already; take another folder, or move it away"
+                raise OperationRefused(Refusal.STATE_EXISTS, {"path": str(path)}, mend)
+            document = initial(beginning, pipeline.start, str(self.folder), self.now())
+            self._write(document)
+        return {"path": str(path), "state": document}
+
+    def get(self) -> JsonObject:
+        """Where it stands. Raises NoWorkspace and UnreadableState."""
+        document, pipeline, task = self._read()
+        return state_moves.current(pipeline, task, document)
+
+    def resume_point(self) -> JsonObject:
+        """Where to go on. Raises NoWorkspace and UnreadableState."""
+        _, pipeline, task = self._read()
+        evidence = seen_in(self.folder)
+        if pipeline.stage(task.stage).work is Work.STEPS:
+            with suppress(GitError):
+                evidence = replace(evidence, dirty=_uncommitted(self.folder))
+        return resume_point(pipeline, task, evidence, self.now())
+
+    def transition(self, move: Transition) -> JsonObject:
+        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError."""
+        with self._locked():
+            document, pipeline, task = self._read()
+            stage = pipeline.stage(task.stage)
+            evidence = seen_in(self.folder)
+            if stage.work is Work.STEPS:
+                evidence = replace(evidence, dirty=_uncommitted(self.folder))
+            edge = state_moves.check_move(pipeline, task, move, evidence)
+            left = tuple(dict.fromkeys((*move.artifacts, *state_moves.present_artifacts(stage, evidence))))
+            vouched = state_moves.record_bypass(task, self.by)
+            after = state_moves.apply_move(pipeline, vouched, replace(move, artifacts=left), edge, self.now())
+            self._write(
+                with_changes(document, task, state_moves.update_plan(pipeline.stage(after.stage), after, evidence))
+            )
+        return {"ok": True, "new_state": state_moves.state_of(after)}
+
+    def step(self, update: StepUpdate) -> JsonObject:
+        """Take in news of a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        with self._locked():
+            document, _, task = self._read()
+            steps = state_moves.update_step(task.steps, update, self.now())
+            self._write(with_changes(document, task, replace(task, steps=steps)))
+        return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
+
+    def fail(self, report: FailureReport) -> JsonObject:
+        """Put a failure on record. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        with self._locked():
+            document, _, task = self._read()
+            state_moves.require_new(task, report.failure)
+            after = replace(task, failures=task.failures.with_failure(report.failure))
+            entries = [*cast(list[Json], document.get("failure_log") or ()), shown_failure(after.failures.entries[-1])]
+            self._keep_older(entries[:-KEPT])
+            self._write({**with_changes(document, task, after), "failure_log": entries[-KEPT:]})
+        return {"ok": True, "failure_id": after.failures.entries[-1].id}
+
+    def _read(self) -> tuple[JsonObject, Pipeline, Task]:
+        path = self.folder / STATE
+        content = read_file(path)
+        if not content:
+            said = "is no plain file" if content is None else "is not there"
+            raise NoWorkspace(f"{path} {said}; `orchestrator state init` begins a workspace")
+        document = parsed(content)
+        if document is None:
+            raise UnreadableState(f"{path} is no JSON object; mend it by hand")
+        pipeline = self._pipeline(str(document.get("pipeline_variant") or "full"))
+        try:
+            return document, pipeline, task_from(document, pipeline, str(self.folder))
+        except UnreadableState as error:
+            raise UnreadableState(f"{path}: {error}") from error
+
+    def _pipeline(self, variant: str) -> Pipeline:
+        if variant not in self.pipelines:
+            known = ", ".join(sorted(self.pipelines))
+            raise NoWorkspace(f"there is no pipeline {escape_text(variant)!r} for {self.folder}; there are {known}")
+        return self.pipelines[variant]
+
+    def _write(self, document: JsonObject) -> None:
+        write_atomically(self.folder / STATE, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+
+    def _keep_older(self, entries: list[Json]) -> None:
+        if not entries:
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.folder / OLDER, flags, 0o600), "ab") as file:
+            file.write(b"".join(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE) for entry in entries))
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the workspace alone; waits for whoever holds it."""
+        if not self.folder.is_dir():
+            raise NoWorkspace(f"{self.folder} is no folder; `orchestrator state init` begins a workspace")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.folder / LOCK, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineTask:
+    """A task's folder in a data folder; its daemon must not be at work, or DataFolderTaken is raised."""
+
+    folder: Path
+    now: Callable[[], datetime]
+    by: str
+
+    def get(self) -> JsonObject:
+        """Where it stands. Raises StoreError."""
+        with self._store() as store:
+            task = store.load(self.folder.name).task
+            return state_moves.current(accepted_pipeline(task.folder), task, to_document(task))
+
+    def resume_point(self) -> JsonObject:
+        """Where to go on. Raises StoreError."""
+        with self._store() as store:
+            task = store.load(self.folder.name).task
+            pipeline = accepted_pipeline(task.folder)
+            return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
+
+    def transition(self, move: Transition) -> JsonObject:
+        """Go from one state to another. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        return {"ok": True, "new_state": state_moves.state_of(self._decided(move))}
+
+    def step(self, update: StepUpdate) -> JsonObject:
+        """Take in news of a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        self._decided(update)
+        return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
+
+    def fail(self, report: FailureReport) -> JsonObject:
+        """Put a failure on record. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        return {"ok": True, "failure_id": self._decided(report).failures.entries[-1].id}
+
+    def _decided(self, operation: Operation) -> Task:
+        """The task after one decision. What that owes is asked for when the daemon starts."""
+        with self._store() as store:
+            before = store.load(self.folder.name, keep_open=True).task
+            pipeline = accepted_pipeline(before.folder)
+            evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
+            event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
+            after, _ = machine.decide(pipeline, before, event)
+            if after is not before:
+                store.commit(before, after, event)
+            return after
+
+    @contextmanager
+    def _store(self) -> Iterator[FolderStore]:
+        store = FolderStore(self.folder.parent.parent)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def is_task(folder: Path) -> bool:
+    """Whether a folder is a task's in a data folder, and so a daemon's business."""
+    return folder.parent.name == "tasks" and (folder / JOURNAL).is_file()
+
+
+def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
+    """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
+    evidence = seen_in(Path(task.folder))
+    if task.worktree is None or pipeline.stage(task.stage).work is not Work.STEPS:
+        return evidence
+    facts = workspace.facts(task.id, task.base_commit, task.head or task.base_commit)
+    commits = tuple(commit.sha for commit in reversed(facts.commits))
+    return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
+
+
+def _uncommitted(folder: Path) -> tuple[str, ...]:
+    """Names of files of the repository around a workspace that are not committed; the workspace itself does not count.
+
+    Raises GitError where there is no repository.
+    """
+    top = Path(Git.foreign(folder).run("rev-parse", "--show-toplevel").removesuffix("\n"))
+    git = Git.foreign(top)
+    listed = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
+    staged = git.run("diff-index", "--cached", "--name-only", "--no-ext-diff", "--no-textconv", "-z", "HEAD", "--")
+    names = dict.fromkeys(name for name in (*listed.split("\0"), *staged.split("\0")) if name)
+    own = f"{folder.resolve().relative_to(top.resolve())}/"
+    others = (name for name in names if not name.startswith((own, f"{OURS}/")))
+    return tuple(escape_text(name) for name in others)[:MOST_UNCOMMITTED]

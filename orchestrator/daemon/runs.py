@@ -1,0 +1,390 @@
+"""Runs as the rest of the daemon sees them: agents and checks started, talked to, frozen and listened to.
+
+A run's folder tells which it is: `agents/<attempt>` or `logs/<cycle>-<check>`. Whatever happened to it, its end is told
+exactly once per life of the daemon, and only after all of its output was taken in.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+
+from orchestrator.agents.drivers import Driver, Launch
+from orchestrator.agents.exit_reason import final_output, reason_of
+from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events
+from orchestrator.core.events.agent_events import Asked, Limit
+from orchestrator.core.task.budget import usd_left
+from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.model import Agent, ProcessState, Task
+from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.files import make_private
+from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
+from orchestrator.processes.output import Output
+from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.run_state import has_begun, pid_of
+from orchestrator.processes.runs import Runs
+from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
+from orchestrator.redaction.masking import Masks, masks_of
+from orchestrator.storage import tokens
+from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
+from orchestrator.workspaces.outbox import import_files
+
+log = structlog.get_logger()
+
+Post = Callable[[str, events.Event], None]
+Note = Callable[[str, int, Callable[[Agent], Agent]], None]
+HeardLimit = Callable[[Limit], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchConfig:
+    """What runs are started with; `role` answers with what is declared now.
+
+    `provided` are the variables that people gave a task, `masked` what must not be readable in what its runs say.
+    """
+
+    driver: Driver
+    judge: Judge
+    role: Callable[[str], Role]
+    provided: Callable[[Task], Mapping[str, str]]
+    masked: Callable[[Task], Mapping[str, str]]
+    model: str = ""
+    tiers: Mapping[Tier, str] = field(default_factory=dict)
+    base_env: Mapping[str, str]
+    limits: Limits
+    socket: Path = Path()
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A run that is listened to; `follower` reads an agent's output, `check` is what a check's run decides.
+
+    `reads_on` is set while there is more to read than was taken in at a time.
+    """
+
+    task: Task
+    follower: OutputReader | None
+    check: Check | None
+    reads_on: bool = False
+
+
+class RunExecutor:
+    """All runs of all tasks; tells of them through `post` and `note`."""
+
+    def __init__(self, runs: Runs, launching: LaunchConfig, clock: Callable[[], datetime]) -> None:
+        self._runs, self.launching, self._clock = runs, launching, clock
+        self._followed: dict[Path, _Followed] = {}
+        self._answers: set[asyncio.Task[bool]] = set()
+        self._judging: set[asyncio.Task[None]] = set()
+        self._post: Post
+        self._note: Note
+        self._heard_limit: HeardLimit
+
+    def launch_with(self, launching: LaunchConfig) -> None:
+        """Start runs in another way from now on; those that run go on as they were started."""
+        self.launching = launching
+
+    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
+        """Begin to listen, and tell of what is heard."""
+        self._post, self._note, self._heard_limit = post, note, heard_limit
+        self._runs.watch(self._look, self._read)
+
+    def alive(self, task: Task) -> bool:
+        """Whether the task's run has a living holder."""
+        return task.run is not None and self._runs.is_alive(_folder(task, task.run.folder))
+
+    def usage(self, task: Task) -> Usage | None:
+        """What the task's run takes of the machine."""
+        return self._runs.usage(_folder(task, task.run.folder)) if task.run is not None else None
+
+    async def start_agent(self, task: Task, command: do.StartAgent) -> None:
+        """Start an agent of a role; nothing if that attempt began before.
+
+        One that goes on with a session finds in its outbox what that session had left in the one before.
+        """
+        folder = Path(task.folder) / f"agents/{command.attempt}"
+        outbox = make_private(folder / "out")
+        if command.resume and not has_begun(folder):
+            import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
+        role = self.launching.role(command.role)
+        order = Launch(
+            task=task.id,
+            role=role.name,
+            attempt=command.attempt,
+            session_id=command.session_id,
+            resume=command.resume,
+            cwd=Path(task.worktree or task.folder),
+            outbox=outbox,
+            base_env=self.launching.base_env,
+            model=model_of(role, task.terms, self.launching.tiers),
+            allowed_tools=role.tools,
+            disallowed_tools=role.disallowed_tools,
+            system_prompt=role.prompt,
+            permission_mode=role.permission_mode,
+            max_turns=role.max_turns,
+            effort=role.effort,
+            mcp_servers=role.mcp_servers,
+            add_dirs=(Path(task.folder),),
+            asks=task.terms.autonomy is Autonomy.INTERACTIVE,
+            max_usd=usd_left(task.total_spent, task.terms.caps),
+            provided=await asyncio.to_thread(self.launching.provided, task),
+            token="" if has_begun(folder) else tokens.issue_token(folder),
+            socket=self.launching.socket,
+        )
+        process = self.launching.driver.launch(order)
+        spec = RunSpec(
+            run=f"{task.id}/agents/{command.attempt}",
+            argv=process.argv,
+            cwd=order.cwd,
+            env=process.env,
+            secret=frozenset(order.provided),
+            masks=await self._masks(task),
+            limits=self.launching.limits,
+        )
+        await self._start(task, folder, spec)
+
+    async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
+        """Start a check in its checkout; nothing if that run began before."""
+        limits = replace(self.launching.limits, orphan_after=None)
+        folder = _folder(task, command.folder)
+        spec = RunSpec(
+            run=f"{task.id}/{command.folder}",
+            argv=argv(command.check),
+            cwd=checkout,
+            env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(folder / REPORT)},
+            timeout=command.check.timeout,
+            stdin=Stdin.NULL,
+            masks=await self._masks(task),
+            limits=replace(limits, term_grace=CLEANUP_GRACE) if command.check.cleanup else limits,
+        )
+        await self._start(task, folder, spec)
+
+    async def look(self, task: Task, command: do.RunCheck) -> None:
+        """Carry out a check that is the daemon's own look, and tell what it came to."""
+        result = await asyncio.to_thread(self.launching.judge.of_look, task, command.check)
+        name = command.check.name
+        self._post(task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result))
+
+    async def send_turn(self, task: Task, command: do.SendTurn) -> None:
+        """Hand an agent its turn; the same uuid is handed over once."""
+        line = self.launching.driver.turn(command.text, command.uuid)
+        await self._runs.send(Path(task.folder) / f"agents/{command.attempt}", line)
+
+    async def send_answer(self, task: Task, command: do.SendAnswer) -> None:
+        """Answer a request of an agent's, whose line is found again in its output; and tell of it if it was taken.
+
+        Its line was cut of a carriage return when it was heard, so reading begins one byte before.
+        """
+        folder = Path(task.folder) / f"agents/{command.attempt}"
+        before = max(0, command.asks[0].asking.start - 1)
+        found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
+        request = found.lstrip(b"\n").partition(b"\n")[0]
+        if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
+            return
+        sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
+        self._post(task.id, sent)
+
+    async def interrupt(self, task: Task, command: do.InterruptTurn) -> None:
+        """End an agent's turn; that it ended is heard from the agent."""
+        request = f"interrupt-{command.attempt}-{command.turn}"
+        await self._say(Path(task.folder) / f"agents/{command.attempt}", self.launching.driver.interrupt(request))
+
+    async def freeze(self, task: Task, command: do.FreezeRun) -> None:
+        """Bring a run's tree to a stand, and tell of it or of what would not stand still."""
+        folder = _folder(task, command.folder)
+        try:
+            frozen = await self._runs.freeze(folder)
+        except RunGone:
+            self._look(folder)
+            return
+        event = (
+            events.FreezeFailed(at=self._clock(), folder=command.folder, survivors=frozen.survivors)
+            if frozen.survivors
+            else events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
+        )
+        self._post(task.id, event)
+
+    async def thaw(self, task: Task, command: do.ThawRun) -> None:
+        """Let a run's tree go on, and tell of it."""
+        folder = _folder(task, command.folder)
+        try:
+            await self._runs.thaw(folder)
+        except RunGone:
+            self._look(folder)
+            return
+        self._post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
+
+    async def stop(self, task: Task, command: do.StopRun) -> None:
+        """Begin the end of a run; that it ended is told when it has."""
+        folder = _folder(task, command.folder)
+        self.follow(task, command.folder)
+        if not has_begun(folder) and not self._runs.is_alive(folder):
+            self._end(folder, "it was never started", None)
+            return
+        running = task.run is not None and task.run.process is ProcessState.RUNNING
+        if command.interrupt and running and self._runs.is_alive(folder):
+            request = f"interrupt-{task.agent.attempt}-{task.agent.turn}"
+            await self._say(folder, self.launching.driver.interrupt(request))
+        await self._runs.stop(folder)
+        self._look(folder)
+
+    def follow(self, task: Task, run: str) -> None:
+        """Listen to a run from where reading stopped; one that is listened to already stays so."""
+        folder = _folder(task, run)
+        if folder not in self._followed:
+            is_agent = run.startswith("agents/")
+            self._followed[folder] = _Followed(
+                task=task,
+                follower=self._follower(task, folder) if is_agent else None,
+                check=None if is_agent else task.next_check,
+            )
+            self._runs.adopt(folder)
+        asyncio.get_running_loop().call_soon(self._look, folder)
+
+    def abandon(self, task: Task) -> None:
+        """End whatever is left of a task whose folder is gone."""
+        if task.run is not None:
+            folder = _folder(task, task.run.folder)
+            self._followed.pop(folder, None)
+            log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+
+    async def _masks(self, task: Task) -> Masks:
+        return masks_of(await asyncio.to_thread(self.launching.masked, task))
+
+    async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
+        await self._runs.start(folder, spec)
+        run = str(folder.relative_to(task.folder))
+        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+
+    def _follower(self, task: Task, folder: Path) -> OutputReader:
+        def asked(request: Asked) -> None:
+            line = self.launching.driver.refuse(request.request_id, DECIDE_YOURSELF)
+            answer = asyncio.get_running_loop().create_task(self._say(folder, line))
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+
+        def by_role(asking: RequestDraft) -> Answer | None:
+            return answer_of(self.launching.role(task.agent.role or ""), asking)
+
+        ears = ReaderCallbacks(
+            event=lambda event: self._post(task.id, event),
+            telemetry=lambda change: self._note(task.id, task.agent.attempt, change),
+            asked=asked,
+            by_role=by_role,
+            limit=self._heard_limit,
+            clock=self._clock,
+        )
+        return OutputReader(folder, task.agent, self.launching.driver.parser, ears)
+
+    async def _say(self, folder: Path, line: bytes) -> bool:
+        """Send a line that is not missed if the run cannot take it any more; whether it could."""
+        try:
+            await self._runs.send(folder, line)
+        except OrchestratorError as error:
+            log.info("line_not_sent", run=str(folder), reason=str(error))
+            return False
+        return True
+
+    def _read(self, folder: Path) -> None:
+        """Take in what a run has said, some of it now and the rest when others had their turn."""
+        followed = self._followed.get(folder)
+        if followed is None or followed.follower is None or followed.reads_on:
+            return
+        if followed.follower.read():
+            followed.reads_on = True
+            asyncio.get_running_loop().call_soon(self._read_on, folder)
+
+    def _read_on(self, folder: Path) -> None:
+        followed = self._followed.get(folder)
+        if followed is not None:
+            followed.reads_on = False
+            self._look(folder)
+
+    def _look(self, folder: Path) -> None:
+        """Take in what a run has said, and tell of its end when that was all, or that it came to a stand by itself."""
+        followed = self._followed.get(folder)
+        if followed is None:
+            return
+        end = self._runs.exit_of(folder)
+        self._read(folder)
+        if followed.reads_on:
+            return
+        if end is not None:
+            complaint = followed.follower.complaint if followed.follower else ""
+            self._end(folder, reason_of(end, complaint or final_output(folder)), end)
+        elif self._runs.froze_itself(folder):
+            run = str(folder.relative_to(followed.task.folder))
+            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=run))
+
+    def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
+        followed = self._followed.pop(folder)
+        if followed.follower is not None:
+            self._tell_of_agent(followed.task, followed.follower, reason, end)
+        elif followed.check is not None:
+            self._tell_of_check(followed.task, folder, followed.check, end)
+
+    def _tell_of_agent(self, task: Task, follower: OutputReader, reason: str, end: Exit | None) -> None:
+        event = events.AgentExited(
+            at=self._clock(),
+            attempt=task.agent.attempt,
+            reason=reason,
+            code=end.code if end else None,
+            signal=end.signal if end else None,
+            offset=follower.offset,
+            swept=end.swept if end else (),
+        )
+        self._post(task.id, event)
+
+    def _tell_of_check(self, task: Task, folder: Path, check: Check, end: Exit | None) -> None:
+        """A check that was stopped, or ended with its holder or the machine, has no result.
+
+        It is run again if it is still wanted.
+        """
+        if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
+            self._tell_result(task, folder, check, None)
+            return
+        judging = asyncio.get_running_loop().create_task(self._judge(task, check, _ended(folder, end)))
+        self._judging.add(judging)
+        judging.add_done_callback(self._judging.discard)
+
+    async def _judge(self, task: Task, check: Check, ended: CheckRun) -> None:
+        """Tell what a check came to; one whose result cannot be read is run again, as a lost one is."""
+        try:
+            result = await asyncio.to_thread(self.launching.judge.of_run, task, check, ended)
+        except Exception:  # a check without a result would be waited for without end
+            log.exception("check_not_judged", task=task.id, check=check.name)
+            result = None
+        self._tell_result(task, ended.folder, check, result)
+
+    def _tell_result(self, task: Task, folder: Path, check: Check, result: CheckResult | None) -> None:
+        run = str(folder.relative_to(task.folder))
+        self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+
+
+def _folder(task: Task, run: str) -> Path:
+    return Path(task.folder) / run
+
+
+def _ended(folder: Path, end: Exit) -> CheckRun:
+    return CheckRun(
+        folder=folder,
+        exit_code=-end.signal if end.signal else end.code,
+        timed_out=end.timed_out,
+        spawn_error=end.spawn_error,
+        seconds=_seconds(folder),
+    )
+
+
+def _seconds(folder: Path) -> float:
+    """How long a run took, from the times of the files that its holder wrote first and last."""
+    try:
+        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
+    except OSError:
+        return 0.0

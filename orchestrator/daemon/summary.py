@@ -1,0 +1,129 @@
+"""What a task that has come to an end or to a halt says of itself, for the person who comes in the morning."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orchestrator.core.decide.final_message import (
+    counted,
+    ended_at,
+    final_message,
+    has_ended,
+    recommended,
+    top_patterns,
+)
+from orchestrator.core.task.checks import CheckResult, nothing_ran
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.model import Step, Task
+from orchestrator.redaction.display import as_code, inert
+
+SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"
+LAST_FAILURES = 3
+_PIPE = "\\|"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How large a change is, in words, and whether it changes what says which checks judge it."""
+
+    size: str
+    checks_differ: bool = False
+
+
+def summary(task: Task, change: Change) -> str:
+    """The Markdown of summary.md; of a task that has ended it begins with the message that closes it."""
+    parts = [
+        f"# {task.ticket.key}: {inert(task.title)}",
+        *([_closing(task)] if has_ended(task) else []),
+        _facts(task, change.size),
+        "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
+        "## Checks\n\n" + _checks(task, change.checks_differ),
+        "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
+        f"## To look at it\n\n    git -C {task.repo} log -p {task.base_commit[:12]}..{task.branch}",
+        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def blocked_summary(task: Task) -> str:
+    """The Markdown of BLOCKED-summary.md (seed 001 §5): what failed how often, what recurs, what to do next."""
+    log = task.failures
+    patterns = [f"- {inert(found.pattern)}: {found.occurrences} times" for found in top_patterns(task)]
+    parts = [
+        f"# Blocked: {task.ticket.key}: {inert(task.title)}",
+        _closing(task),
+        "## Failures\n\n" + "\n".join((
+            f"- In all: {log.total}",
+            f"- By state: {counted(log.by_state) or 'none'}",
+            f"- By type: {counted(log.by_type) or 'none'}",
+        )),
+        "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
+        "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
+        f"## What to do next\n\n{inert(recommended(task))}",
+        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _closing(task: Task) -> str:
+    """The message, each line of it on its own."""
+    return "\\\n".join(inert(line) for line in final_message(task, ended_at(task)).splitlines())
+
+
+def _facts(task: Task, changed: str) -> str:
+    head = as_code((task.head or task.base_commit)[:12])
+    rows = [
+        ("Branch", f"{as_code(task.branch)} at {head}, from {as_code(task.base_branch)}"),
+        ("Repository", inert(task.repo)),
+        ("Change", inert(changed)),
+        ("Evaluations", _evaluations(task)),
+        ("Agents", f"{task.agent.attempt} processes, {task.agent.tokens_used} tokens, {task.agent.cost_usd:.2f} USD"),
+    ]
+    return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value.replace('|', _PIPE)} |" for name, value in rows)))
+
+
+def _evaluations(task: Task) -> str:
+    """How many there were; each round of review counts its own."""
+    return f"{task.cycle} in round {task.publication.round} of review" if task.publication.round else str(task.cycle)
+
+
+def _steps(steps: Iterable[Step]) -> list[str]:
+    return [
+        f"- Step {step.step_id}: {inert(step.description)} ({', '.join(sha[:12] for sha in step.commits)})"
+        for step in steps
+    ]
+
+
+def _checks(task: Task, checks_differ: bool) -> str:
+    table = "\n".join(
+        (
+            "| Check | Verdict | Time | Why |",
+            "|---|---|---|---|",
+            *(_row(name, one) for name, one in task.results.items()),
+        )
+    )
+    commands = "\n".join(
+        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.checks if one.command
+    )
+    unseen = "**No check ran: nobody has seen this change work.**"
+    notes = [
+        *([unseen] if nothing_ran(task.checks, task.results) else []),
+        *(["The branch changes `.orchestrator.toml`; the checks above are those of the base commit."] * checks_differ),
+    ]
+    return "\n\n".join(part for part in (table, commands, *notes) if part)
+
+
+def _row(name: str, result: CheckResult) -> str:
+    took = "" if result.seconds is None else f"{result.seconds:.1f} s"
+    return f"| {_cell(name)} | {result.verdict} | {took} | {_cell(result.reason)} |"
+
+
+def _failure(entry: Failure) -> str:
+    log = f" ({entry.log_file})" if entry.log_file else ""
+    told = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
+    if entry.analysis is None:
+        return told
+    return f"{told}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
+
+
+def _cell(text: str) -> str:
+    return inert(text, 300).replace("|", _PIPE)

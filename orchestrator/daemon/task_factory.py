@@ -1,0 +1,238 @@
+"""From what a person hands in to a task as it begins: the ticket filtered, the commands fixed, the base commit known.
+
+Everything that can be refused is refused here, before anything is accepted; a refusal leaves nothing behind, but for a
+tracker's text that must not be passed on: that is kept in quarantine. What the task starts from is copied into its
+folder (the ticket, and the pipeline as it is declared today), so that later changes of definitions do not reach a task
+that is under way.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+import orjson
+
+from orchestrator.clock import not_before
+from orchestrator.core.task.model import Priority, Task, TaskStatus, Ticket, TicketType
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.files import make_private, write_atomically
+from orchestrator.formats.table import nearest
+from orchestrator.integrations.tickets.text.redaction import (
+    RedactedTicket,
+    RedactionBlocked,
+    redact_ticket,
+    ticket_document,
+)
+from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
+from orchestrator.integrations.tickets.text.ticket import Requirement
+from orchestrator.pipelines.definition_files import read_declared
+from orchestrator.pipelines.pipeline_file import parse_pipeline
+from orchestrator.redaction.rules import Redactor
+from orchestrator.settings import Settings
+from orchestrator.storage.quarantine import quarantine
+from orchestrator.workspaces.evaluation.resolve import resolve
+from orchestrator.workspaces.repository import inspect_repository, open_repository
+
+LONGEST_TITLE = 200
+TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
+KEPT_PIPELINES = 1024
+"""More tasks at once than that read theirs again."""
+
+_KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
+_UNFIT_FOR_REF = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class SubmissionRefused(OrchestratorError):
+    """A ticket cannot be taken in; the message says what is wrong with it and how to mend that."""
+
+
+class AlreadyActive(SubmissionRefused):
+    """There is a task of the same ticket in the same repository, and it has not ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a person hands in; `repo` is an absolute path, `at` the earliest time to start, `checks` name → command.
+
+    `text` is a ticket or the name of one on a tracker. What is None is as the ticket says, else as it is for most.
+    `usd` is what it may cost; a draft is kept until it is sent off; `again` allows a second task of the same ticket.
+    """
+
+    text: str
+    repo: Path
+    title: str = ""
+    pipeline: str | None = None
+    type: TicketType | None = None
+    ticket: str | None = None
+    base: str | None = None
+    priority: Priority | None = None
+    after: tuple[str, ...] = ()
+    at: datetime | None = None
+    checks: Mapping[str, str] = field(default_factory=dict)
+    autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool | None = None
+    usd: float | None = None
+    draft: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFactory:
+    """Takes submissions in; `tasks_dir` is where every task has its folder, `quarantine_dir` no agent's business."""
+
+    tasks_dir: Path
+    quarantine_dir: Path
+    settings: Settings
+    pipelines: Callable[[], Mapping[str, Pipeline]]
+    redactor: Redactor
+    preflight: Callable[[Pipeline], Preflight]
+
+    def take(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """The task as it begins, its folder made, of what the submission's text asks for. Blocks.
+
+        Raises Refused, RepositoryError, and what checks.py and the preflight raise.
+        """
+        told = submission.type or requirement.type
+        kind = told or TicketType.FEATURE
+        pipeline, ticket = self._pipeline(submission.pipeline, kind), _key_given(submission, requirement)
+        found = self.preflight(pipeline)
+        taken = self._filtered(replace(requirement, title=_title(submission, requirement), type=told))
+        repository = inspect_repository(submission.repo, submission.base)
+        git, _ = open_repository(repository.path)
+        checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
+        folder, key = self._new_folder(ticket, now)
+        task = Task(
+            id=folder.name,
+            title=taken.requirement.title,
+            folder=str(folder),
+            ticket=Ticket(
+                key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
+            ),
+            pipeline=pipeline.name,
+            repo=str(repository.path),
+            base_branch=repository.base,
+            base_commit=repository.base_commit,
+            created_at=now,
+            updated_at=now,
+            branch=_branch(pipeline, key, folder.name, kind),
+            checks=checks,
+            priority=submission.priority or requirement.priority or Priority.NORMAL,
+            after=submission.after,
+            start_at=not_before(submission.at) if submission.at else None,
+            terms=self._terms(submission, requirement),
+            status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
+        )
+        try:
+            _write_down(task, taken, pipeline)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return task
+
+    def _terms(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
+        """As the settings say, but for what the submission says itself."""
+        terms = self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd)
+        merge = terms.auto_merge if submission.auto_merge is None else submission.auto_merge
+        return replace(terms, on_blocked=submission.on_blocked or terms.on_blocked, auto_merge=merge)
+
+    def _pipeline(self, name: str | None, kind: TicketType) -> Pipeline:
+        known = self.pipelines()
+        if name is None and (variant := variant_of(kind).value) not in known:
+            raise SubmissionRefused(
+                f"a ticket of type {kind.value} goes through the pipeline {variant!r}, and none is declared; "
+                f"add {variant}.toml to a folder of pipelines, or say --pipeline NAME or --type feature"
+            )
+        name = name or variant_of(kind).value
+        if name not in known:
+            raise SubmissionRefused(f"there is no pipeline {name!r}; {nearest(name, known)}")
+        return known[name]
+
+    def _filtered(self, requirement: Requirement) -> RedactedTicket:
+        """The requirement as it may be passed on; a tracker's that may not is kept, for who is refused has no copy."""
+        taken = redact_ticket(requirement, self.redactor)
+        if not isinstance(taken, RedactionBlocked):
+            return taken
+        what = f"holds what must not be passed on ({taken.reasons})"
+        if requirement.tracker is None:
+            raise SubmissionRefused(f"the ticket {what}; take it out and submit again")
+        kept = quarantine(self.quarantine_dir, taken.text, taken.scan)
+        raise SubmissionRefused(
+            f"{requirement.url} {what}; take it out there and submit again. "
+            f"What was fetched is kept in {kept} for you alone: delete it when you have looked at it"
+        )
+
+    def _new_folder(self, ticket: str | None, now: datetime) -> tuple[Path, str]:
+        """A folder of its own for the task, and the ticket's key; ids are `KEY_<time>`, or LOCAL-<time> without one."""
+        if ticket is not None and not _KEY.fullmatch(ticket):
+            raise SubmissionRefused(f"{ticket!r:.60} is no ticket key; write it like ABC-123, or leave it out")
+        base = f"{ticket}_{now:%Y%m%d_%H%M%S}" if ticket else f"LOCAL-{now:%Y%m%d_%H%M%S}"
+        for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+            folder = self.tasks_dir / (base + suffix)
+            try:
+                make_private(self.tasks_dir)
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return folder, ticket or folder.name
+        raise SubmissionRefused("a thousand tickets came in this second; submit this one again")
+
+
+@lru_cache(maxsize=KEPT_PIPELINES)
+def accepted_pipeline(folder: str) -> Pipeline:
+    """The pipeline of a task's folder, as it was declared when the task was submitted.
+
+    Raises DefinitionError if that copy is gone or damaged.
+    """
+    path = Path(folder) / PIPELINE_FILE
+    return parse_pipeline(read_declared(path), str(path))
+
+
+def _key_given(submission: Submission, requirement: Requirement) -> str | None:
+    """The key that the person gives, or the ticket."""
+    given, own = submission.ticket, requirement.key
+    if requirement.tracker is not None and given not in {None, own}:
+        raise SubmissionRefused(f"{requirement.url} is the ticket {own} and no {given!r:.60}; leave --ticket out")
+    return given or own
+
+
+def _autonomy(requirement: Requirement) -> Autonomy:
+    """Whoever writes into a tracker can be asked there; what somebody hands in late at night cannot (seed 000)."""
+    return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
+
+
+def _title(submission: Submission, requirement: Requirement) -> str:
+    """What the person calls it, or the ticket, or its first line that is more than a rule."""
+    said = submission.title or requirement.title or requirement.text
+    lines = (line.lstrip("# ").strip() for line in said.splitlines())
+    words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
+    return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
+
+
+def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str:
+    return pipeline.branch.format(ticket=_fit(key), task=_fit(task_id), type=kind.value)
+
+
+def _fit(name: str) -> str:
+    return _UNFIT_FOR_REF.sub("-", name).strip("-.")
+
+
+def _write_down(task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
+    """What the task starts from, in its folder."""
+    folder, requirement = Path(task.folder), taken.requirement
+    parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
+    write_atomically(folder / TICKET_FILE, _json(ticket_document(task, taken)))
+    write_atomically(folder / PARSED_FILE, _json(parsed))
+    write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
+
+
+def _json(document: JsonObject) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2)

@@ -1,0 +1,96 @@
+"""Front matter: the YAML between two lines of dashes at the beginning of a Markdown file.
+
+YAML is read no further than its node tree: anchors, aliases and tags are refused there, so nothing in a file can grow
+or construct anything.
+"""
+
+from collections.abc import Iterable
+
+import yaml
+
+from orchestrator.formats.table import Path as Where
+from orchestrator.formats.table import Problem, Report, Table, definition_error
+
+LARGEST_FRONT_MATTER = 8 * 1024
+"""Characters between the two lines of dashes."""
+DEEPEST = 8
+"""Lists and mappings within each other; the reader's work grows with the square of it."""
+
+
+def read_front_matter(text: str, source: str) -> tuple[Table, str] | None:
+    """The front matter of a text as a table, and what stands below it, or None if the text has none.
+
+    Raises DefinitionError for what is no plain YAML mapping.
+    """
+    lines = text.removeprefix("\ufeff").splitlines()
+    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
+    if not end or lines[0].rstrip() != "---":
+        return None
+    return _table("\n".join(lines[1:end]), source), "\n".join(lines[end + 1 :])
+
+
+def _table(text: str, source: str) -> Table:
+    """The front matter as a table of texts, whole numbers and lists of texts, with the line of each key.
+
+    Raises DefinitionError if it is no plain YAML mapping.
+    """
+    report = Report(source=source)
+    values: dict[str, object] = {}
+    lines: dict[Where, int] = {}
+    for key, node in _nodes(text, source):
+        name = str(key.value)
+        lines[name,] = key.start_mark.line + 2  # from 0, and below the first dashes
+        value = _plain(node)
+        if name in values:
+            report.problems.append(Problem(source=source, line=lines[name,], text=f"{name} is said twice"))
+        if value is not None:
+            values[name] = value
+    report.lines = lines
+    return Table(values, report)
+
+
+def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Key and value of each entry of the front matter, as nodes that nothing was constructed from."""
+    if len(text) > LARGEST_FRONT_MATTER:
+        raise definition_error(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
+    try:
+        _must_be_plain(yaml.parse(text, Loader=yaml.SafeLoader), source)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        raise definition_error(source, f"this is not YAML: {error.problem}; put the text in quotes", line) from error
+    except yaml.YAMLError as error:
+        raise definition_error(source, f"this is not YAML: {error}", 1) from error
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
+        raise definition_error(source, "the front matter must be lines of the form key: value", 1)
+    return list(root.value)
+
+
+def _must_be_plain(events: Iterable[yaml.Event], source: str) -> None:
+    """Refuse anchors, aliases, tags and deep nesting where they begin, before anything behind them is read."""
+    depth = 0
+    for event in events:
+        line = event.start_mark.line + 2 if event.start_mark else 1
+        if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
+            said = "anchors (&), aliases (*) and tags (!) have no place in front matter; put the text in quotes"
+            raise definition_error(source, said, line)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise definition_error(source, "the front matter is nested too deeply; put the text in quotes", line)
+
+
+def _plain(node: yaml.Node) -> object:
+    """A text, a whole number, a list of texts, or None where nothing is said; {} is what no key takes."""
+    match node:
+        case yaml.ScalarNode(tag="tag:yaml.org,2002:null"):
+            return None
+        case yaml.ScalarNode(tag="tag:yaml.org,2002:int", value=value) if value.isascii() and value.isdecimal():
+            return int(value[:18])
+        case yaml.ScalarNode(value=value):
+            return value
+        case yaml.SequenceNode(value=items) if all(isinstance(item, yaml.ScalarNode) for item in items):
+            return [item.value for item in items]
+        case _:
+            return {}

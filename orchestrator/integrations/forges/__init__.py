@@ -1,0 +1,1 @@
+"""Pull requests, reviews, checks and merges on GitHub and GitLab."""

@@ -1,0 +1,269 @@
+"""GitHub and GitHub Enterprise: REST for what is said and done, GraphQL for what only it tells (github_reading.py)."""
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+from orchestrator.core.events.forge import (
+    Comment,
+    CommentKind,
+    FailedCheck,
+    ForgeCheck,
+    PullRequest,
+    PullRequestDraft,
+    PullState,
+    PullStatus,
+)
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import object_of, text_of
+from orchestrator.integrations.forges import github_answers as reading
+from orchestrator.integrations.forges.answers import LONG, TAIL, name_of, number_of, objects_of
+from orchestrator.integrations.forges.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
+from orchestrator.integrations.forges.http import Declined, HttpClient, Method, Params
+from orchestrator.integrations.forges.login import Credentials
+from orchestrator.integrations.forges.merging import merged_commit, must_be_mergeable, refusal_of
+from orchestrator.integrations.forges.proposing import existing_for, under_key
+from orchestrator.integrations.forges.remote import Kind, Remote
+from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+
+_WRITERS = frozenset({"admin", "maintain", "write"})
+_API_VERSION = "2022-11-28"
+
+
+class GitHub:
+    """One repository on GitHub; `api` is given where it is not where the remote's host has it."""
+
+    def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
+        self._path = remote.path
+        self._owner, _, self._name = remote.path.partition("/")
+        base = (api or remote.api(Kind.GITHUB)).rstrip("/")
+        self._graphql = base.removesuffix("/v3") + "/graphql"
+        headers = {
+            "Authorization": f"Bearer {login.token}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": _API_VERSION,
+        }
+        self._http = HttpClient(base, headers, remote.host)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def open(self, draft: PullRequestDraft) -> PullRequest:
+        """The pull request of the draft: found and brought up to date, or new."""
+        body = with_marker(draft.key, draft.body)
+        found = existing_for(self._of(draft.head, "open"), draft)
+        if found is not None:
+            return self._updated(found, body)
+        ended = under_key(self._of(draft.head, "closed"), draft)
+        if ended is not None:
+            return ended
+        wanted: JsonObject = {"title": one_line(draft.title), "body": body, "head": draft.head, "base": draft.base}
+        try:
+            made = self._repo("POST", "/pulls", wanted)
+        except Declined:  # it may have been opened since it was looked for
+            found = existing_for(self._of(draft.head, "open"), draft)
+            if found is None:
+                raise
+            return self._updated(found, body)
+        return reading.pull_of(object_of(made))
+
+    def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
+        """Add the labels that it does not have."""
+        there = self._pull(number).labels
+        missing: list[Json] = [label for label in labels if label not in there]
+        if missing:
+            self._repo("POST", f"/issues/{number}/labels", {"labels": missing})
+
+    def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
+        """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
+        kind, _, one = comment_id.partition(":")
+        body: JsonObject = {"body": with_marker(key, text)}
+        if kind != CommentKind.THREAD or not one.isdigit():
+            if not self._said(f"/issues/{number}/comments", key):
+                self._repo("POST", f"/issues/{number}/comments", body)
+        elif not self._said(f"/pulls/{number}/comments", key):
+            answered = object_of(self._repo("GET", f"/pulls/comments/{one}"))
+            root = answered.get("in_reply_to_id") or number_of(answered.get("id"), "comment")
+            self._repo("POST", f"/pulls/{number}/comments/{root}/replies", body)
+
+    def request_review(self, number: int, users: tuple[str, ...]) -> None:
+        """Ask those of the users for a review who were not asked yet."""
+        pull = object_of(self._repo("GET", f"/pulls/{number}"))
+        asked = {name_of(user, "login").lower() for user in objects_of(pull.get("requested_reviewers"))}
+        asked.add(name_of(pull.get("user"), "login").lower())
+        missing: list[Json] = [user for user in users if user.lower() not in asked]
+        if missing:
+            self._repo("POST", f"/pulls/{number}/requested_reviewers", {"reviewers": missing})
+
+    def open_comments(self, number: int) -> tuple[Comment, ...]:
+        """What is to be answered, earliest first."""
+        resolved = reading.settled(self._threads(number))
+        threads, reviews, conversation = (
+            self._http.pages(f"/repos/{self._path}/{place}")
+            for place in (f"pulls/{number}/comments", f"pulls/{number}/reviews", f"issues/{number}/comments")
+        )
+        found = [
+            *self._comments(CommentKind.THREAD, threads),
+            *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
+            *self._comments(CommentKind.CONVERSATION, conversation),
+        ]
+        heard: dict[str, bool] = {}
+        kept = []
+        for comment, root in found:
+            if key_of(comment.body) is not None or root in resolved or not comment.body.strip():
+                continue
+            if comment.author not in heard:
+                heard[comment.author] = self._may_write(comment.author)
+            if heard[comment.author]:
+                kept.append(comment)
+        return tuple(sorted(kept, key=lambda comment: comment.at))
+
+    def state(self, number: int) -> PullState:
+        """All that decides whether it may be merged."""
+        pull = self._pull(number)
+        asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
+        if text_of(asked.get("headRefOid")) != pull.head_sha:
+            raise ForgeUnreachable(f"pull request {number} changed while it was read; look again", again_after=10.0)
+        mergeable, obstacle = reading.mergeable_of(asked)
+        return PullState(
+            pull=pull,
+            mergeable=mergeable,
+            obstacle=obstacle,
+            reviews=reading.reviews_of(asked),
+            review_required=text_of(asked.get("reviewDecision")) == "REVIEW_REQUIRED",
+            checks=self._checks(pull.head_sha),
+            open_threads=sum(thread.get("isResolved") is not True for thread in self._threads(number)),
+        )
+
+    def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
+        """A red check on a commit with the end of its log."""
+        tail = self._tail(check.log_id or "")
+        return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
+
+    def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
+        """Squash and merge exactly this head; the commit of that merge."""
+        pull = self._pull(number)
+        stands = merged_commit(pull, expected_head)
+        if stands is not None:
+            return stands
+        asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
+        must_be_mergeable(pull, *reading.mergeable_of(asked))
+        wanted: JsonObject = {
+            "sha": expected_head,
+            "merge_method": "squash",
+            "commit_title": one_line(title),
+            "commit_message": neutralize(body),
+        }
+        try:
+            done = object_of(self._repo("PUT", f"/pulls/{number}/merge", wanted))
+        except Declined as error:
+            raise refusal_of(error) from error
+        return text_of(done.get("sha"))
+
+    def delete_branch(self, number: int) -> None:
+        """Delete the head branch of a merged pull request, if it holds nothing but what was merged."""
+        whole = object_of(self._repo("GET", f"/pulls/{number}"))
+        pull = reading.pull_of(whole)
+        if pull.status is not PullStatus.MERGED or not self._is_own(whole):
+            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
+        name = quote(pull.head, safe="/")
+        try:
+            there = object_of(self._repo("GET", f"/git/ref/heads/{name}"))
+        except NotThere:
+            return
+        if text_of(object_of(there.get("object")).get("sha")) != pull.head_sha:
+            raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
+        self._repo("DELETE", f"/git/refs/heads/{name}")
+
+    def _repo(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
+        return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
+
+    def _asked_of(self, query: str, variables: Mapping[str, Json]) -> JsonObject:
+        """What GraphQL says of the repository."""
+        body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
+        data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
+        return object_of(data.get("repository"))
+
+    def _of(self, head: str, status: str) -> list[PullRequest]:
+        """The pull requests from a branch of the repository, whatever they aim at."""
+        params: Params = {"head": f"{self._owner}:{head}", "state": status}
+        listed = self._http.pages(f"/repos/{self._path}/pulls", params)
+        pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
+        return [pull for pull in pulls if pull.head == head]
+
+    def _is_own(self, pull: JsonObject) -> bool:
+        """Whether its branch is one of this repository and not of a fork."""
+        head = object_of(object_of(pull.get("head")).get("repo"))
+        return text_of(head.get("full_name")).lower() == self._path.lower()
+
+    def _pull(self, number: int) -> PullRequest:
+        return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
+
+    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
+        if same(pull.body, body):
+            return pull
+        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
+
+    def _said(self, path: str, key: str) -> bool:
+        """Whether something was said there under this key by this account."""
+        items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
+        return bool(items) and self._viewer() in map(_login, items)
+
+    def _viewer(self) -> str:
+        answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
+        return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
+
+    def _threads(self, number: int) -> list[JsonObject]:
+        """The review threads."""
+        return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
+
+    def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
+        rows = self._pages_of(reading.CHECKS, {"sha": sha}, ("object", "statusCheckRollup", "contexts"))
+        return tuple(map(reading.check_of, reading.newest(rows)))
+
+    def _pages_of(self, query: str, variables: Mapping[str, Json], way: tuple[str, ...]) -> list[JsonObject]:
+        """All nodes of the connection at the end of the way."""
+        rows: list[JsonObject] = []
+        after: str | None = None
+        for _ in range(reading.MOST_PAGES):
+            connection = self._asked_of(query, {**variables, "after": after})
+            for name in way:
+                connection = object_of(connection.get(name))
+            rows += objects_of(connection.get("nodes"))
+            page = object_of(connection.get("pageInfo"))
+            if page.get("hasNextPage") is not True:
+                return rows
+            after = text_of(page.get("endCursor"))
+        raise ForgeRefused(f"{self._path} has more than {reading.MOST} things to look at in one place")
+
+    @staticmethod
+    def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
+        """The comments of one kind, each with the first of its thread."""
+        return [reading.comment_of(kind, item) for item in listed]
+
+    def _may_write(self, login: str) -> bool:
+        if not login or login.endswith("[bot]"):
+            return False
+        try:
+            answer = object_of(self._repo("GET", f"/collaborators/{quote(login, safe='')}/permission"))
+        except NotThere:
+            return False
+        return text_of(answer.get("permission")) in _WRITERS
+
+    def _tail(self, log_id: str) -> str:
+        kind, _, one = log_id.partition(":")
+        if kind == "job":
+            return self._http.tail(f"/repos/{self._path}/actions/jobs/{one}/logs", TAIL)
+        if kind == "run":
+            output = object_of(object_of(self._repo("GET", f"/check-runs/{one}")).get("output"))
+            parts = (text_of(output.get(name), LONG) for name in ("title", "summary", "text"))
+            return "\n".join(filter(None, parts))[-TAIL:]
+        return ""
+
+
+def _key(item: JsonObject) -> str | None:
+    return key_of(text_of(item.get("body"), LONG))
+
+
+def _login(item: JsonObject) -> str:
+    return name_of(item.get("user"), "login").removesuffix("[bot]")

@@ -1,0 +1,31 @@
+"""What holds for every merge, whatever the forge: exactly the judged head, once, and over no rule."""
+
+from orchestrator.core.events.forge import Mergeable, PullRequest, PullStatus
+from orchestrator.integrations.forges.errors import HeadMoved, MergeRefused
+from orchestrator.integrations.forges.http import Declined
+from orchestrator.redaction.display import escape_text
+
+_CONFLICT = 409
+
+
+def merged_commit(pull: PullRequest, expected_head: str) -> str | None:
+    """The commit of the merge of the expected head, if it stands already; raises HeadMoved for another head."""
+    if pull.head_sha != expected_head:
+        now = escape_text(pull.head_sha)[:12]
+        raise HeadMoved(f"the head of {escape_text(pull.url)} is {now} now, not {expected_head[:12]}; judge it again")
+    return pull.merge_commit or "" if pull.status is PullStatus.MERGED else None
+
+
+def must_be_mergeable(pull: PullRequest, mergeable: Mergeable, obstacle: str) -> None:
+    """Raises MergeRefused unless every rule of the repository is met: an administrator's token would pass over them."""
+    if pull.status is not PullStatus.OPEN or mergeable is not Mergeable.YES:
+        why = f": {escape_text(obstacle) or mergeable}" if pull.status is PullStatus.OPEN else ""
+        raise MergeRefused(
+            f"{escape_text(pull.url)} is {pull.status} and cannot be merged as it stands{why}",
+            again_after=10.0 if mergeable is Mergeable.UNKNOWN else None,
+        )
+
+
+def refusal_of(error: Declined) -> MergeRefused:
+    """What the forge means when it declines to merge."""
+    return HeadMoved(str(error)) if error.status == _CONFLICT else MergeRefused(str(error))

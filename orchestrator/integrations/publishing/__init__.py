@@ -1,0 +1,1 @@
+"""How a finished change leaves: push, pull request, rounds of review, merge, release."""

@@ -1,0 +1,115 @@
+"""A release: the changelog's entry as a commit, then, once it is confirmed, the tag at exactly that commit.
+
+The order is changelog, confirmation, tag, push (sources.md §5.2 row 56). The commit is made with git's plumbing in the
+daemon's clone, so nothing of the repository runs; a ref remembers it, so that asking again makes no second one.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from orchestrator.core.events import commands as do
+from orchestrator.core.task.model import Task
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.fields import object_of, text_of
+from orchestrator.formats.files import parsed, read_file
+from orchestrator.integrations.forges.login import Credentials
+from orchestrator.integrations.forges.remote import without_login
+from orchestrator.integrations.publishing.changelog import entry_of, version_of, with_entry
+from orchestrator.integrations.publishing.push import push, stands_at
+from orchestrator.redaction.display import escape_text
+from orchestrator.workspaces.clone import Clone
+from orchestrator.workspaces.repository import open_repository
+from orchestrator.workspaces.workspace import Workspace
+
+CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
+_MODE = "100644"
+
+
+class ReleaseError(OrchestratorError):
+    """A release cannot be prepared or tagged as it stands; the message says what to mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """Where a release is pushed to, and as whom."""
+
+    address: str
+    login: Credentials | None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Prepares and tags releases; every method blocks and may be called again."""
+
+    workspace: Workspace
+
+    def prepare(self, task: Task, commit: str, fit: Callable[[str], str], upstream: Upstream | None) -> tuple[str, str]:
+        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave.
+
+        Raises ReleaseError where the version is taken: nobody is to be asked about what cannot be.
+        """
+        folder = Path(task.folder)
+        summary = (read_file(folder / SUMMARY) or b"").decode("utf-8", "replace")
+        ticket = object_of(object_of(parsed(read_file(folder / "ticket-parsed.json") or b"")).get("fields"))
+        version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
+        if version is None:
+            raise ReleaseError(
+                "no version is named: write `## Version` with a number like 1.2.3 into the ticket, then submit it anew"
+            )
+        entry = fit(entry_of(summary))
+        ref = f"refs/orchestrator/{task.id}/release-{version}-{sha256(entry.encode()).hexdigest()[:12]}"
+        clone = self.workspace.clone_of(task.id)
+        made = clone.ref(ref)
+        self._must_be_free(task, f"v{version}", made, upstream)
+        if made is not None:
+            return version, made
+        if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
+            raise ReleaseError(f"v{version} cannot be the name of a tag; name another version, then submit it anew")
+        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", entry)
+        tree = self.workspace.tree_with(task.id, commit, CHANGELOG, os.fsencode(text), _MODE)
+        subject = f"{task.ticket.key}: Changelog of {version}"
+        made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()
+        clone.git.run("update-ref", ref, made, "0" * len(made))
+        return version, made
+
+    def tag(self, task: Task, command: do.TagRelease, upstream: Upstream | None) -> str:
+        """Set the tag in the user's repository and push it with the branch; the tag's name.
+
+        Raises ReleaseError where that tag stands at another commit, and what delivering and pushing raise.
+        """
+        tag = f"v{command.version}"
+        self._must_be_free(task, tag, command.commit, upstream)
+        self.workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
+        self.workspace.set_tag(Path(task.repo), tag, command.commit)
+        if upstream:
+            clone = self.workspace.clone_of(task.id)
+            push(clone, upstream.address, command.commit, f"refs/heads/{command.branch}", upstream.login)
+            push(clone, upstream.address, command.commit, f"refs/tags/{tag}", upstream.login)
+        return tag
+
+    def _must_be_free(self, task: Task, tag: str, commit: str | None, upstream: Upstream | None) -> None:
+        """Raise ReleaseError if the tag stands anywhere but at this commit, in the user's repository or upstream."""
+        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.repo))
+        places = {escape_text(task.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
+        if upstream:
+            git = self.workspace.clone_of(task.id).git
+            places[without_login(upstream.address)] = stands_at(git, upstream.address, ref, upstream.login)
+        for place, there in places.items():
+            if there not in (None, commit):
+                raise ReleaseError(
+                    f"{place} has a tag {tag} already, at {there[:12]}; delete it there and retry, or choose another"
+                    " version: name it under `## Version` in the ticket, then submit it anew"
+                )
+
+
+def _changelog(clone: Clone, commit: str) -> str:
+    """What the changelog holds, bytes that are no UTF-8 kept as surrogates; "" where there is none."""
+    listed = clone.git.run("ls-tree", commit, CHANGELOG)
+    if not listed:
+        return ""
+    if listed.split(" ")[1] != "blob":
+        raise ReleaseError(f"{CHANGELOG} is no file in {commit[:12]}; make it one, then submit the release anew")
+    return clone.git.run("cat-file", "blob", f"{commit}:{CHANGELOG}")

@@ -1,0 +1,1 @@
+"""Trackers that tickets come from and that are told of results: Jira, GitHub, GitLab."""

@@ -1,0 +1,252 @@
+"""A gateway: a registered server of the Model Context Protocol that reads and writes tickets for us.
+
+It is a stranger's program, started anew for each ticket and gone afterwards. mcp_client.py speaks with it, in a process
+of its own; here its answers are bounded, judged, and its errors put into the trackers' words.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import orjson
+import structlog
+from pydantic import ValidationError
+
+from orchestrator import __version__
+from orchestrator.agents.mcp_servers import registered
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.fields import list_of, object_of, text_of
+from orchestrator.integrations.tickets.answers import Answer
+from orchestrator.integrations.tickets.http import (
+    LARGEST_ANSWER,
+    AuthenticationFailed,
+    NoSuchTicket,
+    Patience,
+    TrackerError,
+    TrackerUnreachable,
+    UnfitAnswer,
+)
+from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.spec import MARKER
+from orchestrator.redaction.display import escape_text
+
+log = structlog.get_logger()
+
+A = TypeVar("A", bound=Answer)
+
+PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("mcp_client.py")))
+GRACE = 8.0
+"""Seconds for that program to end the server and itself: more than the server is given (mcp_client.py)."""
+
+_OURS = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""What a server gets beside what it is registered with."""
+_WAY_OUT = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE")
+_LONGEST_LINE = LARGEST_ANSWER + 65536
+"""Bytes that the program says at once: an answer, and a little about it."""
+
+
+class GatewayMissing(TrackerError):
+    """The gateway that is set up cannot be spoken to as this machine is."""
+
+
+class SecretWithheld(TrackerError):
+    """The gateway keeps a ticket back, because secrets stand in it."""
+
+
+class ToolRefused(UnfitAnswer):
+    """The gateway has no such tool, or does not take what it is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """A server by its name; `config` registers it, and variables are put in there from `env`."""
+
+    name: str
+    config: Path | None
+    env: Mapping[str, str] = field(repr=False)
+
+    def order(self, patience: Patience, mark: str) -> JsonObject:
+        """What the program is told to talk to; raises GatewayMissing."""
+        try:
+            server = registered(self.name, self.config, self.env)
+        except OrchestratorError as error:
+            raise GatewayMissing(f"tickets of Jira come by the gateway {self.name!r}, but {error}") from error
+        return {
+            "command": [server.command, *server.args] if server.command else [],
+            "env": {**self._given(_OURS), **server.env, MARKER: mark},
+            "url": server.url,
+            "headers": dict(server.headers),
+            "version": __version__,
+            "patience": patience.request,
+            "largest": LARGEST_ANSWER,
+        }
+
+    def environment(self, mark: str) -> dict[str, str]:
+        """What the program itself is given: the way out for a server that runs elsewhere, and nothing secret."""
+        return {**self._given((*_OURS, *_WAY_OUT, *map(str.lower, _WAY_OUT))), MARKER: mark}
+
+    def _given(self, names: tuple[str, ...]) -> dict[str, str]:
+        return {name: self.env[name] for name in names if name in self.env}
+
+
+class Conversation:
+    """Calls of one gateway's tools about one ticket, which is called `ticket` in messages."""
+
+    def __init__(self, gateway: Gateway, process: asyncio.subprocess.Process, ticket: str) -> None:
+        self._name, self._config, self._process, self._ticket = gateway.name, gateway.config, process, ticket
+
+    async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
+        """What a tool answers, as `kind`; raises TrackerError."""
+        try:
+            return kind.model_validate(await self.call(tool, **arguments))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = escape_text(".".join(map(str, first["loc"]))) or "the whole of it"
+            raise UnfitAnswer(
+                f"the gateway {self._name!r} answered to {tool} what is not {self._ticket} ({where}: {first['msg']})"
+            ) from error
+
+    async def call(self, tool: str, **arguments: str) -> JsonObject:
+        """What a tool answers; raises TrackerError for one that refuses, and for a gateway that does not answer."""
+        said = object_of(await self._line({"tool": tool, "arguments": dict(arguments)}))
+        if "failed" in said:
+            raise self._broken(tool, said)
+        if "refused" in said:
+            raise ToolRefused(
+                f"the gateway {self._name!r} refuses {tool}: {escape_text(text_of(said['refused'], 1000))}"
+            )
+        text = text_of(said.get("text"), LARGEST_ANSWER)
+        answer = object_of(said.get("answer")) or object_of(_parsed(text))
+        if said.get("is_error") or "error" in answer:
+            raise self._refusal(tool, answer, text)
+        return answer
+
+    async def _line(self, call: JsonObject) -> Json:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin  # noqa: S101 - pipes were asked for
+        assert stdout  # noqa: S101
+        try:
+            stdin.write(orjson.dumps(call) + b"\n")
+            await stdin.drain()
+            return _parsed(await stdout.readline()) or {"failed": "gone"}
+        except ValueError:
+            return {"failed": "too large"}
+        except OSError:
+            return {"failed": "gone"}
+
+    def _broken(self, tool: str, said: JsonObject) -> TrackerError:
+        """Why there is no answer, in words; what the server wrote beside is for the log alone, which masks secrets."""
+        kind, why = text_of(said["failed"]), text_of(said.get("why"), 1000)
+        log.warning(
+            "gateway_failed", server=self._name, tool=tool, kind=kind, why=why, words=text_of(said.get("words"))
+        )
+        name, look = f"the gateway {self._name!r}", "the daemon's log has what it said last"
+        match kind:
+            case "start":
+                return GatewayMissing(
+                    f"{name} cannot be started ({escape_text(why)}); look at its command in {self._config}"
+                )
+            case "login":
+                return AuthenticationFailed(f"{name} does not accept our login; look at its headers in {self._config}")
+            case "too large":
+                most = LARGEST_ANSWER // 1024
+                return UnfitAnswer(
+                    f"{name} answered more than {most} KiB for {self._ticket}; hand in what matters of it"
+                )
+            case "timeout":
+                return TrackerUnreachable(f"{name} does not answer {tool} in time; {look}. Submit again then")
+            case "ended":
+                return TrackerUnreachable(f"{name} ended without an answer to {tool}; {look}")
+            case "unfit":
+                return UnfitAnswer(f"{name} answered {tool} with what is no answer ({escape_text(why, 300)}); {look}")
+            case "gone":
+                return TrackerUnreachable(
+                    f"nothing can speak with {name}; look whether the package mcp is 2.3 or newer"
+                )
+            case _:
+                return TrackerUnreachable(f"{name} cannot be reached ({escape_text(why, 300)}); look at its url")
+
+    def _refusal(self, tool: str, answer: JsonObject, text: str) -> TrackerError:
+        """What an error that the gateway tells means (sources.md §1.5)."""
+        code = text_of(answer.get("error"))
+        name, why = f"the gateway {self._name!r}", escape_text(text_of(answer.get("message"), 1000) or text, 300)
+        match code:
+            case "AUTH_FAILED":
+                return AuthenticationFailed(
+                    f"Jira does not accept the login of {name} ({why}); mend it in {self._config}"
+                )
+            case "NOT_FOUND":
+                return NoSuchTicket(f"{self._ticket} is not there, or {name} may not see it; look at the number")
+            case "SENSITIVE_CONTENT_BLOCKED":
+                found = ", ".join(
+                    escape_text(text_of(one), 60) for one in list_of(answer.get("detected_patterns"))[:20]
+                )
+                return find_withheld(name, self._ticket, found)
+            case "INTERNAL_ERROR":
+                return TrackerUnreachable(f"{name} failed at {tool} ({why}); the same may work later")
+            case _:
+                return ToolRefused(f"{name} does not take {tool} for {self._ticket}: {why or 'it does not say why'}")
+
+
+def find_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
+    """The refusal of a ticket in which there are secrets of the kinds `found`."""
+    return SecretWithheld(
+        f"{name} keeps {ticket} back: secrets stand in it ({found or 'it does not say which'}); take them out"
+    )
+
+
+@asynccontextmanager
+async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> AsyncIterator[Conversation]:
+    """A gateway to be called, which is gone afterwards with all that it started; raises TrackerError."""
+    mark = f"/dev/null/gateway-{uuid4().hex}"  # no folder of a task: the API takes none of it for an agent
+    order = await asyncio.to_thread(gateway.order, patience, mark)
+    if find_spec("mcp") is None:
+        raise GatewayMissing(
+            f"speaking with the gateway {gateway.name!r} needs the package mcp; install orchestrator[gateway]"
+        )
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=gateway.environment(mark),
+        limit=_LONGEST_LINE,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdin  # noqa: S101 - a pipe was asked for
+        process.stdin.write(orjson.dumps(order) + b"\n")
+        yield Conversation(gateway, process, ticket)
+    finally:
+        await asyncio.shield(_end(process, Path(mark)))
+
+
+async def _end(process: asyncio.subprocess.Process, mark: Path) -> None:
+    """Ask the program to end its server and itself, then end whatever is left of either."""
+    with suppress(ProcessLookupError, TimeoutError):
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if killed := await asyncio.to_thread(kill_marked, mark):
+        log.info("gateway_swept", pids=killed)
+    await process.wait()
+
+
+def _parsed(text: str | bytes) -> Json:
+    try:
+        found: Json = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found

@@ -1,0 +1,105 @@
+"""Tickets of Jira by way of a gateway, which answers with what is to become ticket.json (sources.md §1.2, §1.5)."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import ConfigDict, Field
+
+from orchestrator.formats.markdown import visible
+from orchestrator.integrations.tickets.answers import Answer, Moment
+from orchestrator.integrations.tickets.gateway import Conversation, Gateway, ToolRefused, conversation, find_withheld
+from orchestrator.integrations.tickets.http import Patience, TrackerError
+from orchestrator.integrations.tickets.text.classifier import type_of
+from orchestrator.integrations.tickets.text.reference import Reference
+from orchestrator.integrations.tickets.text.ticket import Comment, Requirement, Tracker, composed, names
+
+_READ, _COMMENTS = "jira_read_ticket", "jira_read_comments"
+_COMMENT, _STATUS = "jira_add_comment", "jira_update_status"
+
+
+class _Answer(Answer):
+    model_config = ConfigDict(defer_build=True)  # most machines have no gateway
+
+
+class _Filtered(_Answer):
+    scan_result: str = ""
+    blocked_patterns: tuple[str, ...] | None = ()
+
+
+class _Ticket(_Answer):
+    key: str = Field(alias="ticket_id", pattern=r"^[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}$")
+    type: str = ""
+    summary: str = ""
+    description: str | None = ""
+    assignee: str | None = ""
+    status: str = ""
+    labels: tuple[str, ...] | None = ()
+    created: Moment = None
+    updated: Moment = None
+    filtered: _Filtered = Field(alias="_filter_metadata", default_factory=_Filtered)
+
+
+class _Comment(_Answer):
+    author: str = ""
+    body: str = ""
+    created: Moment = None
+
+
+class _Told(_Answer):
+    comments: tuple[_Comment, ...] | None = ()
+
+
+async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Patience) -> Requirement:
+    """The issue with its newest comments; raises TrackerError and NoTicket."""
+    async with conversation(gateway, str(reference), patience) as gate:
+        ticket = await gate.ask(_Ticket, _READ, ticket_id=reference.key)
+        if ticket.filtered.scan_result == "BLOCKED":
+            found = ", ".join(names(ticket.filtered.blocked_patterns or ()))
+            raise find_withheld(f"the gateway {gateway.name!r}", str(reference), found)
+        comments = await _comments(gate, reference.key)
+    labels = ticket.labels or ()
+    title = "".join(names([ticket.summary])) or ticket.key
+    return Requirement(
+        key=ticket.key,
+        title=title,
+        text=composed(visible(ticket.description or "") or title, comments, source=str(reference)),
+        type=type_of([ticket.type], labels, title),
+        tracker=Tracker.JIRA,
+        url=f"{reference.site.url}/browse/{ticket.key}",
+        labels=names(labels),
+        status="".join(names([ticket.status])),
+        assignee="".join(names([ticket.assignee or ""])),
+        created=ticket.created,
+        updated=ticket.updated,
+    )
+
+
+async def tell_by_gateway(
+    gateway: Gateway, reference: Reference, text: str, status: str | None, patience: Patience
+) -> str:
+    """Why the ticket could not be told, in words; empty if it was. The same words are left once."""
+    try:
+        async with asyncio.timeout(patience.ticket), conversation(gateway, str(reference), patience) as gate:
+            if _plain(text) not in {_plain(said.text) for said in await _comments(gate, reference.key)}:
+                await gate.call(_COMMENT, ticket_id=reference.key, body=text)
+            if status is not None:
+                await gate.call(_STATUS, ticket_id=reference.key, target=status)
+    except TrackerError as error:
+        return str(error)
+    except (OSError, TimeoutError) as error:
+        return f"{reference} could not be told by the gateway {gateway.name!r}: {type(error).__name__}"
+    return ""
+
+
+async def _comments(gate: Conversation, key: str) -> Sequence[Comment]:
+    """What was said of the ticket; nothing where the gateway does not tell that."""
+    try:
+        told = await gate.ask(_Told, _COMMENTS, ticket_id=key)
+    except ToolRefused:
+        return ()
+    return [Comment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
+
+
+def _plain(text: str) -> str:
+    """A text as it can be known again: trackers change spaces and ends of lines."""
+    return " ".join(text.split())

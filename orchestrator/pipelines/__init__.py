@@ -1,0 +1,1 @@
+"""What is declared: pipelines, roles, their schemas and graphs."""

@@ -1,0 +1,25 @@
+"""Where the files that ship with the program are: in the source tree, or inside the installed wheel."""
+
+from enum import StrEnum
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_IN_WHEEL = _PACKAGE / "_bundled"
+
+
+class Kind(StrEnum):
+    """What ships beside the code; the value is its path in the wheel."""
+
+    AGENTS = "agents"
+    CONFIG = "config"
+    PIPELINES = "config/pipelines"
+    SYSTEMD = "systemd"
+    SCRIPTED_AGENT = "demo/scripted_agent.py"
+
+
+def bundled(kind: Kind) -> Path:
+    """The folder or file of that kind."""
+    if _IN_WHEEL.is_dir():
+        return _IN_WHEEL / kind
+    tree = _PACKAGE.parent
+    return tree / "tests/fakes/scripted_agent.py" if kind is Kind.SCRIPTED_AGENT else tree / kind

@@ -1,0 +1,1 @@
+"""One package per family of pipelines: what that family alone knows."""

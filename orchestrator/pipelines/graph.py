@@ -1,0 +1,184 @@
+"""A pipeline drawn: its stages, the ways between them and what opens each, as Mermaid, DOT or plain lines."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from orchestrator.core.task.pipeline import (
+    BudgetLeft,
+    BudgetWithin,
+    ChecksAcceptable,
+    FileExists,
+    FileMinChars,
+    GlobCount,
+    Guard,
+    HeadingCount,
+    JsonNonempty,
+    Pipeline,
+    Stage,
+    StepsCommitted,
+    StepsCompleted,
+    TicketFiltered,
+    TreeClean,
+    Work,
+)
+from orchestrator.core.task.publication import Publish
+
+COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
+"""Where ways end; no stage can be called so."""
+_WIDTH = 100
+_MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
+_DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
+_SHAPES = {
+    Work.INTAKE: ("[/", "/]", "parallelogram"),
+    Work.AGENT: ("[", "]", "box"),
+    Work.STEPS: ("[[", "]]", "box3d"),
+    Work.CHECKS: ("{{", "}}", "hexagon"),
+    Work.DELIVER: ("([", "])", "oval"),
+}
+_FAILS = dict.fromkeys(Publish, ("it fails", "it has failed {times}")) | {
+    Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}"),
+    Publish.RELEASE: ("a person wants a change", "one is wanted after it was changed {times}"),
+}
+
+
+class EdgeKind(StrEnum):
+    """Why a task goes from one stage to another."""
+
+    NEXT = "next"
+    BACK = "back"
+    HALT = "halt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """One way from a stage; `labels` say what must hold for it."""
+
+    source: str
+    target: str
+    way: EdgeKind
+    labels: tuple[str, ...] = ()
+
+
+def graph_edges(pipeline: Pipeline) -> tuple[Edge, ...]:
+    """Every way between stages, in the order of the stages: on, back, to a halt."""
+    return tuple(edge for stage in pipeline.stages.values() for edge in _ways(stage, pipeline))
+
+
+def mermaid(pipeline: Pipeline) -> str:
+    """The pipeline as a Mermaid flowchart, as Markdown of GitHub and GitLab shows it."""
+    lines = ["flowchart TD"]
+    for stage in pipeline.stages.values():
+        left, right, _ = _SHAPES[stage.work]
+        lines.append(f'    {stage.name}{left}"{_marked_up(stage.name, *about(stage))}"{right}')
+    lines.append(f"    start([start]) --> {pipeline.start}")
+    for edge in graph_edges(pipeline):
+        arrow = "-->" if edge.way is EdgeKind.NEXT else "-.->"
+        label = f'|"{_marked_up(*edge.labels)}"|' if edge.labels else ""
+        lines.append(f"    {edge.source} {arrow}{label} {edge.target}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(pipeline: Pipeline) -> str:
+    """The pipeline in the language of Graphviz."""
+    lines = [f"digraph {_quoted(pipeline.name)} {{", "    start [shape=point];"]
+    for stage in pipeline.stages.values():
+        shape = _SHAPES[stage.work][2]
+        lines.append(f"    {stage.name} [shape={shape}, label={_quoted(stage.name, *about(stage))}];")
+    lines.append(f"    start -> {pipeline.start};")
+    for edge in graph_edges(pipeline):
+        style = "solid" if edge.way is EdgeKind.NEXT else "dashed"
+        lines.append(f"    {edge.source} -> {edge.target} [style={style}, label={_quoted(*edge.labels)}];")
+    return "\n".join((*lines, "}")) + "\n"
+
+
+def text(pipeline: Pipeline) -> str:
+    """The pipeline in lines that a person reads from above, up to a hundred columns wide."""
+    lines = [f"{pipeline.name}: {_one_line(pipeline.description)}", ""]
+    for stage in pipeline.stages.values():
+        lines.append(f"{stage.name}  ({', '.join(about(stage))})")
+        for edge in _ways(stage, pipeline):
+            sign = {EdgeKind.NEXT: "→", EdgeKind.BACK: "↩", EdgeKind.HALT: "■"}[edge.way]
+            said = f"{sign} {edge.target}" + f" if {', '.join(edge.labels)}" * bool(edge.labels)
+            lines += textwrap.wrap(
+                said, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+            )
+    lines += ["", _closing(pipeline)]
+    return "\n".join(lines) + "\n"
+
+
+def about(stage: Stage) -> tuple[str, ...]:
+    """What is done in a stage, and who does it if it is not the daemon."""
+    done = f"{stage.work}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.value
+    return (done, stage.role) if stage.role else (done,)
+
+
+def condition(guard: Guard) -> str:  # noqa: C901, PLR0912 - one case for each guard
+    """A guard in a few words."""
+    match guard:
+        case TicketFiltered(accept=accept):
+            return f"the ticket is {' or '.join(accept)}"
+        case FileExists(file=file):
+            return f"{file} is there"
+        case FileMinChars(file=file, more_than=count):
+            return f"{file} has more than {count} characters"
+        case HeadingCount(file=file, prefix=prefix, at_least=count):
+            return f'{file} has {_at_least(count, "line")} beginning "{prefix}"'
+        case GlobCount(pattern=pattern, at_least=count):
+            return f"{_at_least(count, 'file')} {pattern} {'is' if count == 1 else 'are'} there"
+        case JsonNonempty(file=file, any_of=keys):
+            return f"{file} has one of {', '.join(keys)}"
+        case BudgetLeft(name=name):
+            return f"{name} is not used up"
+        case BudgetWithin(name=name):
+            return f"{name} is not exceeded"
+        case StepsCompleted():
+            return "every step is completed"
+        case StepsCommitted():
+            return "every step has a commit"
+        case TreeClean():
+            return "nothing is uncommitted"
+        case ChecksAcceptable(accept=accept):
+            return f"every check is {' or '.join(accept)}"
+        case _:
+            assert_never(guard)
+
+
+def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
+    approved = ("a person approves it",) if stage.review else ()
+    conditions = (*map(condition, stage.guards), *approved)
+    yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=conditions)
+    if stage.on_fail is not None and stage.budget is not None:
+        once, often = _FAILS[stage.publish]
+        limit = pipeline.budgets[stage.budget]
+        halt = often.format(times="once" if limit <= 1 else f"{limit} times") + f" ({stage.budget})"
+        yield Edge(source=stage.name, target=stage.on_fail, way=EdgeKind.BACK, labels=(once,))
+        yield Edge(source=stage.name, target=BLOCKED, way=EdgeKind.HALT, labels=(halt,))
+
+
+def _at_least(count: int, what: str) -> str:
+    return f"a {what}" if count == 1 else f"{count} or more {what}s"
+
+
+def _closing(pipeline: Pipeline) -> str:
+    retries, lost = pipeline.budgets["gate_retries"], pipeline.budgets["agent_retries"]
+    return (
+        f"What a gate misses goes back to the stage's agent up to {retries} times, a lost agent is started anew up to\n"
+        f"{lost} times; after that, and where there is no agent, the task is {BLOCKED} until a person looks."
+    )
+
+
+def _marked_up(*lines: str) -> str:
+    """Text of Mermaid that holds no mark of its own, its lines one under the other."""
+    return "<br/>".join(_one_line(part).translate(_MERMAID) for part in lines)
+
+
+def _quoted(*lines: str) -> str:
+    """A string of DOT, its lines one under the other."""
+    return '"' + "\\n".join(_one_line(part).translate(_DOT) for part in lines) + '"'
+
+
+def _one_line(said: str) -> str:
+    return " ".join(said.split())

@@ -1,0 +1,174 @@
+"""A pipeline's TOML file, read and checked as a whole: whatever is wrong in it is said at once, each with its line."""
+
+from collections.abc import Callable, Mapping
+from string import Formatter
+from types import MappingProxyType
+from typing import assert_never
+
+from orchestrator.core.task.pipeline import (
+    ENGINE_BUDGETS,
+    BudgetLeft,
+    BudgetWithin,
+    ChecksAcceptable,
+    FileExists,
+    FileMinChars,
+    GlobCount,
+    Guard,
+    HeadingCount,
+    JsonNonempty,
+    Pipeline,
+    Stage,
+    StepsCommitted,
+    StepsCompleted,
+    TicketFiltered,
+    TreeClean,
+    Work,
+)
+from orchestrator.core.task.publication import Publish
+from orchestrator.formats.table import DefinitionError, Table, nearest
+from orchestrator.formats.toml import read_toml
+from orchestrator.pipelines.pipeline_rules import note_broken_rules
+
+_GUARDS: Mapping[str, Callable[[Table], Guard]] = {
+    "ticket_filtered": lambda table: TicketFiltered(accept=table.texts("accept", TicketFiltered().accept)),
+    "file_exists": lambda table: FileExists(file=table.text("file")),
+    "file_min_chars": lambda table: FileMinChars(file=table.text("file"), more_than=table.whole("more_than")),
+    "heading_count": lambda table: HeadingCount(
+        file=table.text("file"), prefix=table.text("prefix"), at_least=table.whole("at_least", at_least=1, default=1)
+    ),
+    "glob_count": lambda table: GlobCount(
+        pattern=table.text("pattern"), at_least=table.whole("at_least", at_least=1, default=1)
+    ),
+    "json_nonempty": lambda table: JsonNonempty(file=table.text("file"), any_of=table.texts("any_of")),
+    "budget_left": lambda table: BudgetLeft(name=table.text("name")),
+    "budget_within": lambda table: BudgetWithin(name=table.text("name")),
+    "steps_completed": lambda _: StepsCompleted(),
+    "steps_committed": lambda _: StepsCommitted(),
+    "tree_clean": lambda _: TreeClean(),
+    "checks_acceptable": lambda table: ChecksAcceptable(accept=table.texts("accept", ChecksAcceptable().accept)),
+}
+
+_ACCEPTABLE = {"ticket_filtered": TicketFiltered().accept, "checks_acceptable": ("PASS", "WARN", "SKIPPED")}
+_BRANCH_WORDS = ("ticket", "task", "type")
+
+
+class PipelineError(DefinitionError):
+    """A pipeline file cannot be used; `problems` says why, each with file, line and what to write instead."""
+
+
+def parse_pipeline(text: str, source: str) -> Pipeline:
+    """The pipeline that the text declares; `source` names the file in messages.
+
+    Raises PipelineError with every problem found.
+    """
+    try:
+        table = read_toml(text, source)
+    except DefinitionError as error:
+        raise PipelineError(error.problems) from error
+    stages_table = table.table("stages")
+    stages = {name: _stage(name, stages_table.table(name)) for name in stages_table.names()}
+    pipeline = Pipeline(
+        name=table.text("name"),
+        description=table.text("description"),
+        start=table.text("start"),
+        stages=MappingProxyType(stages),
+        budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
+        branch=_branch(table),
+        source=source,
+        text=text,
+    )
+    table.done()
+    note_broken_rules(pipeline, table.report)
+    if table.report.problems:
+        raise PipelineError(table.report.in_order())
+    return pipeline
+
+
+def _stage(name: str, table: Table) -> Stage:
+    work = _work(table)
+    stage = Stage(
+        name=name,
+        work=work or Work.AGENT,
+        role=table.maybe_text("role"),
+        artifacts=table.texts("artifacts", ()),
+        guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner)) is not None),
+        next=table.maybe_text("next"),
+        on_fail=table.maybe_text("on_fail"),
+        budget=table.maybe_text("budget"),
+        plan=table.maybe_text("plan"),
+        publish=_publish(table),
+        mode=table.maybe_text("mode"),
+        review=table.flag("review", default=False),
+        line=table.report.line((*table.path, "role")),
+    )
+    table.done()
+    if work is not None:
+        _check_work(stage, table)
+    return stage
+
+
+def _work(table: Table) -> Work | None:
+    word = table.text("work")
+    kinds = {kind.value: kind for kind in Work}
+    if word and word not in kinds:
+        table.note("work", f"unknown kind of work {word!r}; {nearest(word, kinds)}")
+    return kinds.get(word)
+
+
+def _publish(table: Table) -> Publish:
+    word = table.maybe_text("publish") or Publish.BRANCH.value
+    kinds = {kind.value: kind for kind in Publish}
+    if word not in kinds:
+        table.note("publish", f"unknown way to publish {word!r}; {nearest(word, kinds)}")
+    return kinds.get(word, Publish.BRANCH)
+
+
+def _guard(table: Table) -> Guard | None:
+    word = table.text("guard")
+    if word not in _GUARDS:
+        if word:
+            table.note("guard", f"unknown guard {word!r}; {nearest(word, _GUARDS)}")
+        return None
+    guard = _GUARDS[word](table)
+    table.done()
+    for accepted in guard.accept if isinstance(guard, TicketFiltered | ChecksAcceptable) else ():
+        if accepted not in _ACCEPTABLE[word]:
+            table.note("accept", f"{word} cannot accept {accepted!r}; {nearest(accepted, _ACCEPTABLE[word])}")
+    return guard
+
+
+def _check_work(stage: Stage, table: Table) -> None:
+    match stage.work:
+        case Work.AGENT | Work.STEPS if stage.role is None:
+            table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
+        case Work.INTAKE | Work.DELIVER if stage.role is not None:
+            table.note("role", f"stage {stage.name} is done by the daemon ({stage.work}): take its role away")
+        case Work.AGENT | Work.STEPS | Work.CHECKS | Work.INTAKE | Work.DELIVER:
+            pass
+        case _:
+            assert_never(stage.work)
+    if stage.work is not Work.DELIVER and table.has("publish"):
+        table.note("publish", f'only a stage with work = "deliver" publishes, {stage.name} has work = "{stage.work}"')
+    if stage.work is Work.STEPS and stage.plan is None:
+        table.report.note(table.path, f'stage {stage.name} works through steps: say which with plan = "plan.md"')
+    if stage.work is not Work.STEPS and stage.plan is not None:
+        table.note("plan", f'only a stage with work = "steps" has a plan, {stage.name} has work = "{stage.work}"')
+
+
+def _budgets(table: Table) -> dict[str, int]:
+    return {name: table.whole(name) for name in table.names()}
+
+
+def _branch(table: Table) -> str:
+    template = table.text("branch") if table.has("branch") else "{type}/{ticket}"
+    try:
+        words = [word for _, word, _, _ in Formatter().parse(template) if word is not None]
+    except ValueError as error:
+        table.note("branch", f"branch = {template!r} is no template: {error}")
+        return template
+    for word in words:
+        if word not in _BRANCH_WORDS:
+            table.note("branch", f"branch uses an unknown word {{{word}}}; {nearest(word, _BRANCH_WORDS)}")
+    if not {"ticket", "task"} & set(words):
+        table.note("branch", "branch must use {ticket} or {task}, or every task would want the same branch")
+    return template

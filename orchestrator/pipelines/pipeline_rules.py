@@ -1,0 +1,180 @@
+"""What must hold between the parts of a pipeline: no loose end, no endless way, no guard that can never open."""
+
+import re
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from typing import assert_never
+
+from orchestrator.core.task.pipeline import (
+    ENGINE_BUDGETS,
+    BudgetLeft,
+    BudgetWithin,
+    ChecksAcceptable,
+    FileExists,
+    FileMinChars,
+    GlobCount,
+    Guard,
+    HeadingCount,
+    JsonNonempty,
+    Pipeline,
+    Stage,
+    StepsCommitted,
+    StepsCompleted,
+    TicketFiltered,
+    TreeClean,
+    Work,
+)
+from orchestrator.formats.table import Path, Problem, Report, nearest
+
+RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
+"""Words that state.json prints or accepts in the place of a stage, so no stage may be called by them."""
+
+DAEMONS_FILES = ("ticket.json", "state.json", "journal.jsonl", "failures.jsonl", "state-history.json")
+"""Files of a task that only the daemon writes."""
+
+_STAGE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_ARTIFACT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.*-]*")
+
+
+def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
+    """Report all that is wrong with a pipeline whose single values are well formed."""
+    _note_start(pipeline, report)
+    for stage in pipeline.stages.values():
+        _note_name(stage, report)
+        _note_ways_out(stage, pipeline, report)
+        _note_artifacts(stage, report)
+        _note_review(stage, report)
+        _note_file(stage.plan or "", pipeline, report, ("stages", stage.name, "plan"))
+        for index, guard in enumerate(stage.guards):
+            _note_guard(guard, pipeline, report, ("stages", stage.name, "guards", index))
+    _note_idle_budgets(pipeline, report)
+    if not report.problems:
+        _note_unreachable(pipeline, report)
+        _note_endless(pipeline, report)
+
+
+def _note_review(stage: Stage, report: Report) -> None:
+    """Changes that a reviewer asks for need somebody who can make them."""
+    if stage.review and stage.work not in (Work.AGENT, Work.STEPS) and stage.on_fail is None:
+        said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
+        report.note(("stages", stage.name, "review"), said)
+
+
+def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:
+    """What is wrong with the roles that a pipeline names, given the roles there are."""
+    return tuple(
+        Problem(
+            source=pipeline.source,
+            line=stage.line,
+            text=f"stage {stage.name} names an unknown role {stage.role!r}; {nearest(stage.role, known)}",
+        )
+        for stage in pipeline.stages.values()
+        if stage.role is not None and stage.role not in known
+    )
+
+
+def _note_start(pipeline: Pipeline, report: Report) -> None:
+    if not pipeline.stages:
+        report.note(("stages",), "a pipeline needs stages: [stages.NAME]")
+    elif pipeline.start and pipeline.start not in pipeline.stages:
+        hint = nearest(pipeline.start, pipeline.stages)
+        report.note(("start",), f"start names an unknown stage {pipeline.start!r}; {hint}")
+
+
+def _note_name(stage: Stage, report: Report) -> None:
+    if not _STAGE_NAME.fullmatch(stage.name):
+        report.note(("stages", stage.name), f"a stage is called in capitals, digits and _, not {stage.name!r}")
+    if stage.name in RESERVED_STAGES:
+        report.note(("stages", stage.name), f"{stage.name} is the word for a result, no stage can be called so")
+
+
+def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
+    path = ("stages", stage.name)
+    for key, target in (("next", stage.next), ("on_fail", stage.on_fail)):
+        if target is not None and target not in pipeline.stages:
+            hint = nearest(target, pipeline.stages)
+            report.note((*path, key), f"{key} of {stage.name} names an unknown stage {target!r}; {hint}")
+    if stage.next is None and stage.work is not Work.DELIVER:
+        report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
+    if stage.on_fail is not None and stage.budget is None:
+        report.note((*path, "on_fail"), f"{stage.name} could go back for ever: say budget = … beside on_fail")
+    if stage.budget is not None and stage.on_fail is None:
+        report.note((*path, "budget"), f"the budget of {stage.name} counts ways back, but there is no on_fail")
+    if stage.budget is not None:
+        _note_budget(stage.budget, pipeline, report, (*path, "budget"))
+
+
+def _note_artifacts(stage: Stage, report: Report) -> None:
+    path = ("stages", stage.name, "artifacts")
+    for index, pattern in enumerate(stage.artifacts):
+        if not _ARTIFACT_NAME.fullmatch(pattern):
+            report.note((*path, index), f"artifact {pattern!r} must be a plain file name; * stands for any characters")
+        for file in DAEMONS_FILES:
+            if fnmatchcase(file, pattern):
+                report.note((*path, index), f"artifact {pattern!r} would let an agent write {file}")
+
+
+def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) -> None:
+    match guard:
+        case FileExists(file=file) | FileMinChars(file=file) | HeadingCount(file=file) | JsonNonempty(file=file):
+            _note_file(file, pipeline, report, (*path, "file"))
+        case GlobCount(pattern=pattern):
+            _note_file(pattern, pipeline, report, (*path, "pattern"))
+        case BudgetLeft(name=name) | BudgetWithin(name=name):
+            _note_budget(name, pipeline, report, (*path, "name"))
+        case StepsCompleted() | StepsCommitted():
+            if all(stage.work is not Work.STEPS for stage in pipeline.stages.values()):
+                report.note(path, 'no stage has work = "steps", so this guard can never open')
+        case TicketFiltered() | TreeClean() | ChecksAcceptable():
+            pass
+        case _:
+            assert_never(guard)
+
+
+def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
+    """A file that is waited for must be one that some stage leaves, else its gate never opens."""
+    left = {"ticket.json"}.union(*(stage.artifacts for stage in pipeline.stages.values()))
+    if name and not any(fnmatchcase(name, pattern) for pattern in left):
+        report.note(path, f"no stage leaves {name!r} (see artifacts); {nearest(name, left)}")
+
+
+def _note_budget(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
+    if name and name not in pipeline.budgets:
+        report.note(path, f"unknown budget {name!r}; {nearest(name, pipeline.budgets)}")
+
+
+def _note_idle_budgets(pipeline: Pipeline, report: Report) -> None:
+    """A budget that nothing counts against is most likely a misspelt one."""
+    used = {stage.budget for stage in pipeline.stages.values()}
+    for stage in pipeline.stages.values():
+        used.update(guard.name for guard in stage.guards if isinstance(guard, BudgetLeft | BudgetWithin))
+    for name in pipeline.budgets:
+        if name not in used and name not in ENGINE_BUDGETS:
+            report.note(("budgets", name), f"nothing counts against the budget {name!r}")
+
+
+def _note_unreachable(pipeline: Pipeline, report: Report) -> None:
+    reached: set[str] = set()
+    ahead = [pipeline.start]
+    while ahead:
+        name = ahead.pop()
+        if name in pipeline.stages and name not in reached:
+            reached.add(name)
+            ahead += filter(None, (pipeline.stages[name].next, pipeline.stages[name].on_fail))
+    for name in pipeline.stages.keys() - reached if reached else ():
+        report.note(("stages", name), f"{name} is never reached: no next or on_fail leads to it from {pipeline.start}")
+
+
+def _note_endless(pipeline: Pipeline, report: Report) -> None:
+    """Report each circle that goes by `next` alone, once: nothing would ever count its rounds."""
+    seen: set[str] = set()
+    for stage in pipeline.stages.values():
+        way: list[str] = []
+        here: str | None = stage.name
+        while here is not None and here in pipeline.stages and here not in seen:
+            seen.add(here)
+            way.append(here)
+            here = pipeline.stages[here].next
+        if here in way:
+            circle = " → ".join((*way[way.index(here) :], here))
+            report.note(("stages", here, "next"), f"{circle} goes round for ever; go back by on_fail and a budget")

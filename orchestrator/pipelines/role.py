@@ -1,0 +1,135 @@
+"""A role: who an agent is, in the words of Claude Code's own agent files (front matter and a prompt)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from orchestrator.core.task.task_policy import TaskPolicy
+from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft, RequestStatus, Subject
+from orchestrator.formats.table import Table, nearest
+
+PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+NOT_PASSED_ON = ("skills", "hooks", "memory", "background", "isolation", "initialPrompt")
+"""Keys of Claude Code's agent files that an unattended agent of ours is not given (collected.md §6)."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
+
+
+class OnAsk(StrEnum):
+    """What becomes of something that an agent of a role asks for, where its task has somebody to ask."""
+
+    ASK = "ask"
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Tier(StrEnum):
+    """How much of a model a role's work takes; which model that is, the settings say (sources.md §5.2 row 76)."""
+
+    DEEP = "deep"
+    STANDARD = "standard"
+    FAST = "fast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Who an agent is; None and empty leave the choice to the settings or to the CLI.
+
+    `tier`, `on_permission`, `on_question` and `on_plan` are our own keys; a denied question is left to the agent.
+    """
+
+    name: str
+    description: str
+    tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    permission_mode: str | None = None
+    max_turns: int | None = None
+    effort: str | None = None
+    tier: Tier | None = None
+    mcp_servers: tuple[str, ...] = ()
+    on_permission: OnAsk = OnAsk.ASK
+    on_question: OnAsk = OnAsk.ASK
+    on_plan: OnAsk = OnAsk.ASK
+    prompt: str
+    source: str = field(default="", compare=False)
+
+
+def read_role(front: Table, prompt: str, expected_name: str) -> Role:
+    """The role that a file's front matter and text declare; what is wrong is noted in the table's report.
+
+    A role is called as its file, so that one can see which file hides which.
+    """
+    role = Role(
+        name=front.text("name"),
+        description=front.text("description"),
+        tools=_tools(front, "tools"),
+        disallowed_tools=_tools(front, "disallowedTools"),
+        model=front.maybe_text("model"),
+        permission_mode=_one_of(front, "permissionMode", PERMISSION_MODES),
+        max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
+        effort=_one_of(front, "effort", EFFORTS),
+        tier=Tier(word) if (word := _one_of(front, "tier", tuple(Tier))) else None,
+        mcp_servers=_tools(front, "mcpServers"),
+        on_permission=_on_ask(front, "onPermission"),
+        on_question=_on_ask(front, "onQuestion"),
+        on_plan=_on_ask(front, "onPlan"),
+        prompt=prompt.strip(),
+        source=front.report.source,
+    )
+    front.has("color")  # decoration of Claude Code's own screens: welcome, and without effect
+    for name in NOT_PASSED_ON:
+        if front.has(name):
+            front.note(name, f"{name} is not passed on to agents that work unattended: take it away")
+    front.done()
+    if role.name and not _NAME.fullmatch(role.name):
+        front.note("name", f"a role is called in small letters, digits and -, not {role.name!r}")
+    elif role.name and role.name != expected_name:
+        front.note("name", f"name is {role.name!r} in a file called {expected_name!r}: make them the same")
+    if not role.prompt:
+        front.report.note((), "the text below the front matter is empty: it is what the agent is told")
+    return role
+
+
+def _tools(front: Table, name: str) -> tuple[str, ...]:
+    """A YAML list, or names in one text separated by commas; a rule in parentheses may hold commas of its own."""
+    if not front.is_text(name):
+        return front.texts(name, ())
+    return tuple(filter(None, (item.strip() for item in _LIST.findall(front.text(name)))))
+
+
+def _on_ask(front: Table, name: str) -> OnAsk:
+    return OnAsk(_one_of(front, name, tuple(OnAsk)) or OnAsk.ASK)
+
+
+def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
+    word = front.maybe_text(name)
+    if word and word not in known:
+        front.note(name, f"{name} cannot be {word!r}; {nearest(word, tuple(map(str, known)))}")
+        return None
+    return word
+
+
+def model_of(role: Role, terms: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:
+    """The model that a role is played with: its own, the task's for its tier, or the settings'; None leaves it open."""
+    of_task = {Tier.DEEP: terms.planning_model, Tier.STANDARD: terms.impl_model}
+    if role.model or role.tier is None:
+        return role.model
+    return of_task.get(role.tier) or tiers.get(role.tier) or None
+
+
+def answer_of(role: Role, asking: RequestDraft) -> Answer | None:
+    """What a role's own rules answer; None where a person is to be asked, or the task's terms."""
+    match asking.subject:
+        case Subject.PERMISSION if role.on_permission is not OnAsk.ASK:
+            return Answer(status=RequestStatus.ANSWERED, text=role.on_permission.value)
+        case Subject.QUESTION if role.on_question is OnAsk.DENY:
+            return Answer(status=RequestStatus.ANSWERED, text=asking.default or DECIDE_YOURSELF)
+        case Subject.PLAN if role.on_plan is OnAsk.ALLOW:
+            return Answer(status=RequestStatus.APPROVED)
+        case _:
+            return None

@@ -1,0 +1,192 @@
+"""JSON Schemas of the files that people and programs meet: state.json, pipelines, the front matter of roles."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import datetime
+from types import NoneType
+from typing import get_type_hints
+
+from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.task import pipeline as words
+from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.model import Agent, SensitiveCheck, StageRecord, Step, Task, TicketType
+from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.json_schema import array, maybe, one_of, properties_of, record, schema_of
+from orchestrator.pipelines.role import EFFORTS, PERMISSION_MODES, OnAsk, Tier
+from orchestrator.storage.state_document import PUBLISHED, RESULT_NAMES, SAME_NAME
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
+_TEXTS, _NULL = array(_TEXT), schema_of(NoneType)
+_GUARDS: Mapping[str, type] = {
+    "ticket_filtered": words.TicketFiltered,
+    "file_exists": words.FileExists,
+    "file_min_chars": words.FileMinChars,
+    "heading_count": words.HeadingCount,
+    "glob_count": words.GlobCount,
+    "json_nonempty": words.JsonNonempty,
+    "budget_left": words.BudgetLeft,
+    "budget_within": words.BudgetWithin,
+    "steps_completed": words.StepsCompleted,
+    "steps_committed": words.StepsCommitted,
+    "tree_clean": words.TreeClean,
+    "checks_acceptable": words.ChecksAcceptable,
+}
+
+
+_SEEDS = (
+    *("ticket_id", "created_at", "workspace_dir", "ticket_type", "pipeline_variant", "requirement_source"),
+    *("current_state", "current_agent", "states", "failure_log", "failure_summary", "config"),
+)
+"""What every state.json has (seed 000); a daemon writes more."""
+
+
+def state_schema() -> JsonObject:
+    """state.json: of a task, and of a workspace without a daemon, which has the seed's keys and few of ours."""
+    hints = get_type_hints(Task)
+    facts = _facts()
+    properties: JsonObject = {
+        "schema_version": {"const": 1},
+        **dict.fromkeys(("task_id", "ticket_id", "workspace_dir", "pipeline_variant", "requirement_source"), _TEXT),
+        **dict.fromkeys(("updated_at", "created_at"), _TIME),
+        **dict.fromkeys(("current_state", "stage"), _TEXT),
+        "ticket_type": schema_of(TicketType),
+        "current_agent": maybe(_TEXT),
+        **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
+        "progress": {"type": "integer", "minimum": 0, "maximum": 100},
+        "current_phase": _NULL,
+        "total_phases": _NULL,
+        "run": schema_of(hints["run"]),
+        "states": {"type": "object", "additionalProperties": _stage_record(facts)},
+        "checks": {"type": "object", "additionalProperties": _TEXT},
+        "check_options": {"type": "object", "additionalProperties": _without(Check, "name", "command")},
+        "agent": _agent(),
+        "waiting": array(record({
+            **dict.fromkeys(("kind", "text"), _TEXT), "number": _WHOLE, "asked_at": _TIME, "deadline": maybe(_TIME),
+        })),
+        "budgets": {"type": "object", "additionalProperties": record({"used": _WHOLE, "limit": _WHOLE})},
+        "failure_log": array(_failure()),
+        "failure_summary": _failure_summary(),
+        "config": _config(),
+    }  # fmt: skip
+    return _titled("state.json", record(properties | facts, [*_SEEDS])) | {
+        "$comment": f"current_state is {' or '.join(AS_STATE.values())}, or the stage"
+    }
+
+
+def pipeline_schema() -> JsonObject:
+    """A pipeline's TOML file, as JSON."""
+    stage: JsonObject = {
+        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
+        "work": schema_of(words.Work),
+        "artifacts": _TEXTS,
+        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _GUARDS.items()]}),
+        "publish": schema_of(Publish),
+        "review": schema_of(bool),
+    }
+    return _titled(
+        "a pipeline",
+        record(
+            {
+                "name": _TEXT,
+                "description": _TEXT,
+                "start": _TEXT,
+                "branch": _TEXT,
+                "budgets": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+                "stages": {"type": "object", "additionalProperties": record(stage, ["work"])},
+            },
+            ["name", "description", "start", "stages"],
+        ),
+    )
+
+
+def role_schema() -> JsonObject:
+    """The front matter of a role's file."""
+    tools: JsonObject = {"anyOf": [_TEXT, _TEXTS]}
+    properties: JsonObject = {
+        **dict.fromkeys(("name", "description", "model", "color"), _TEXT),
+        **dict.fromkeys(("tools", "disallowedTools", "mcpServers"), tools),
+        "permissionMode": one_of(*PERMISSION_MODES),
+        "maxTurns": {"type": "integer", "minimum": 1},
+        "effort": one_of(*EFFORTS),
+        "tier": schema_of(Tier),
+        **dict.fromkeys(("onPermission", "onQuestion", "onPlan"), schema_of(OnAsk)),
+    }
+    return _titled("the front matter of a role", record(properties, ["name", "description"]))
+
+
+def _guard(name: str, kind: type) -> JsonObject:
+    needed = [one.name for one in fields(kind) if one.default is MISSING]
+    return record({"guard": {"const": name}, **properties_of(kind)}, ["guard", *needed])
+
+
+def _facts() -> JsonObject:
+    """What the seed keeps in the stage that it comes from, and beside the stages where there is no such stage."""
+    verdicts: JsonObject = {"type": "object", "additionalProperties": maybe(_TEXT), "required": [*RESULT_NAMES]}
+    published = get_type_hints(Task)["publication"]
+    return {
+        "sensitive_check": maybe(schema_of(SensitiveCheck)),
+        "mcp_preflight": maybe(schema_of(Preflight)),
+        "branch": maybe(_TEXT),
+        "plan_progress": maybe(record({"total_steps": _WHOLE, "steps": array(schema_of(Step))})),
+        "commits": _TEXTS,
+        "results": verdicts,
+        "result_details": {"type": "object", "additionalProperties": schema_of(CheckResult)},
+        "report_path": maybe(_TEXT),
+        **{name: one for name, one in properties_of(published).items() if name in PUBLISHED},
+    }
+
+
+def _stage_record(facts: JsonObject) -> JsonObject:
+    return record({**properties_of(StageRecord), "revision": _WHOLE, **facts}, ["status"])
+
+
+def _agent() -> JsonObject:
+    checkpoint = record({"last_saved": maybe(_TIME), "auto_save_interval": _WHOLE})
+    return record({**properties_of(Agent), "current_phase": _NULL, "checkpoint": checkpoint})
+
+
+def _failure() -> JsonObject:
+    maybe_text = maybe(_TEXT)
+    attempted: JsonObject = {"description": _TEXT, "modified_files": _TEXTS}
+    attempted |= dict.fromkeys(("command", "related_plan_step", "related_design"), maybe_text)
+    outcome = {**dict.fromkeys(("type", "summary", "details"), _TEXT), "log_file": maybe_text}
+    return record({
+        **dict.fromkeys(("id", "state", "expected_outcome"), _TEXT),
+        "occurred_at": _TIME,
+        **dict.fromkeys(("agent", "step"), maybe_text),
+        "attempted_action": record(attempted),
+        "actual_outcome": record({**outcome, "exit_code": maybe(_WHOLE)}),
+        "agent_analysis": maybe(schema_of(Analysis)),
+        "resolution": record({"action": maybe_text, "transitioned_to": maybe_text, "retry_count": _WHOLE}),
+    })  # fmt: skip
+
+
+def _failure_summary() -> JsonObject:
+    counts: JsonObject = {"type": "object", "additionalProperties": _WHOLE}
+    pattern = record({"pattern": _TEXT, "occurrences": _WHOLE, "failure_ids": _TEXTS})
+    return record(
+        {"total_failures": _WHOLE, "by_state": counts, "by_type": counts, "recurring_patterns": array(pattern)}
+    )
+
+
+def _config() -> JsonObject:
+    autonomy: JsonObject = {
+        "mode": schema_of(Autonomy),
+        "on_blocked": schema_of(OnBlocked),
+        "auto_merge": schema_of(bool),
+    }
+    cycles: JsonObject = dict.fromkeys(("max_design_revisions", "max_eval_cycles"), maybe(_WHOLE))
+    return record({**properties_of(TaskPolicy), **cycles, "autonomy": record(autonomy)}, [*cycles, "autonomy"])
+
+
+def _without(kind: type, *names: str) -> JsonObject:
+    return record({name: one for name, one in properties_of(kind).items() if name not in names})
+
+
+def _titled(title: str, schema: JsonObject) -> JsonObject:
+    return {"$schema": _DIALECT, "title": title, **schema}

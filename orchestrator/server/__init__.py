@@ -1,0 +1,1 @@
+"""The HTTP API: the application, its listener, who calls, and its client."""

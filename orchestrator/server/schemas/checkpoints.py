@@ -1,0 +1,95 @@
+"""The shapes of checkpoints, and of what may be asked of one."""
+
+from datetime import datetime
+
+from pydantic import ConfigDict, Field, model_validator
+
+from orchestrator.core.task.checkpoint import Reason
+from orchestrator.core.task.model import AgentStatus, TaskStatus
+from orchestrator.server.schemas.views import Utf8, View, Words
+
+
+class TaskThenView(View):
+    """Where the task stood; `progress` in percent."""
+
+    status: TaskStatus
+    stage: str
+    step: int | None
+    progress: int
+
+
+class AgentThenView(View):
+    """Who was at work, and what the task had used so far."""
+
+    status: AgentStatus
+    role: str | None
+    attempt: int
+    session_id: str | None
+    turn: int
+    tokens_used: int
+    cost_usd: float
+
+
+class SavedWorkView(View):
+    """The worktree's head, a commit of what was uncommitted (null if nothing was), and how much that is."""
+
+    head: str
+    commit: str | None
+    files: int
+    added: int
+    removed: int
+
+
+class CheckpointView(View):
+    """One checkpoint; `environment` has names only. Without `work` the worktree could not be read then."""
+
+    number: int
+    at: datetime
+    reason: Reason
+    pinned: bool
+    task: TaskThenView
+    agent: AgentThenView
+    work: SavedWorkView | None
+    environment: tuple[Words, ...]
+    artifacts: tuple[Words, ...]
+
+
+class CheckpointList(View):
+    """Every checkpoint of a task, newest first."""
+
+    checkpoints: tuple[CheckpointView, ...]
+
+
+class RestoreBody(View):
+    """Where saved work shall come: into a new branch of the user's repository, or into the worktree `in_place`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    branch: Utf8 | None = Field(default=None, min_length=1, max_length=200)
+    in_place: bool = False
+
+    @model_validator(mode="after")
+    def _either(self) -> "RestoreBody":
+        if self.in_place and self.branch is not None:
+            raise ValueError("work comes either to a branch or in place; give one of the two")
+        return self
+
+
+class PinBody(View):
+    """Whether a checkpoint shall be kept for good."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pinned: bool = True
+
+
+class RestoredView(View):
+    """Where saved work is now: at `branch` and `commit`, or in the worktree, whose files before are in `kept_as`."""
+
+    task: str
+    number: int
+    repo: str
+    worktree: str | None
+    branch: str | None = None
+    commit: str | None = None
+    kept_as: int | None = None

@@ -1,0 +1,96 @@
+"""The shapes of how the daemon is and of what is declared."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.pipeline import Work
+from orchestrator.server.schemas.views import TaskLine, View, Words
+
+
+class RunningView(View):
+    """An agent or check that has a process now; CPU in seconds since its start, memory in bytes."""
+
+    task: str
+    title: Words
+    stage: str
+    role: str | None
+    attempt: int
+    process: ProcessState
+    pid: int | None
+    cpu_seconds: float | None
+    rss_bytes: int | None
+    tokens_used: int
+    cost_usd: float
+
+
+class StatusView(View):
+    """How the daemon is: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
+
+    `queue` waits for a place, `standing` for somebody or something else.
+    """
+
+    health: str
+    pid: int
+    version: str
+    started_at: datetime
+    uptime_seconds: float
+    data_dir: str
+    socket: str
+    places: int
+    places_taken: int
+    pressure: str | None
+    paused_by: str | None
+    free_bytes: int
+    free_space_floor: int
+    decisions: int
+    counts: Mapping[TaskStatus, int]
+    queue: tuple[TaskLine, ...]
+    standing: tuple[TaskLine, ...]
+    running: tuple[RunningView, ...]
+
+
+class PipelineStageView(View):
+    """A node of a pipeline."""
+
+    name: str
+    work: Work
+    role: str | None
+    next: str | None
+    on_fail: str | None
+    budget: str | None
+    artifacts: tuple[str, ...]
+
+
+class PipelineView(View):
+    """A pipeline as it is declared now."""
+
+    name: str
+    description: str
+    start: str
+    stages: tuple[PipelineStageView, ...]
+    budgets: Mapping[str, int]
+    source: str
+
+
+class PipelineList(View):
+    """Every pipeline, by name."""
+
+    pipelines: tuple[PipelineView, ...]
+
+
+class RoleView(View):
+    """A role as it is declared now, without its prompt."""
+
+    name: str
+    description: str
+    model: str | None
+    permission_mode: str | None
+    tools: tuple[str, ...]
+    source: str
+
+
+class RoleList(View):
+    """Every role, by name."""
+
+    roles: tuple[RoleView, ...]

@@ -1,0 +1,92 @@
+"""The shapes of what people are asked for, and of their answers."""
+
+from pydantic import ConfigDict, Field, SecretStr, field_serializer
+
+from orchestrator.core.task.user_requests import LONGEST_ANSWER
+from orchestrator.server.schemas.views import AskView, Utf8, View, Words
+
+
+class AskList(View):
+    """What people are asked for, in the order in which it was asked."""
+
+    asks: tuple[AskView, ...]
+
+
+class SizeView(View):
+    """How much was changed between two commits; binary files count no lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+class ReviewView(AskView):
+    """A review with what is to be looked at: the stage's files, and what changed since the task began.
+
+    Without `change` nothing was committed yet, or the task's repository cannot be read.
+    """
+
+    files: tuple[Words, ...]
+    worktree: str | None
+    base_commit: str
+    head: str | None
+    change: SizeView | None
+
+
+class ProvidedView(AskView):
+    """A dependency after it was provided; `unmasked` says why its value is not hidden in what agents say.
+
+    It is null where the value is hidden, and where there is none.
+    """
+
+    unmasked: str | None
+
+
+class AskFilter(View):
+    """Which asks a list shall hold: of one task, and only those that nobody has answered, unless `status` is all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: str = Field(default="pending", pattern="^(pending|all)$")
+    task: str | None = None
+
+
+class DigestBody(View):
+    """An answer may name the digest of what was seen; then it counts for that alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    digest: str | None = Field(default=None, max_length=64)
+
+
+class AnswerBody(DigestBody):
+    """What a question is answered with."""
+
+    answer: Utf8 = Field(max_length=LONGEST_ANSWER)
+
+
+class ChangesBody(DigestBody):
+    """Which changes a reviewer wants."""
+
+    text: Utf8 = Field(max_length=LONGEST_ANSWER)
+
+
+class ProvideBody(View):
+    """The value of a dependency, of at most 64 KiB; none for a permission or a package."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: SecretStr | None = None
+
+    @field_serializer("value", when_used="json")
+    def _revealed(self, value: SecretStr | None) -> str | None:
+        """As it is sent, and nowhere else shown."""
+        return value.get_secret_value() if value else None
+
+
+class RejectBody(View):
+    """Why a dependency is not provided."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Utf8 = Field(default="", max_length=LONGEST_ANSWER)

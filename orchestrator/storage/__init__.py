@@ -1,0 +1,1 @@
+"""What is on disk: the journal, state.json, the order of events, sealed values, checkpoints."""

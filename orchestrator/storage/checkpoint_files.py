@@ -1,0 +1,75 @@
+"""The checkpoints of a task on disk: `checkpoints/000012.json`, sealed, each with the state as it was.
+
+The state in it is what a lost state.json is folded from (journal.py); the rest is for people and for restoring work.
+"""
+
+from pathlib import Path
+from typing import cast
+
+from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import Json, JsonObject, from_json, to_json
+from orchestrator.formats.files import make_private, read_file, sealed, unsealed, write_atomically
+from orchestrator.storage.journal import CHECKPOINTS, checkpoints
+
+BELOW = "journal_bytes"
+"""The first key below what a checkpoint itself says."""
+
+
+class NoSuchCheckpoint(OrchestratorError):
+    """A task has no readable checkpoint of that number."""
+
+    def __init__(self, task_id: str, number: int) -> None:
+        super().__init__(
+            f"{task_id} has no readable checkpoint {number} (`orchestrator checkpoints list {task_id}` lists them)"
+        )
+
+
+def write(folder: Path, checkpoint: Checkpoint, state: JsonObject, journal_bytes: int) -> None:
+    """Keep a checkpoint of the task in `folder`, and let those go that it supersedes. Raises OSError."""
+    earlier = _read(_path(folder, checkpoint.number))
+    pinned = checkpoint.pinned or (earlier is not None and earlier.pinned)
+    _put(folder, checkpoint, pinned, {BELOW: journal_bytes, "state": state})
+    for number in superseded_checkpoints(kept(folder)):
+        _path(folder, number).unlink(missing_ok=True)
+
+
+def kept(folder: Path) -> list[Checkpoint]:
+    """Every readable checkpoint of the task in `folder`, newest first."""
+    found = (_read(path) for path in checkpoints(folder))
+    return sorted((one for one in found if one), key=lambda one: one.number, reverse=True)
+
+
+def found(folder: Path, number: int) -> Checkpoint:
+    """The checkpoint of that number. Raises NoSuchCheckpoint."""
+    checkpoint = _read(_path(folder, number))
+    if checkpoint is None:
+        raise NoSuchCheckpoint(folder.name, number)
+    return checkpoint
+
+
+def pin(folder: Path, number: int, *, pinned: bool) -> Checkpoint:
+    """Keep a checkpoint for good, or no longer than others. Raises NoSuchCheckpoint and OSError."""
+    checkpoint = found(folder, number)
+    whole = unsealed(read_file(_path(folder, number)) or b"") or {}
+    return _put(folder, checkpoint, pinned, {name: whole[name] for name in (BELOW, "state") if name in whole})
+
+
+def _put(folder: Path, checkpoint: Checkpoint, pinned: bool, rest: JsonObject) -> Checkpoint:
+    document = cast(JsonObject, to_json(checkpoint)) | {"pinned": pinned}
+    make_private(folder / CHECKPOINTS)
+    write_atomically(_path(folder, checkpoint.number), sealed({**document, **rest}))
+    return from_json(Checkpoint, document)
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / CHECKPOINTS / f"{number:06d}.json"
+
+
+def _read(path: Path) -> Checkpoint | None:
+    """What a file says above the state; None if it is not there, not whole, or not of this form."""
+    try:
+        document: Json = unsealed(read_file(path) or b"", before=BELOW)
+        return from_json(Checkpoint, document)
+    except (OSError, TypeError, ValueError):
+        return None

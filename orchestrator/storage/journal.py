@@ -1,0 +1,231 @@
+"""The journal of one task: `journal.jsonl`, one line per decision, appended and on disk before anything else happens.
+
+A line has the shape of seed 003's transition log, with the event whole and the change of the state as a JSON Patch
+beside it. Reading it never runs a decision again: it only applies changes.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import orjson
+
+from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.task.model import Task
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
+from orchestrator.formats.files import parsed, read_file, unsealed
+from orchestrator.formats.patch import Operation, applied
+from orchestrator.redaction.display import escape_text
+
+NAME = "journal.jsonl"
+CHECKPOINTS = "checkpoints"
+MEND = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
+
+
+class StoreError(OrchestratorError):
+    """Something on disk could not be read or written."""
+
+
+class DamagedJournal(StoreError):
+    """A journal cannot be folded into a state."""
+
+
+class TaskFolderGone(StoreError):
+    """A task's folder was deleted while the task was alive."""
+
+
+class Journal:
+    """A task's journal while decisions are written to it; `end` is where its last whole line ends, in bytes.
+
+    Begun at its end, whatever stands beyond is cut off; begun at zero it is a new one. Raises StoreError if there is
+    one already, and OSError. The file is open only while a line is written: a daemon may have thousands of tasks.
+    """
+
+    def __init__(self, folder: Path, end: int = 0) -> None:
+        self.folder, self.end, self._path = folder, end, folder / NAME
+        try:
+            descriptor = os.open(self._path, _FLAGS if end else _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise StoreError(f"{self._path} exists already; a task begins only once") from None
+        try:
+            self._file = os.fstat(descriptor)
+            if self._file.st_size > end:
+                os.ftruncate(descriptor, end)
+        finally:
+            os.close(descriptor)
+
+    def delete(self) -> None:
+        """Undo the beginning of a journal whose first line could not be written."""
+        self._path.unlink(missing_ok=True)
+
+    def append(self, line: JsonObject) -> None:
+        """Put one line on disk. Raises OSError and StoreError, then nothing of it is left there, and TaskFolderGone."""
+        try:
+            content = orjson.dumps(line) + b"\n"
+        except orjson.JSONEncodeError as error:
+            raise StoreError(f"a decision cannot be written to {self._path}: {error}") from error
+        descriptor = self._opened()
+        try:
+            self._stand_at_end(descriptor)
+            self._write(descriptor, content)
+        finally:
+            os.close(descriptor)
+        self.end += len(content)
+
+    def _opened(self) -> int:
+        try:
+            return os.open(self._path, _FLAGS)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise self._gone() from error
+            raise
+
+    def _gone(self) -> TaskFolderGone:
+        return TaskFolderGone(
+            f"{self._path} was deleted or moved while its task was at work; the task's processes are ended"
+        )
+
+    def _stand_at_end(self, descriptor: int) -> None:
+        """Look that the file is the one and as long as it was left; half a line beyond that is cut off now."""
+        found = os.fstat(descriptor)
+        if not os.path.samestat(found, self._file):
+            raise self._gone()
+        if found.st_size < self.end:
+            raise DamagedJournal(
+                f"{self._path} was cut to {found.st_size} of {self.end} bytes while its task was at work; "
+                "restore it from a backup and start the daemon again"
+            )
+        if found.st_size > self.end:
+            os.ftruncate(descriptor, self.end)
+
+    def _write(self, descriptor: int, content: bytes) -> None:
+        try:
+            self._write_whole(descriptor, content)
+            os.fdatasync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, self.end)
+            raise
+
+    def _write_whole(self, descriptor: int, content: bytes) -> None:
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, "a decision could not be written whole", str(self._path))
+
+
+def line_of(before: Task | None, after: Task, event: Event, change: list[Operation]) -> JsonObject:
+    """The journal's line for one decision."""
+    old, new = _moved(before, after)
+    return {
+        "seq": after.seq,
+        "timestamp": stamp(event.at),
+        "task_id": after.id,
+        "type": "state_transition" if old != new else "event",
+        "from": old,
+        "to": new,
+        "trigger": type(event).__name__,
+        "metadata": {"stage": after.stage, "status": after.status.value, "attempt": after.agent.attempt},
+        "event": _told(event),
+        "change": cast(Json, change),
+    }
+
+
+def replay_from(folder: Path, document: JsonObject, covered: int) -> tuple[JsonObject, int]:
+    """The document with every whole line beyond `covered` bytes applied, and where the last whole line ends.
+
+    A torn last line is passed over. Raises StoreError if there is no journal, DamagedJournal if it does not fit.
+    """
+    path = folder / NAME
+    size = _size(path)
+    if size < covered:
+        raise DamagedJournal(f"{escape_text(str(path))} has {size} bytes, but {covered} were written; {MEND}")
+    if size > covered:
+        document, covered = _replayed(path, document, covered)
+    if not document:
+        raise DamagedJournal(
+            f"{escape_text(str(path))} holds no decision; the ticket was never accepted and the folder may be deleted"
+        )
+    return document, covered
+
+
+def replay(folder: Path) -> tuple[JsonObject, int]:
+    """The journal added up from the newest checkpoint whose seal is whole, and where its last whole line ends."""
+    for path in checkpoints(folder):
+        kept = unsealed(read_file(path) or b"")
+        if kept is not None:
+            return replay_from(folder, cast(JsonObject, kept["state"]), cast(int, kept["journal_bytes"]))
+    return replay_from(folder, {}, 0)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """A task's checkpoints, newest first."""
+    return sorted((folder / CHECKPOINTS).glob("[0-9]*.json"), reverse=True)
+
+
+def lines(folder: Path) -> Iterator[JsonObject]:
+    """Every whole line of a journal, oldest first. Raises StoreError if there is none."""
+    _size(folder / NAME)
+    with (folder / NAME).open("rb") as journal:
+        for raw in journal:
+            line = parsed(raw) if raw.endswith(b"\n") else None
+            if line is not None:
+                yield line
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(
+            f"there is no task {escape_text(path.parent.name)}: {escape_text(str(path))} is missing"
+        ) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{escape_text(str(path))} is no plain file; put the journal back, or delete the folder")
+    return found.st_size
+
+
+def _replayed(path: Path, document: JsonObject, covered: int) -> tuple[JsonObject, int]:
+    with path.open("rb") as journal:
+        journal.seek(covered)
+        for raw in journal:
+            if not raw.endswith(b"\n") or (b"\0" in raw and not journal.peek(1)):
+                break  # torn: the line's end, or blocks within it, never reached the disk
+            document = _applied(path, document, parsed(raw), covered)
+            covered += len(raw)
+    return document, covered
+
+
+def _applied(path: Path, document: JsonObject, line: JsonObject | None, at: int) -> JsonObject:
+    known = document.get("seq", 0)
+    expected = known + 1 if isinstance(known, int) else None
+    if line is None or line.get("seq") != expected:
+        raise DamagedJournal(f"{path}: decision {expected} should stand at byte {at}; {MEND}")
+    try:
+        return applied(document, cast(list[Operation], line["change"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; {MEND}") from error
+
+
+def _told(event: Event) -> Json:
+    """The event whole; a submitted task is the change itself, and stands there."""
+    if isinstance(event, TaskSubmitted):
+        return {"at": stamp(event.at), "by": event.by}
+    return to_json(event)
+
+
+def _moved(before: Task | None, after: Task) -> tuple[str | None, str]:
+    """The first of status, stage and agent status that the decision changed, or the stage twice."""
+    if before is None:
+        return None, after.status.value
+    if before.status is not after.status:
+        return before.status.value, after.status.value
+    if before.stage != after.stage:
+        return before.stage, after.stage
+    if before.agent.status is not after.agent.status:
+        return before.agent.status.value, after.agent.status.value
+    return before.stage, after.stage

@@ -1,0 +1,302 @@
+"""state.json: a task in the seed's words (seed 000, and the metadata of seed 003 in snake_case), and back.
+
+One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
+kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+
+The seed keeps some facts of a task in the stage that they come from; in a pipeline without that stage they stand beside
+the stages.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import cast
+
+from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.task.checks import Check
+from orchestrator.core.task.failures import Failure, FailureLog
+from orchestrator.core.task.model import Agent, StageRecord, Step, Task
+from orchestrator.core.task.pipeline import REVISIONS
+from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task_policy import TaskPolicy
+from orchestrator.core.task.user_requests import UserRequest
+from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, to_json
+
+SCHEMA_VERSION = 1
+RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
+AUTO_SAVE_INTERVAL = 600
+KEPT_SHOWN = 512
+"""Values whose form is kept: most decisions leave most steps, stages and failures alone."""
+PUBLISHED = ("pr_url", "merged_at", "merge_commit")
+STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
+
+SAME_NAME = (
+    *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
+    *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
+    *("wanted", "asks", "notices", "spent", "spent_at_limit"),
+)
+
+
+def to_document(task: Task) -> JsonObject:
+    """The task as state.json shows it."""
+    document: JsonObject = {
+        "schema_version": SCHEMA_VERSION,
+        "task_id": task.id,
+        "updated_at": stamp(task.updated_at),
+        "ticket_id": task.ticket.key,
+        "created_at": stamp(task.created_at),
+        "workspace_dir": task.folder,
+        "ticket_type": task.ticket.type.value,
+        "pipeline_variant": task.pipeline,
+        "requirement_source": task.ticket.source,
+        "current_state": AS_STATE.get(task.status, task.stage),
+        "stage": task.stage,
+        "current_agent": task.agent.role,
+        **{name: to_json(getattr(task, name)) for name in SAME_NAME},
+        "publication": _shown(task.publication),
+        "progress": task.progress,
+        "current_phase": None,
+        "total_phases": None,
+        "run": to_json(task.run),
+        "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
+        "checks": {check.name: check.command for check in task.checks},
+        "check_options": {check.name: _check_options(check) for check in task.checks},
+        "agent": _agent(task.agent),
+        "waiting": [_ask(ask) for ask in task.pending_asks],
+        "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
+        "failure_log": [shown_failure(entry) for entry in task.failures.entries],
+        "failure_summary": _summary(task.failures),
+        "config": _config(task),
+    }
+    for stage in STAGES_WITH_FACTS:
+        if stage not in task.stages:
+            document |= _facts(task, stage)
+    return document
+
+
+def from_document(document: JsonObject) -> Task:
+    """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    records = (*_objects(document["states"]).values(), document)
+    evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
+    config = _object(document["config"])
+    own_words: JsonObject = {
+        **document,
+        "id": document["task_id"],
+        "folder": document["workspace_dir"],
+        "pipeline": document["pipeline_variant"],
+        "stages": document["states"],
+        "ticket": {
+            "key": document["ticket_id"],
+            "type": document["ticket_type"],
+            "source": document["requirement_source"],
+            "sensitive_check": _record_with(records, "sensitive_check").get("sensitive_check"),
+            "preflight": _preflight_from(_record_with(records, "mcp_preflight").get("mcp_preflight")),
+        },
+        "checks": _checks_from(document),
+        "steps": _object(_record_with(records, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
+        "results": evaluation.get("result_details") or {},
+        "report_path": evaluation.get("report_path"),
+        "failures": _failures_from(document),
+        "terms": {**config, **_autonomy_from(_object(config["autonomy"]))},
+        "publication": {**_object(document.get("publication") or {}), **_picked(delivery, PUBLISHED)},
+    }
+    return from_json(Task, own_words)
+
+
+def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
+    """A stage's record with the facts that the seed keeps in the stage of that name."""
+    shown = _shown(record) | _facts(task, name)
+    if name == "DESIGN":
+        shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
+    return shown
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _shown(value: StageRecord | Step | TaskPolicy | Publication) -> JsonObject:
+    """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
+    return cast(JsonObject, to_json(value))
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _check_options(check: Check) -> JsonObject:
+    """What stands beside the command, which the seed keeps alone."""
+    shown = cast(JsonObject, to_json(check))
+    return {name: value for name, value in shown.items() if name not in {"name", "command"}}
+
+
+def _facts(task: Task, stage: str) -> JsonObject:
+    match stage:
+        case "TICKET_INTAKE":
+            ticket = task.ticket
+            return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
+        case "IMPLEMENTATION":
+            commits: list[Json] = [commit for step in task.steps for commit in step.commits]
+            steps: list[Json] = [_shown(step) for step in task.steps]
+            progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
+            return {"branch": task.branch, "plan_progress": progress, "commits": commits}
+        case "EVALUATION":
+            results: JsonObject = dict.fromkeys(RESULT_NAMES)
+            results |= {check: result.verdict.value for check, result in task.results.items()}
+            return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
+        case "COMPLETION":
+            return _picked(_shown(task.publication), PUBLISHED)
+        case _:
+            return {}
+
+
+def _agent(agent: Agent) -> JsonObject:
+    shown = cast(JsonObject, to_json(agent))
+    saved = stamp(agent.last_saved) if agent.last_saved else None
+    return shown | {
+        "current_phase": None,
+        "checkpoint": {"last_saved": saved, "auto_save_interval": AUTO_SAVE_INTERVAL},
+    }
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def shown_failure(entry: Failure) -> JsonObject:
+    """An entry of the failure log in the seed's form."""
+    return {
+        "id": entry.id,
+        "occurred_at": stamp(entry.occurred_at),
+        "state": entry.state,
+        "agent": entry.agent,
+        "step": entry.step,
+        "attempted_action": {
+            "description": entry.attempted,
+            "command": entry.command,
+            "related_plan_step": entry.related_plan_step or _plan_step(entry.step),
+            "related_design": entry.related_design,
+            "modified_files": list(entry.modified_files),
+        },
+        "expected_outcome": entry.expected,
+        "actual_outcome": {
+            "type": entry.type,
+            "summary": entry.summary,
+            "details": entry.details,
+            "exit_code": entry.exit_code,
+            "log_file": entry.log_file,
+        },
+        "agent_analysis": to_json(entry.analysis),
+        "resolution": {
+            "action": entry.action,
+            "transitioned_to": entry.transitioned_to,
+            "retry_count": entry.retry_count,
+        },
+    }
+
+
+def _plan_step(step: str | None) -> str | None:
+    return f"plan.md#step-{step}" if step and step.isdecimal() else None
+
+
+def _summary(log: FailureLog) -> JsonObject:
+    return {
+        "total_failures": log.total,
+        "by_state": dict(log.by_state),
+        "by_type": dict(log.by_type),
+        "recurring_patterns": [
+            {
+                "pattern": known.pattern,
+                "occurrences": known.occurrences,
+                "failure_ids": list(known.failure_ids),
+            }
+            for known in log.patterns
+        ],
+    }
+
+
+def _config(task: Task) -> JsonObject:
+    limits = {name: budget.limit for name, budget in task.budgets.items()}
+    return {
+        "max_design_revisions": limits.get(REVISIONS),
+        "max_eval_cycles": limits.get("eval_cycles"),
+        **_shown(task.terms),
+        "autonomy": {
+            "mode": task.terms.autonomy.value,
+            "on_blocked": task.terms.on_blocked.value,
+            "auto_merge": task.terms.auto_merge,
+        },
+    }
+
+
+def _autonomy_from(shown: JsonObject) -> JsonObject:
+    return {"autonomy": shown["mode"], **{name: shown[name] for name in ("on_blocked", "auto_merge") if name in shown}}
+
+
+def _ask(ask: UserRequest) -> JsonObject:
+    """What is waited for, as a reader of state.json looks for it; the whole record stands in `asks`."""
+    return {
+        "number": ask.number,
+        "kind": ask.kind.value,
+        "text": ask.asking.text,
+        "asked_at": stamp(ask.asked_at),
+        "deadline": stamp(ask.deadline) if ask.deadline else None,
+    }
+
+
+def _preflight_from(shown: Json) -> Json:
+    """What the original system wrote there had no fixed form, so that what is no list of texts is left out."""
+    if not isinstance(shown, dict):
+        return None
+    return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _checks_from(document: JsonObject) -> list[Json]:
+    options = _objects(document["check_options"])
+    return [
+        {"name": name, "command": command, **options.get(name, {})}
+        for name, command in _object(document["checks"]).items()
+    ]
+
+
+def _failures_from(document: JsonObject) -> Json:
+    summary = _object(document["failure_summary"])
+    return {
+        "entries": [_failure_from(_object(entry)) for entry in cast(list[Json], document["failure_log"])],
+        "total": summary["total_failures"],
+        "by_state": summary["by_state"],
+        "by_type": summary["by_type"],
+        "patterns": summary["recurring_patterns"],
+    }
+
+
+def _failure_from(entry: JsonObject) -> Json:
+    tried = _object(entry["attempted_action"])
+    planned, step = tried.get("related_plan_step"), cast(str | None, entry["step"])
+    return {
+        **entry,
+        **tried,
+        **_object(entry["actual_outcome"]),
+        **_object(entry["resolution"]),
+        "related_plan_step": None if planned == _plan_step(step) else planned,
+        "attempted": tried["description"],
+        "command": tried["command"],
+        "expected": entry["expected_outcome"],
+        "analysis": entry["agent_analysis"],
+    }
+
+
+def _record_with(records: Iterable[JsonObject], key: str) -> JsonObject:
+    return next((record for record in records if key in record), {})
+
+
+def _picked(document: JsonObject, names: Iterable[str]) -> JsonObject:
+    return {name: document.get(name) for name in names}
+
+
+def _object(value: Json) -> JsonObject:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is not an object")
+    return value
+
+
+def _objects(value: Json) -> dict[str, JsonObject]:
+    return {name: _object(one) for name, one in _object(value).items()}

@@ -1,0 +1,1 @@
+"""The loop: inbox, decide, commit, dispatch; the only writer of tasks."""

@@ -1,0 +1,1 @@
+"""Git: clones, worktrees, the outbox of an agent, checkpoints."""

@@ -1,0 +1,217 @@
+"""Taking checkpoints, one at a time for a task, and bringing back what they saved.
+
+    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► decided ──► written with the state as it then is
+                 (a burst makes one)   (a thread)                    (supervisor)   (store)
+
+The order makes the file fit the journal: the state in it is the one after the decision that says it was taken. A crash
+in between loses the checkpoint, and nothing else.
+
+Restoring never destroys anything. Saved work comes as a new branch into the user's repository; into the worktree only
+where no process of the task lives, and after what is there now was saved and pinned. That happens in the turn of the
+task's commands, so that no agent begins meanwhile.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.events.events import CheckpointSaved, Event
+from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, SavedWork, checkpoint_of
+from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.formats.files import parsed, read_file
+from orchestrator.redaction.display import escape_text
+from orchestrator.storage import checkpoint_files
+from orchestrator.workspaces.workspace import Delivery, Workspace
+
+log = structlog.get_logger()
+
+NO_ARTIFACT = ("state.json", "ticket.json")
+MOST_NAMES = 1000
+
+Turn = Callable[[str], AbstractAsyncContextManager[None]]
+
+
+class NothingSaved(OrchestratorError):
+    """A checkpoint holds no work that could be restored."""
+
+
+class NotAtRest(InvalidTransition):
+    """The worktree of a task can be changed only while nothing works in it."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__("restore a checkpoint in the worktree of", task.status, task.stage, allowed(task))
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}. It must be blocked, or paused with its agent ended; "
+            "without --in-place the work comes as a branch, at any time"
+        )
+
+
+class Store(Protocol):
+    """Where checkpoints are written together with the state."""
+
+    def folder(self, task_id: str) -> Path: ...
+    def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None: ...
+
+
+class Loop(Protocol):
+    """Where it is told that one was taken, and what is at work."""
+
+    @property
+    def tasks(self) -> Mapping[str, Task]: ...
+    def post(self, task_id: str, event: Event) -> None: ...
+    def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
+
+
+class Checkpoints:
+    """The checkpoints of all tasks; used from the supervisor's event loop."""
+
+    def __init__(self, workspace: Workspace, store: Store, clock: Callable[[], datetime]) -> None:
+        self._workspace, self._store, self._clock = workspace, store, clock
+        self._asked: dict[str, tuple[Task, Reason]] = {}
+        self._at_it: set[str] = set()
+        self._taken: dict[tuple[str, int], Checkpoint] = {}
+        self._last: dict[str, int] = {}
+        self._loop: Loop
+        self._turn: Turn
+
+    def tell(self, loop: Loop, turn: Turn) -> None:
+        """Say whom to tell of one that was taken, and what keeps a task's commands waiting."""
+        self._loop, self._turn = loop, turn
+
+    def ask(self, task: Task, reason: Reason) -> bool:
+        """Ask for a checkpoint of a task; whether `take` must be called for it, for nobody is at it already."""
+        self._asked[task.id] = (task, reason)
+        return task.id not in self._at_it
+
+    async def take(self, task_id: str) -> None:
+        """Take the checkpoint that was asked for; of several the last one."""
+        if task_id in self._at_it:
+            return
+        self._at_it.add(task_id)
+        try:
+            while asked := self._asked.pop(task_id, None):
+                saved = await self._saved(*asked)
+                if task_id in self._loop.tasks:
+                    self._loop.post(task_id, saved)
+                else:
+                    self._forget(task_id)
+        finally:
+            self._at_it.discard(task_id)
+
+    def decided(self, task: Task, event: Event) -> None:
+        """Write the checkpoint that a decision says was taken, with the state as it is now."""
+        if isinstance(event, CheckpointSaved):
+            taken = self._taken.pop((task.id, event.number), None)
+            if taken is not None:
+                self._store.save_checkpoint(task, taken)
+        if task.status.is_final and task.run is None:
+            self._forget(task.id)
+
+    def kept(self, task: Task) -> list[Checkpoint]:
+        """Every checkpoint that the task has, newest first. Blocks."""
+        return checkpoint_files.kept(self._store.folder(task.id))
+
+    def found(self, task: Task, number: int) -> Checkpoint:
+        """One of them. Blocks; raises NoSuchCheckpoint."""
+        return checkpoint_files.found(self._store.folder(task.id), number)
+
+    def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
+        """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
+        return checkpoint_files.pin(self._store.folder(task.id), number, pinned=pinned)
+
+    async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
+        """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
+
+        Raises NoSuchCheckpoint, NothingSaved, WorkspaceError, DeliveryError and RepositoryError.
+        """
+        work = self._work(task, number)
+        name = branch or f"orchestrator/{task.id}/checkpoint-{number}"
+        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.repo), name, work.whole)
+
+    async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
+        """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
+
+        Raises what `restore` raises, and NotAtRest where a process of the task lives or may begin.
+        """
+        work = self._work(task, number)
+        _require_rest(task)
+        async with self._turn(task.id):
+            saved = await self._saved(task, Reason.USER, pinned=True)
+            now = await self._loop.request(task.id, saved)
+            _require_rest(now)
+            present = self.found(now, saved.number)
+            if present.work is None:
+                raise NothingSaved(
+                    f"the worktree of {task.id} cannot be read, so that what is there could not be saved; "
+                    "nothing was changed; without --in-place the work comes as a branch"
+                )
+            await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
+        return present
+
+    async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
+        """Look at what is to be saved beside the state, and keep it until the decision."""
+        number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
+        around = await asyncio.to_thread(self._around, task, number)
+        at = self._clock()
+        self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
+        return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
+
+    def _around(self, task: Task, number: int) -> CheckpointContext:
+        folder = self._store.folder(task.id)
+        work = None
+        if task.worktree is not None:
+            text = f"checkpoint {number} of {task.id} in {task.stage}"
+            try:
+                work = self._workspace.checkpoint(task.id, number, text)
+                self._workspace.forget(task.id, {one.number for one in checkpoint_files.kept(folder)})
+            except (OrchestratorError, OSError) as error:
+                log.warning("checkpoint_without_work", task=task.id, reason=str(error))
+        return CheckpointContext(
+            work=work,
+            environment=tuple(_environment(folder / f"agents/{task.agent.attempt}/spec.json")),
+            artifacts=tuple(_artifacts(folder)),
+        )
+
+    def _work(self, task: Task, number: int) -> SavedWork:
+        work = self.found(task, number).work
+        if work is None:
+            raise NothingSaved(f"checkpoint {number} of {task.id} holds no work: its worktree could not be read then")
+        return work
+
+    def _forget(self, task_id: str) -> None:
+        """A task that has ended leaves nothing behind here."""
+        self._last.pop(task_id, None)
+        self._asked.pop(task_id, None)
+        for key in [key for key in self._taken if key[0] == task_id]:
+            del self._taken[key]
+
+
+def _require_rest(task: Task) -> None:
+    resting = task.is_paused or task.status is TaskStatus.BLOCKED
+    if task.run is not None or not resting or task.status.is_final:
+        raise NotAtRest(task)
+
+
+def _environment(spec: Path) -> list[str]:
+    """Names of the variables that a run was started with; their values may be secrets."""
+    try:
+        env = (parsed(read_file(spec) or b"") or {}).get("env")
+    except OSError:
+        return []
+    return sorted(escape_text(name) for name in env)[:MOST_NAMES] if isinstance(env, dict) else []
+
+
+def _artifacts(folder: Path) -> Iterator[str]:
+    """Names of what stages left in the task's folder."""
+    names = sorted(path.name for path in folder.glob("*.*") if path.suffix in {".md", ".json"} and path.is_file())
+    yield from (escape_text(name) for name in names[:MOST_NAMES] if not name.startswith(NO_ARTIFACT))

@@ -1,0 +1,154 @@
+"""The daemon's clone of one repository: objects that it hashed itself, refs that only it writes (see workspace.py)."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.redaction.display import escape_text
+from orchestrator.workspaces.git import SERVER, Git
+
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--upload-pack", SERVER)
+"""A fetch from a local folder, refspecs to follow; it moves objects and the named refs and leaves no other trace."""
+
+_ALL = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+_COPY = ("+refs/remotes/origin/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+_SHA = re.compile(r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
+_FETCH_TIMEOUT = 1800.0
+_TRIES = 99
+
+Identity = tuple[str, str]
+NOBODY: Identity = ("orchestrator", "orchestrator@localhost")
+
+
+class WorkspaceError(OrchestratorError):
+    """A task's workspace is not there or not usable; the message says what is wrong with it."""
+
+
+def clone_folder_name(repository: Path) -> str:
+    """The name of a repository's clone: readable, and different for every path."""
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", repository.name).strip("-.")[:40] or "repository"
+    return f"{readable}-{hashlib.sha256(bytes(repository)).hexdigest()[:12]}"
+
+
+def identity(repository: Path) -> Identity:
+    """Who commits there according to the user's own configuration, else the orchestrator itself."""
+    git = Git(folder=repository)
+    name, email = git.setting("user.name"), git.setting("user.email")
+    return (name, email) if name and email else NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A bare repository at `folder`, made by `init`."""
+
+    folder: Path
+
+    @property
+    def git(self) -> Git:
+        """Git on this clone."""
+        return Git.own(self.folder)
+
+    def init(self, like: Git) -> None:
+        """Make the repository, with the hash function of `like`; made already, it stays as it is."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _init(self.folder, like, "--bare")
+
+    def has(self, commit: str) -> bool:
+        """Whether the commit, and so all of its history, is here."""
+        return _SHA.fullmatch(commit) is not None and self.ref(commit + "^{commit}") is not None
+
+    def ref(self, name: str) -> str | None:
+        """The object that a ref stands at."""
+        return self.git.ask("rev-parse", "--verify", "--quiet", name)
+
+    def fetch_all(self, repository: Path, task_id: str, base_commit: str) -> None:
+        """Bring over the branches and tags of the user's repository, and the commit that a task begins from."""
+        base = f"+{base_commit}:refs/orchestrator/{task_id}/base"
+        self.git.run(*FETCH, "--prune", str(repository), *_ALL, base, timeout=_FETCH_TIMEOUT)
+
+    def take_in(self, worktree: Path, task_id: str) -> tuple[str, str | None]:
+        """The commit and the branch (None if detached) at HEAD of an agent's repository; the commit is here afterwards.
+
+        Raises WorkspaceError where there is no such repository any more, or it has no commit.
+        """
+        place = worktree / ".git"
+        if worktree.is_symlink() or place.is_symlink() or not place.is_dir():
+            raise WorkspaceError(f"{escape_text(str(worktree))} is not the repository that was made for {task_id}")
+        answer = self.git.run("ls-remote", "--symref", "--upload-pack", SERVER, str(place), "HEAD")
+        rows = [line.rsplit("\t", 1)[0] for line in answer.splitlines() if line.endswith("\tHEAD")]
+        branch = next(
+            (row.removeprefix("ref: refs/heads/") for row in rows if row.startswith("ref: refs/heads/")), None
+        )
+        head = next((row for row in rows if _SHA.fullmatch(row)), None)
+        if head is None:
+            raise WorkspaceError(f"the repository in {escape_text(str(worktree))} has no commit at HEAD")
+        ref = f"refs/orchestrator/{task_id}/head"
+        if not self.has(head):
+            self.git.run(*FETCH, str(place), f"+{head}:{ref}", timeout=_FETCH_TIMEOUT)
+        elif self.ref(ref) != head:
+            self.git.run("update-ref", ref, head)
+        return head, branch
+
+    def reserved(self, task_id: str) -> str | None:
+        """The branch name that belongs to the task."""
+        prefix = f"refs/orchestrator/{task_id}/branch/"
+        found = self.git.run("for-each-ref", "--count=1", "--format=%(refname)", prefix).strip()
+        return found.removeprefix(prefix) or None
+
+    def reserve(self, task_id: str, base_commit: str, wanted: Iterator[str], user: Git) -> str:
+        """The first of the `wanted` names that clashes with no branch of the user and none of another task."""
+        taken = user.run("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
+        taken += self.git.run("for-each-ref", "--format=%(refname:lstrip=4)", "refs/orchestrator/*/branch/**").split(
+            "\n"
+        )
+        for name in wanted:
+            if name.startswith("-") or self.git.ask("check-ref-format", f"refs/heads/{name}") is None:
+                raise WorkspaceError(
+                    f"{escape_text(name)!r} cannot be the name of a branch; mend the pipeline's template"
+                )
+            if not any(_clash(name, other) for other in taken if other):
+                self.git.run("update-ref", f"refs/orchestrator/{task_id}/branch/{name}", base_commit)
+                return name
+        raise WorkspaceError(f"every name for the branch of {task_id} is taken; remove old branches in {user.folder}")
+
+    def lend(self, folder: Path, commit: str, branch: str | None = None, committer: Identity = NOBODY) -> None:
+        """Make a repository in the empty `folder` that borrows these objects, checked out at `commit`.
+
+        On a new `branch`, or detached. It knows the clone's branches and tags, and has no remote.
+        """
+        _init(folder, self.git)
+        place = folder / ".git"
+        quoted = str(self.folder / "objects").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        (place / "objects/info/alternates").write_text(f'"{quoted}"\n', "utf-8", "surrogateescape")
+        git = Git.own(place, work_tree=folder)
+        git.run(*FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
+        if branch is None:
+            git.run("update-ref", "--no-deref", "HEAD", commit)
+        else:
+            git.run("update-ref", f"refs/heads/{branch}", commit)
+            git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        settings = zip(("user.name", "user.email"), committer, strict=True)
+        for key, value in (*settings, ("commit.gpgSign", "false"), ("tag.gpgSign", "false"), ("gc.auto", "0")):
+            git.run("config", "--local", key, value)
+        git.run("read-tree", "--reset", "-u", commit, timeout=_FETCH_TIMEOUT)
+
+
+def branch_names(branch: str, at: str) -> Iterator[str]:
+    """What a branch may be called, best first; without slashes at last, as `a/b` cannot be where there is `a`."""
+    for stem in dict.fromkeys((branch, branch.replace("/", "-"))):
+        yield stem
+        if at:
+            yield f"{stem}-{at}"
+        yield from (f"{stem}-{number}" for number in range(2, _TRIES))
+
+
+def _clash(name: str, other: str) -> bool:
+    return name == other or name.startswith(other + "/") or other.startswith(name + "/")
+
+
+def _init(folder: Path, like: Git, *options: str) -> None:
+    hashes = like.run("rev-parse", "--show-object-format").strip()
+    Git(folder=folder.parent).run("init", "--quiet", "--template=", f"--object-format={hashes}", *options, str(folder))

@@ -1,0 +1,1 @@
+"""Which commands judge a commit, what their ends mean, and the report of it."""

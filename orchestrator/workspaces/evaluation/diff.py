@@ -1,0 +1,71 @@
+"""What a branch adds, line by line, read from a unified diff without context; and which report speaks of which file."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """The added lines of every changed file that still is there: path → line from 1 → text."""
+
+    added: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    def has(self, path: str, line: int) -> bool:
+        """Whether a line is new; line 0 is the file as a whole. The path may be longer than the repository's."""
+        own = self.own_path(path)
+        return own is not None and (line == 0 or line in self.added[own])
+
+    def own_path(self, path: str) -> str | None:
+        """The changed file that a report means, which may name it with the folders of its checkout before it."""
+        plain = path.replace("\\", "/").removeprefix("./")
+        return max((own for own in self.added if plain == own or plain.endswith(f"/{own}")), key=len, default=None)
+
+
+def parse_messages(log: str) -> Diff:
+    """The messages of commits that `git log -z --format=%H%n%B` shows, as if each were a new file."""
+    told = (one.partition("\n") for one in log.split("\0") if one)
+    return Diff(
+        added={
+            f"the message of commit {commit[:12]}": dict(enumerate(message.split("\n"), start=1))
+            for commit, _, message in told
+        }
+    )
+
+
+def parse_diff(diff: str) -> Diff:
+    """The change that `git diff-tree -p -U0 --src-prefix=a/ --dst-prefix=b/` shows.
+
+    Lines are counted as the hunks say, so that no added line can pass for a header.
+    """
+    added: dict[str, dict[int, str]] = {}
+    path: str | None = None
+    lines = iter(diff.split("\n"))
+    for line in lines:
+        if line.startswith("diff --git "):
+            path = None
+        elif line.startswith("+++ b/"):
+            path = line.removeprefix("+++ b/").rstrip("\t")
+            added[path] = {}
+        elif match := _HUNK.match(line):
+            begin = int(match[2])
+            texts = _hunk(lines, int(match[1] or 1), int(match[3] or 1))
+            if path is not None:
+                added[path].update(enumerate(texts, start=begin))
+    return Diff(added=added)
+
+
+def _hunk(lines: Iterable[str], removed: int, added: int) -> list[str]:
+    """The added lines of a hunk; notes such as "no newline at the end" belong to neither side."""
+    texts: list[str] = []
+    for line in lines if removed + added else ():
+        if line.startswith("-"):
+            removed -= 1
+        elif line.startswith("+"):
+            added -= 1
+            texts.append(line[1:])
+        if removed + added <= 0:
+            break
+    return texts

@@ -1,0 +1,154 @@
+"""Looking at what a stage left behind: artifacts taken out of the outbox, files of the task, the state of the branch.
+
+Only facts come from here; what they mean is decided by core/guards.py. All is bounded, for it comes from an agent.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+
+from orchestrator.core.events.commands import LookAtGate
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import Task
+from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.formats.codec import from_json
+from orchestrator.formats.files import write_atomically
+from orchestrator.redaction.masking import names_in
+from orchestrator.workspaces.evaluation.secret_scan import refuse_leaks
+from orchestrator.workspaces.outbox import Limits, import_files, read_text
+from orchestrator.workspaces.workspace import Workspace
+
+LARGEST_ARTIFACT = 2 * 1024 * 1024
+"""Bytes."""
+MOST_HEADINGS, LONGEST_HEADING = 500, 300
+PLAN_FILE = "plan.md"
+_PLAN_FIX = re.compile(r"plan-fix-([1-9][0-9]{0,3})\.md")
+ANALYSIS_FILE = "failure-analysis.json"
+CONFIDENCES = ("low", "mid", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Looks at stages; every method blocks, and may be called again."""
+
+    workspace: Workspace
+    secrets: Callable[[Task], Mapping[str, str]]
+    """What people provided for a task that none of its work may hold."""
+
+    def refuse_leaks(self, task: Task, commit: str) -> None:
+        """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
+        refuse_leaks(self.workspace.git_of(task.id), task.base_commit, commit, self.secrets(task))
+
+    def look(self, task: Task, stage: Stage, command: LookAtGate) -> Evidence:
+        """What there is to see of this stage. Raises what the workspace and the outbox raise."""
+        folder = Path(task.folder)
+        outbox = folder / "agents" / str(command.attempt) / "out"
+        secrets = self.secrets(task)
+        taken = import_files(
+            outbox, stage.artifacts, folder, Limits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
+        )
+        fresh = _with_fix_as_plan(folder, tuple(artifact.name for artifact in taken.files))
+        known = {name for record in task.stages.values() for name in record.artifacts}
+        seen = Evidence(
+            files=_files(folder, fresh if stage.work is Work.AGENT else _all(folder)),
+            fresh=fresh,
+            refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
+            analysis=_analysis(folder) if ANALYSIS_FILE in fresh else None,
+        )
+        return self._with_branch(seen, task, command) if stage.work is Work.STEPS else seen
+
+    def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
+        facts = self.workspace.facts(task.id, task.base_commit, command.since)
+        return Evidence(
+            files=seen.files,
+            fresh=seen.fresh,
+            refused=seen.refused,
+            head=facts.head,
+            commits=tuple(commit.sha for commit in reversed(facts.commits)),
+            dirty=facts.dirty,
+        )
+
+
+def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
+    names = ", ".join(names_in(body, secrets))
+    return f"it holds the provided value of {names}, which must stand in no file; write the name alone" if names else ""
+
+
+def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
+    """The names with plan.md among them: the newest plan-fix that was left is the plan now (sources.md §1.2)."""
+    fixes = {int(found[1]): name for name in fresh if (found := _PLAN_FIX.fullmatch(name))}
+    if not fixes:
+        return fresh
+    content = read_text(folder, fixes[max(fixes)], LARGEST_ARTIFACT)
+    if content is None:
+        return fresh
+    write_atomically(folder / PLAN_FILE, content.encode())
+    return tuple(dict.fromkeys((*fresh, PLAN_FILE)))
+
+
+def seen_in(folder: Path) -> Evidence:
+    """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
+    return Evidence(files=_files(folder, _all(folder)))
+
+
+def _all(folder: Path) -> list[str]:
+    """Names of the task's own files that guards may ask for."""
+    return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
+
+
+def _files(folder: Path, names: Iterable[str]) -> dict[str, FileFacts]:
+    found = ((name, read_text(folder, name, LARGEST_ARTIFACT)) for name in names)
+    return {name: _facts(name, content) for name, content in found if content is not None}
+
+
+def _facts(name: str, content: str) -> FileFacts:
+    headings, digests = _sections(content)
+    return FileFacts(
+        chars=len(content.strip()),
+        headings=headings,
+        digests=digests,
+        json_filled=_filled(content) if name.endswith(".json") else None,
+        digest=sha256(content.encode()).hexdigest(),
+    )
+
+
+def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The headings of a text, and a hash of what stands below each."""
+    parts: list[list[str]] = []
+    for line in content.splitlines():
+        if line.startswith("#") and len(parts) < MOST_HEADINGS:
+            parts.append([line[:LONGEST_HEADING]])
+        elif parts:
+            parts[-1].append(line.strip())
+    below = (sha256("\n".join(part[1:]).strip().encode()).hexdigest()[:16] for part in parts)
+    return tuple(part[0] for part in parts), tuple(below)
+
+
+def _filled(content: str) -> tuple[str, ...] | None:
+    """The keys of a JSON object that have something in them; None if it is no object."""
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return tuple(str(key)[:100] for key, item in value.items() if item)[:100] if isinstance(value, dict) else None
+
+
+def _analysis(folder: Path) -> Analysis | None:
+    """What the evaluator wrote, if it has the form that was asked for."""
+    try:
+        value = orjson.loads(read_text(folder, ANALYSIS_FILE, LARGEST_ARTIFACT) or "")
+        analysis = from_json(Analysis, value)
+    except (orjson.JSONDecodeError, TypeError, ValueError):
+        return None
+    if analysis.confidence not in CONFIDENCES or not analysis.root_cause_hypothesis.strip():
+        return None
+    return Analysis(
+        root_cause_hypothesis=analysis.root_cause_hypothesis[:2000],
+        confidence=analysis.confidence,
+        suggested_fix=analysis.suggested_fix[:2000],
+    )

@@ -1,0 +1,223 @@
+"""What a check's end means: its exit code as the daemon saw it, the report it left, the change it speaks of.
+
+A report can make a failure lighter and never a success of it: what a tool says may be written by the very code that is
+judged, so without a report that names its findings the exit code stands alone.
+"""
+
+import re
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict
+from orchestrator.core.task.model import Task
+from orchestrator.formats.files import read_file
+from orchestrator.redaction.display import escape_text
+from orchestrator.redaction.rules import Redactor
+from orchestrator.workspaces.evaluation.coverage import measure_coverage, read_coverage
+from orchestrator.workspaces.evaluation.diff import Diff, parse_diff
+from orchestrator.workspaces.evaluation.findings import read_findings, verdict_on
+from orchestrator.workspaces.evaluation.secret_patterns import find_secrets
+from orchestrator.workspaces.evaluation.secret_scan import messages
+from orchestrator.workspaces.git import Git, GitError
+
+REPORT = "report"
+"""The file in a run's folder that a command is to leave its report in, by way of ORCHESTRATOR_REPORT."""
+LOOKED_THROUGH = 4 * 1024 * 1024
+"""Bytes of a check's output in which the first failing line is looked for."""
+LARGEST_TEXT_FILE = "1m"
+"""A larger file in a change counts as binary."""
+TOLD_BY_REPORT = frozenset({0, 1})
+"""Exit codes with which linters and scanners say that they did their work; another one says that they did not."""
+_PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
+_FAILING = re.compile(
+    r"\b(?:error|fatal|panic|failed|failure|exception|traceback|undefined|cannot|not found)\b"
+    r"|^(?:E\s{3}|FAIL|not ok|--- FAIL|would reformat)",
+    re.IGNORECASE,
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_HARMLESS = re.compile(r"\b(?:0|no) (?:errors?|failed|failures?)\b|^\s*(?:#|//)", re.IGNORECASE)
+# fmt: off
+_PASSED_ON = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "XDG_CACHE_HOME",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "ORCHESTRATOR_RUN", "VIRTUAL_ENV", "PYENV_ROOT", "CARGO_HOME", "RUSTUP_HOME",
+    "GOPATH", "GOCACHE", "GOMODCACHE", "GOROOT", "JAVA_HOME", "NVM_DIR",
+})
+# fmt: on
+WITH_CLEANUP = """exec 2>&1
+trap 'trap "" TERM; /bin/sh -c "$2"' EXIT
+trap 'exit 143' TERM
+/bin/sh -c "$1" &
+wait $!"""
+"""The cleanup is run after the command, and after SIGTERM too; the exit code is the command's."""
+CLEANUP_GRACE = 60.0
+"""Seconds that a cleanup has after the time of its check is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRun:
+    """How a check's run ended; a negative exit code is a signal, as in `subprocess`. `folder` holds what it left."""
+
+    folder: Path
+    exit_code: int | None
+    timed_out: bool = False
+    spawn_error: str | None = None
+    seconds: float | None = None
+
+
+def environment(base_env: Mapping[str, str]) -> dict[str, str]:
+    """What a check gets of an environment: by name where tools and caches are, and so never a token."""
+    kept = {name: value for name, value in base_env.items() if name in _PASSED_ON or name.startswith("LC_")}
+    return kept | {"CI": "true", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def argv(check: Check) -> tuple[str, ...]:
+    """How a check is started, both its outputs in one, as on a screen."""
+    if check.cleanup:
+        return ("/bin/sh", "-c", WITH_CLEANUP, "check", check.command, check.cleanup)
+    return ("/bin/sh", "-c", f"exec 2>&1\n{check.command}")
+
+
+def judge(
+    check: Check, exit_code: int | None, timed_out: bool = False, spawn_error: str | None = None
+) -> tuple[Verdict, str]:
+    """What a check's end means; what is not required fails as WARN, and a probe of that kind as SKIPPED.
+
+    No tests (pytest, exit code 5) is a failure: the check was chosen when the base commit had tests, or was meant to
+    have some.
+    """
+    if exit_code == 0 and not timed_out and not spawn_error:
+        return Verdict.PASS, "exit code 0"
+    lenient = Verdict.SKIPPED if check.kind is CheckKind.PROBE else Verdict.WARN
+    verdict = Verdict.FAIL if check.required else lenient
+    if spawn_error:
+        return verdict, f"it could not be started: {escape_text(spawn_error)}"
+    if timed_out:
+        return verdict, f"it was not done after {check.timeout:g} s and was stopped"
+    if exit_code is None:
+        return verdict, "it ended without an exit code"
+    return verdict, f"exit code {exit_code}{_meaning(check, exit_code)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Says what checks came to; every method blocks. `git_of` is git on the clone that a task lives in."""
+
+    git_of: Callable[[str], Git]
+    redactor: Redactor
+
+    def of_run(self, task: Task, check: Check, ended: CheckRun) -> CheckResult:
+        """What a command's end comes to, with the first failing line of what it said."""
+        verdict, reason = judge(check, ended.exit_code, ended.timed_out, ended.spawn_error)
+        told = None
+        if ended.exit_code in TOLD_BY_REPORT and not ended.timed_out:
+            told = self._by_report(task, check, ended)
+        if told is not None:
+            verdict, reason = told
+        elif verdict is not Verdict.PASS and (line := first_failing_line(ended.folder)):
+            reason = f"{reason}: {line}"
+        return CheckResult(
+            verdict=verdict,
+            reason=self.redactor.masked(reason),
+            exit_code=ended.exit_code,
+            seconds=ended.seconds,
+            log=f"{ended.folder.relative_to(task.folder)}/stdout.jsonl",
+        )
+
+    def of_look(self, task: Task, check: Check) -> CheckResult:
+        """What the daemon's own look comes to: at what the tests left behind, or at the change."""
+        try:
+            verdict, reason = self._of_tests(task, check) if check.reads.of_tests else self._of_change(task, check)
+        except GitError as error:
+            verdict, reason = _weighed(check, Verdict.FAIL), f"the change could not be read: {error}"
+        return CheckResult(verdict=verdict, reason=self.redactor.masked(reason))
+
+    def _by_report(self, task: Task, check: Check, ended: CheckRun) -> tuple[Verdict, str] | None:
+        """What the report says; None where there is none to be read, or it does not explain a failure."""
+        if check.reads is ResultSource.EXIT_CODE or check.reads.by_daemon:
+            return None
+        try:
+            found = read_findings(check.reads, _text(ended.folder / REPORT))
+            verdict, reason = verdict_on(found, self._change(task))
+        except (ValueError, GitError):
+            return None
+        if verdict is Verdict.PASS and ended.exit_code != 0:
+            return (Verdict.WARN, "only minor findings") if found else None
+        return _weighed(check, verdict), reason
+
+    def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
+        said = messages(self.git_of(task.id), task.base_commit, task.head or task.base_commit)
+        change = Diff(added={**self._change(task).added, **said.added})
+        verdict, reason = verdict_on(find_secrets(change, self.redactor), change)
+        return _weighed(check, verdict), reason
+
+    def _of_tests(self, task: Task, check: Check) -> tuple[Verdict, str]:
+        log = next((task.results[one.name].log for one in task.checks if _has_tests(one, task)), None)
+        if log is None:
+            return Verdict.SKIPPED, "no test was run that could have left a coverage report"
+        report = _text((Path(task.folder) / log).with_name(REPORT))
+        if not report:
+            return Verdict.SKIPPED, "the tests left no coverage report at $ORCHESTRATOR_REPORT"
+        try:
+            seen = measure_coverage(read_coverage(check.reads, report), self._change(task))
+        except ValueError as error:
+            return Verdict.SKIPPED, f"the coverage report cannot be read: {error}"
+        if not seen.lines:
+            return Verdict.SKIPPED, "no line of code that the coverage report knows was changed"
+        told = f"tests reach {seen.reached} of {seen.lines} changed lines ({seen.percent:.0f} %)"
+        if seen.percent >= check.floor:
+            return Verdict.PASS, told
+        return _weighed(check, Verdict.FAIL), f"{told}, and {check.floor:g} % are wanted"
+
+    def _change(self, task: Task) -> Diff:
+        flags = ("-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+        plain = ("-c", "core.quotePath=false", "-c", f"core.bigFileThreshold={LARGEST_TEXT_FILE}")
+        prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--no-color")
+        head = task.head or task.base_commit
+        return parse_diff(
+            self.git_of(task.id).run(*plain, "diff-tree", *flags, *prefixes, task.base_commit, head, "--")
+        )
+
+
+def first_failing_line(folder: Path) -> str:
+    """The first line of a run's output that tells of a failure, at most 200 characters of it; else its last line."""
+    names = (path for path in folder.glob("stdout*.jsonl") if path.is_file() and not path.is_symlink())
+    last, looked = "", 0
+    for path in sorted(names, key=lambda path: (path.stem == "stdout", len(path.name), path.name)):
+        with path.open("rb") as file:
+            for row in file:
+                line = _COLOURS.sub("", row[:4096].decode("utf-8", "replace")).strip()
+                if _FAILING.search(line) and not _HARMLESS.search(line):
+                    return escape_text(line)
+                last = line or last
+                looked += len(row)
+                if looked > LOOKED_THROUGH:
+                    return escape_text(last)
+    return escape_text(last)
+
+
+def _has_tests(check: Check, task: Task) -> bool:
+    return check.kind is CheckKind.UNIT_TEST and check.name in task.results and bool(check.command)
+
+
+def _weighed(check: Check, verdict: Verdict) -> Verdict:
+    return Verdict.WARN if verdict is Verdict.FAIL and not check.required else verdict
+
+
+def _text(path: Path) -> str:
+    """A report's text, empty if there is no plain file of sensible size."""
+    return (read_file(path) or b"").decode("utf-8", "replace")
+
+
+def _meaning(check: Check, exit_code: int) -> str:
+    if exit_code == 127:
+        return ": command not found; install it, or give another check"
+    if exit_code == 126:
+        return ": the command is there but cannot be executed"
+    if exit_code == 5 and _PYTEST.search(check.command):
+        return ": pytest found no tests"
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    if number in {known.value for known in signal.Signals}:
+        return f": ended by {signal.Signals(number).name}"
+    return ""

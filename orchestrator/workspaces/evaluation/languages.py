@@ -1,0 +1,194 @@
+"""What the files of a repository give away of its checks, by what config/checks.toml knows of languages."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+
+from orchestrator.core.task.checks import Check, CheckKind, ResultSource
+from orchestrator.formats.table import DefinitionError, Table, nearest
+from orchestrator.formats.toml import read_toml
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import read_declared
+from orchestrator.workspaces.evaluation.tree import Tree
+
+INSPECTING_SECONDS = 20.0
+LOOK_AT_CHANGE = Check(
+    name="security",
+    command="",
+    source="built in: secrets in what was changed",
+    kind=CheckKind.SECURITY,
+    reads=ResultSource.CHANGE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """A file that gives something away: one whose whole path fits `path`, with a text in it or a script of npm's."""
+
+    path: re.Pattern[str]
+    holds: re.Pattern[str] | None = None
+    script: str = ""
+
+    def is_in(self, tree: Tree) -> bool:
+        """Whether a commit has such a file."""
+        found = (path for path in tree.paths if self.path.fullmatch(path))
+        if self.holds is None and not self.script:
+            return any(found)
+        return any(self._fits(tree.text(path) or "") for path in found)
+
+    def _fits(self, text: str) -> bool:
+        if self.holds is not None and not self.holds.search(text):
+            return False
+        return not self.script or _has_script(text, self.script)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCheck:
+    """A check that a language may have: by any sign of `signs` and every one of `also`, and with its tools.
+
+    `programs` are looked for on PATH, `modules` by python3. One that must `stay` is listed without its tools too: it
+    then fails and says what is missing, for nobody else would tell that nothing was tested. One of a language that only
+    stands `alone` gives way to any other language's of that name.
+    """
+
+    language: str
+    name: str
+    command: str
+    reads: ResultSource
+    signs: tuple[Sign, ...]
+    also: tuple[Sign, ...]
+    programs: tuple[str, ...]
+    modules: tuple[str, ...]
+    required: bool
+    stay: bool
+    alone: bool
+
+    def fits(self, tree: Tree, path: str | None) -> bool:
+        """Whether the commit asks for it, and this machine has what it takes; `path` is where programs lie."""
+        if not any(sign.is_in(tree) for sign in self.signs) or not all(sign.is_in(tree) for sign in self.also):
+            return False
+        return self.stay or self._is_there(path)
+
+    def _is_there(self, path: str | None) -> bool:
+        programs = all(shutil.which(program, path=path) for program in self.programs)
+        return programs and all(_has_module(module, path) for module in self.modules)
+
+
+def detect_checks(tree: Tree, timeout: float, path: str | None = None) -> tuple[Check, ...]:
+    """The checks that a commit gives away; of several languages the second's carry its name, as in `lint_go`."""
+    listed: list[Check] = []
+    known = [one for one in known_checks() if one.fits(tree, path)]
+    for name, group in groupby(sorted(known, key=lambda one: _ORDER.index(one.name)), key=lambda one: one.name):
+        of_language: dict[str, KnownCheck] = {}
+        for one in group:
+            of_language.setdefault(one.language, one)
+        chosen = [one for one in of_language.values() if not one.alone or len(of_language) == 1]
+        listed += [
+            _check(one, f"{name}_{one.language}" if number else name, timeout) for number, one in enumerate(chosen)
+        ]
+    return tuple(listed) if any(one.kind is CheckKind.SECURITY for one in listed) else (*listed, LOOK_AT_CHANGE)
+
+
+@cache
+def known_checks() -> tuple[KnownCheck, ...]:
+    """What ships in config/checks.toml; raises DefinitionError."""
+    path = bundled(Kind.CONFIG) / "checks.toml"
+    return parse_known(read_declared(path), str(path))
+
+
+def parse_known(text: str, source: str) -> tuple[KnownCheck, ...]:
+    """The checks that a text of that form tells of; raises DefinitionError with every problem."""
+    table = read_toml(text, source)
+    known = tuple(_known(inner) for inner in table.tables("checks"))
+    table.done()
+    if table.report.problems:
+        raise DefinitionError(table.report.in_order())
+    return known
+
+
+_ORDER = [kind.value for kind in CheckKind]
+
+
+def _check(known: KnownCheck, name: str, timeout: float) -> Check:
+    return Check(
+        name=name,
+        command=known.command,
+        required=known.required,
+        timeout=timeout,
+        source=f"detected: {known.language}",
+        kind=CheckKind(known.name),
+        reads=known.reads,
+    )
+
+
+def _known(table: Table) -> KnownCheck:
+    name, reads = table.text("name"), table.maybe_text("reads") or ResultSource.EXIT_CODE.value
+    readings = {reading.value: reading for reading in ResultSource}
+    if name not in _ORDER:
+        table.note("name", f"unknown check {name!r:.80}; {nearest(name, _ORDER)}")
+    if reads not in readings:
+        table.note("reads", f"unknown reads {reads!r:.80}; {nearest(reads, readings)}")
+    known = KnownCheck(
+        language=table.text("language"),
+        name=name if name in _ORDER else CheckKind.OTHER.value,
+        command=table.maybe_text("command") or "",
+        reads=readings.get(reads, ResultSource.EXIT_CODE),
+        signs=tuple(_sign(inner) for inner in table.tables("signs")),
+        also=tuple(_sign(inner) for inner in table.tables("also")),
+        programs=table.texts("programs", default=()),
+        modules=table.texts("modules", default=()),
+        required=table.flag("required", default=True),
+        stay=table.flag("stay", default=False),
+        alone=table.flag("alone", default=False),
+    )
+    if not known.command and not known.reads.by_daemon:
+        table.note("command", "a command is missing, and nothing that the daemon could read without one")
+    table.done()
+    return known
+
+
+def _sign(table: Table) -> Sign:
+    path = _expression(table, "path")
+    holds = _expression(table, "holds") if table.has("holds") else None
+    sign = Sign(path=path, holds=holds, script=table.maybe_text("script") or "")
+    table.done()
+    return sign
+
+
+def _expression(table: Table, name: str) -> re.Pattern[str]:
+    text = table.text(name)
+    try:
+        return re.compile(text, re.MULTILINE)
+    except re.error as error:
+        table.note(name, f"{name} is no regular expression: {error}")
+        return re.compile("")
+
+
+def _has_script(text: str, script: str) -> bool:
+    """Whether a package.json has a script of that name that does something."""
+    try:
+        package: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    scripts = package.get("scripts") if isinstance(package, dict) else None
+    line = scripts.get(script) if isinstance(scripts, dict) else None
+    return isinstance(line, str) and bool(line.strip()) and "no test specified" not in line
+
+
+def _has_module(module: str, path: str | None) -> bool:
+    """Whether python3 as checks find it could import a module; nothing of a repository is on its way there."""
+    python = shutil.which("python3", path=path)
+    if python is None:
+        return False
+    code = f"import importlib.util as u; raise SystemExit(u.find_spec({module!r}) is None)"
+    try:
+        done = subprocess.run(
+            [python, "-c", code], cwd="/", capture_output=True, timeout=INSPECTING_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,95 @@
+"""test-report.md: what an evaluation came to, from results alone (sources.md §1.2)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from orchestrator.core.task.checks import Check, CheckResult, Verdict, nothing_ran
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.model import Task
+from orchestrator.formats.codec import stamp
+from orchestrator.redaction.display import as_code, inert
+
+
+def is_evaluated(task: Task) -> bool:
+    """Whether every check of the newest evaluation has its result."""
+    return bool(task.results) and task.next_check is None
+
+
+def test_report(task: Task, at: datetime) -> str:
+    """The Markdown of the newest evaluation; `at` is when it was concluded."""
+    return "\n\n".join((*_header(task, at), *_sections(task), *_analysis(task))) + "\n"
+
+
+def overall(task: Task) -> Verdict:
+    """FAIL if any check failed, SKIPPED if none ran, else WARN if any warned, else PASS."""
+    verdicts = {result.verdict for result in task.results.values()}
+    if Verdict.FAIL in verdicts:
+        return Verdict.FAIL
+    if nothing_ran(task.checks, task.results):
+        return Verdict.SKIPPED
+    return Verdict.WARN if Verdict.WARN in verdicts else Verdict.PASS
+
+
+def failures_of_evaluation(task: Task) -> tuple[Failure, ...]:
+    """What is on record of why checks of the newest evaluation failed; told of by their output."""
+    failed = {(name, result.log) for name, result in task.results.items() if result.verdict is Verdict.FAIL}
+    return tuple(entry for entry in task.failures.entries if (entry.step, entry.log_file) in failed)
+
+
+def _header(task: Task, at: datetime) -> Iterable[str]:
+    yield f"# Test report: {inert(task.title)}"
+    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.branch)}\\\nHEAD: {as_code(task.head or task.base_commit)}"
+    rows = [f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.results.items()]
+    seconds = sum(result.seconds or 0.0 for result in task.results.values())
+    rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
+    yield "\n".join(("## Summary", "", "| Stage | Status | Duration |", "|---|---|---|", *rows))
+    if nothing_ran(task.checks, task.results):
+        yield "**No check ran: nobody has seen this change work.**"
+
+
+def _sections(task: Task) -> Iterable[str]:
+    known = {check.name: check for check in task.checks}
+    for name, result in task.results.items():
+        yield _section(name, result, known.get(name.partition(" ")[0]))
+
+
+def _section(name: str, result: CheckResult, check: Check | None) -> str:
+    rows = [f"- Status: {result.verdict}", f"- Reason: {inert(result.reason)}"]
+    if check is not None and check.command:
+        rows.append(f"- Command: {as_code(check.command)}")
+    if check is not None:
+        kind = "required" if check.required else "not required, so a failure warns"
+        rows.append(f"- From: {inert(check.source)} ({kind})")
+    if result.exit_code is not None:
+        rows.append(f"- Exit code: {result.exit_code}")
+    if result.log is not None:
+        rows.append(f"- Log: {as_code(result.log)}")
+    return "\n".join((f"## {inert(name)}", "", *rows))
+
+
+def _analysis(task: Task) -> Iterable[str]:
+    """What is on record of why the checks of this evaluation failed; it comes after the checks."""
+    if overall(task) is not Verdict.FAIL:
+        return
+    yield "## Failure Analysis"
+    failed = [name for name, result in task.results.items() if result.verdict is Verdict.FAIL]
+    entries = failures_of_evaluation(task)
+    yield "\n".join(map(_entry, entries)) if entries else "Nobody has looked into it yet: " + ", ".join(failed) + "."
+
+
+def _entry(entry: Failure) -> str:
+    told = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
+    if entry.analysis is None:
+        return told
+    return (
+        f"{told}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
+        f"\n  - Suggested: {inert(entry.analysis.suggested_fix)}"
+    )
+
+
+def _took(result: CheckResult) -> str:
+    return "" if result.seconds is None else f"{result.seconds:.1f} s"
+
+
+def _cell(text: str) -> str:
+    return inert(text).replace("|", "\\|")

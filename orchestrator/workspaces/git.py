@@ -1,0 +1,242 @@
+"""The daemon's git: it reads repositories of strangers and must never run a program that one of them names.
+
+Theory of operation. Git runs programs that it finds in configuration (hooks, core.fsmonitor, filters, diff and merge
+drivers, ssh and credential commands, remote helpers, alternates' ref commands …). Configuration comes from four places:
+
+1. *System and user*: not read at all (GIT_CONFIG_NOSYSTEM, GIT_CONFIG_GLOBAL), but for `Git.setting`, which asks for a
+   single value such as user.name and runs nothing.
+2. *The environment*: not inherited; `_environment` builds it anew.
+3. *The command line*, which wins over every file: `FIXED` stands there, given as GIT_CONFIG_COUNT so that no key needs
+   quoting. `GIT_ALLOW_PROTOCOL` leaves only local paths, whatever protocol.*.allow says.
+4. *The repository*. Filters, diff drivers and remotes have names that nobody knows beforehand, so no fixed list of keys
+   can silence them all. Hence two kinds of repository, and one rule for each:
+
+   * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a
+     repository of its own that borrows the clone's objects (workspace.py), so what an agent writes to its config,
+     hooks, refs or index stays there. New commits come in by a fetch, which runs nothing but `git upload-pack` on the
+     agent's side (git's own advice for an untrusted .git folder: git(1), SECURITY) and hashes every object anew.
+   * *Foreign* (`Git.foreign`): the user's repository, looked at when a task is submitted, fetched from when it starts,
+     and given one branch when it is done. All keys of its config are listed first and each one that names a program is
+     overridden with an empty value. Only plumbing that looks is run there.
+
+Submodules are never entered: `git status` and `git add` start a second git in each, with that one's config. That is why
+workspace.py asks `ls-files` and `update-index`, which compare a submodule's commit and no more.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.redaction.display import escape_text
+
+OVER_THE_NETWORK: Mapping[str, str] = {
+    "core.sshCommand": "ssh -o BatchMode=yes",
+    "protocol.https.allow": "always",
+    "protocol.ssh.allow": "always",
+    "http.followRedirects": "false",
+}
+"""What a push needs beyond what is fixed: the user's own ssh, which asks nobody, and https to the address given."""
+
+FIXED: Mapping[str, str] = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.alternateRefsCommand": ":",
+    "core.attributesFile": "/dev/null",
+    "core.sshCommand": "false",
+    "core.gitProxy": "",
+    "core.askPass": "",
+    "core.editor": "false",
+    "core.pager": "cat",
+    "credential.helper": "",
+    "diff.external": "",
+    "diff.ignoreSubmodules": "all",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "gpg.program": "false",
+    "core.fsync": "committed",  # a commit once reported is still there after the power went
+    "core.fsyncMethod": "batch",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.version": "2",
+    "protocol.allow": "never",
+    "protocol.file.allow": "always",
+    "protocol.ext.allow": "never",
+    "safe.directory": "*",  # a repository of another user is no danger: nothing that it configures is run
+}
+"""What holds in every call, over all that a repository configures."""
+
+SERVER = "git -c safe.directory='*' -c core.hooksPath=/dev/null upload-pack"
+"""The other side of a local fetch; git does not pass its own settings on to it."""
+
+_NAMES_A_PROGRAM = re.compile(
+    r"^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver"
+    r"|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs|proxy)|gpg\.(.*\.)?program"
+    r"|gpg\.ssh\.defaultkeycommand|pager\..*|alias\..*|submodule\..*\.update|trailer\..*\.(command|cmd))$",
+    re.IGNORECASE | re.DOTALL,
+)
+_FILTER_REQUIRED = re.compile(r"^filter\..*\.required$", re.IGNORECASE | re.DOTALL)
+_STDERR_LINES = 5
+
+
+class GitError(OrchestratorError):
+    """Git refused or broke off; the message has the command, its exit code and the last lines that it wrote."""
+
+    def __init__(self, command: str, code: int | None, stderr: str) -> None:
+        self.command, self.code, self.stderr = command, code, stderr
+        ended = "did not end in time and was stopped" if code is None else f"failed with exit code {code}"
+        super().__init__(f"`{command}` {ended}{': ' if stderr else ''}{stderr}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """Runs git on one repository; `folder` is where git looks for it, unless `git_dir` names it outright."""
+
+    folder: Path
+    git_dir: Path | None = None
+    work_tree: Path | None = None
+    index: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict, repr=False)
+    network: bool = False
+
+    @classmethod
+    def own(cls, git_dir: Path, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
+        """Git on a repository whose config only the daemon writes; a `work_tree` may be anybody's."""
+        return cls(folder=work_tree or git_dir, git_dir=git_dir, work_tree=work_tree, index=index)
+
+    @classmethod
+    def foreign(cls, folder: Path) -> "Git":
+        """Git on somebody's repository around `folder`, with every program that its config names switched off.
+
+        Raises GitError when git finds no repository there.
+        """
+        keys = cls(folder=folder).run("config", "--list", "--name-only", "-z").split("\0")
+        off = {key: "" for key in keys if _NAMES_A_PROGRAM.match(key)}
+        not_needed = {key: "false" for key in keys if _FILTER_REQUIRED.match(key)}
+        return cls(folder=folder, overrides=off | not_needed)
+
+    def run(self, *args: str, stdin: bytes = b"", timeout: float = 120.0) -> str:
+        """Standard output of one git command, bytes that are no UTF-8 kept as surrogates; `timeout` in seconds.
+
+        Raises GitError for any exit code but 0, and when the time is up (the whole process group is killed then).
+        """
+        code, out, err = self._call(args, stdin, timeout)
+        if code != 0:
+            raise GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
+        return os.fsdecode(out)
+
+    def ask(self, *args: str) -> str | None:
+        """The stripped answer to a question that git answers with exit code 1 for "no such thing": None then."""
+        code, out, err = self._call(args, b"", 120.0)
+        if code not in {0, 1}:
+            raise GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
+        return os.fsdecode(out).rstrip("\n") if code == 0 else None
+
+    def setting(self, key: str) -> str | None:
+        """One value as the user's own git would see it here: repository, then user, then system configuration."""
+        users = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, "GIT_CONFIG_COUNT": "0"}
+        code, out, _ = self._call(("-c", "safe.directory=*", "config", "--get", key), b"", 30.0, users)
+        return os.fsdecode(out).strip() if code == 0 else None
+
+    def _call(
+        self, args: tuple[str, ...], stdin: bytes, timeout: float, changes: Mapping[str, str | None] | None = None
+    ) -> tuple[int, bytes, bytes]:
+        environment = _environment({**FIXED, **(OVER_THE_NETWORK if self.network else {}), **self.overrides})
+        if self.network:
+            environment["GIT_ALLOW_PROTOCOL"] = "file:https:ssh"
+        places = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.work_tree, "GIT_INDEX_FILE": self.index}
+        environment |= {name: str(place) for name, place in places.items() if place is not None}
+        for name, change in (changes or {}).items():
+            environment.pop(name, None)
+            if change is not None:
+                environment[name] = change
+        command = ["git", "-C", str(self.folder.absolute()), *args]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise GitError("git", 127, "git is not installed, or not in PATH; install it (2.34 or newer)") from error
+        except ValueError as error:
+            raise GitError("git", 128, f"{escape_text(str(self.folder))} cannot be a path: {error}") from error
+        with process, _counted(process):
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                raise GitError(escape_text("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
+        return process.returncode, out, err
+
+
+_under_way: set["subprocess.Popen[bytes]"] = set()
+_ending = threading.Event()
+
+
+def end_all() -> None:
+    """End every git of this program, and let none live from now on; repositories stand it as they stand a crash."""
+    _ending.set()
+    for process in tuple(_under_way):
+        _end(process)
+
+
+@contextmanager
+def _counted(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
+    """For as long as it runs the process is among those that `end_all` ends."""
+    _under_way.add(process)
+    try:
+        if _ending.is_set():
+            _end(process)
+        yield
+    finally:
+        _under_way.discard(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(config: Mapping[str, str]) -> dict[str, str]:
+    environment = {
+        "PATH": os.pathsep.join(os.get_exec_path()),
+        "HOME": str(Path.home()),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_ALLOW_PROTOCOL": "file",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_AUTHOR_NAME": "orchestrator",
+        "GIT_AUTHOR_EMAIL": "orchestrator@localhost",
+        "GIT_COMMITTER_NAME": "orchestrator",
+        "GIT_COMMITTER_EMAIL": "orchestrator@localhost",
+        "GIT_CONFIG_COUNT": str(len(config)),
+    }
+    for number, (key, value) in enumerate(config.items()):
+        environment[f"GIT_CONFIG_KEY_{number}"], environment[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    return environment
+
+
+def _tail(stderr: bytes) -> str:
+    lines = [line for line in stderr[-8192:].decode("utf-8", "replace").splitlines() if line.strip()]
+    return " | ".join(escape_text(line, 300) for line in lines[-_STDERR_LINES:])

@@ -1,0 +1,147 @@
+"""The repository that a person submits: what it is, where work may begin, and why not if it may not.
+
+Only looked at here (git.py says how a stranger's repository is looked at safely); nothing in it is changed.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.redaction.display import escape_text
+from orchestrator.workspaces.git import Git, GitError
+
+_COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
+_WEB_LOGIN = re.compile(r"^(https?://)[^/]*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"^([a-z0-9+.-]+://[^/@:]*):[^/]*@", re.IGNORECASE)
+
+
+class RepositoryError(OrchestratorError):
+    """A repository cannot be worked on; the message says which one, why, and what would mend it."""
+
+    def __init__(self, path: Path, problem: str, mend: str) -> None:
+        self.path, self.problem, self.mend = path, problem, mend
+        super().__init__(f"{escape_text(str(path))} {problem}; {mend}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository that work can begin in: its top folder and the commit to begin from.
+
+    `head_branch` is None where HEAD is detached, `base` the name that `base_commit` was found by, `origin_url` is free
+    of passwords and tokens, and `dirty` says that there is uncommitted work, which no task will see.
+    """
+
+    path: Path
+    base: str
+    base_commit: str
+    head_branch: str | None = None
+    origin_url: str | None = None
+    dirty: bool = False
+    bare: bool = False
+
+
+def inspect_repository(path: Path, base: str | None = None) -> Repository:
+    """What stands at `path` (the repository itself, a folder in it, or a bare one), to begin from `base` or HEAD.
+
+    Raises RepositoryError for whatever keeps a task from beginning there.
+    """
+    try:
+        git, bare = open_repository(path)
+        head = git.ask("symbolic-ref", "--quiet", "HEAD")
+        head_branch = head.removeprefix("refs/heads/") if head else None
+        name, commit = _base(git, base, head_branch)
+        origin = git.ask("config", "--get", "remote.origin.url")
+        return Repository(
+            path=git.folder,
+            base=name,
+            base_commit=commit,
+            head_branch=head_branch,
+            origin_url=_without_login(origin) if origin else None,
+            dirty=not bare and _is_dirty(git),
+            bare=bare,
+        )
+    except GitError as error:
+        raise RepositoryError(path, f"cannot be read by git ({error})", "try the same command there by hand") from error
+
+
+def open_repository(path: Path) -> tuple[Git, bool]:
+    """Git at the top folder of the repository around `path`, and whether that is a bare one.
+
+    Raises RepositoryError where there is no repository, or one whose history is not all there.
+    """
+    path = path.absolute()
+    _must_be_folder(path)
+    try:
+        git = Git.foreign(path)
+        kind = git.run("rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--is-shallow-repository")
+    except GitError as error:
+        if "not a git repository" not in error.stderr:
+            raise RepositoryError(path, f"cannot be read by git ({error.stderr})", "mend that first") from error
+        raise RepositoryError(path, "is not a git repository", "run `git init` and commit there first") from error
+    bare, inside, shallow = (word == "true" for word in kind.split())
+    if inside and not bare:
+        raise RepositoryError(path, "is the inside of a repository", "give the folder that holds it")
+    if shallow:
+        raise RepositoryError(path, "is a shallow clone", "run `git fetch --unshallow` there first")
+    if _is_partial(git):
+        raise RepositoryError(
+            path, "is a partial clone", "submit a full clone: objects are not fetched from its remote"
+        )
+    option = "--absolute-git-dir" if bare else "--show-toplevel"
+    top = Path(git.run("rev-parse", option).removesuffix("\n"))
+    if not path.resolve().is_relative_to(top.resolve()):
+        raise RepositoryError(path, f"says that its files are in {escape_text(str(top))}", "unset core.worktree there")
+    return replace(git, folder=top), bare
+
+
+def _must_be_folder(path: Path) -> None:
+    try:
+        is_folder = path.is_dir()
+        exists = is_folder or path.exists()
+    except (OSError, ValueError) as error:
+        raise RepositoryError(path, f"cannot be looked at ({error})", "let this user read it") from error
+    if not exists:
+        raise RepositoryError(path, "does not exist", "check the path")
+    if not is_folder:
+        raise RepositoryError(path, "is not a folder", "give the folder of the repository")
+
+
+def _is_partial(git: Git) -> bool:
+    keys = git.run("config", "--list", "--name-only", "-z").split("\0")
+    return any(key == "extensions.partialclone" or re.match(r"^remote\..*\.promisor$", key, re.DOTALL) for key in keys)
+
+
+def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str]:
+    if base is not None:
+        # what can be no name, as main@{upstream}, git would follow or call broken
+        can_be_name = "\0" not in base and git.ask("check-ref-format", f"refs/heads/{base}") is not None
+        places = [f"refs/{kind}/{base}" for kind in ("heads", "remotes/origin", "tags") if can_be_name]
+        for place in places + ([base] if _COMMIT.fullmatch(base) else []):
+            commit = git.ask("rev-parse", "--verify", "--quiet", place + "^{commit}")
+            if commit is not None:
+                return base, commit
+        known = git.run("for-each-ref", "--count=10", "--format=%(refname:short)", "refs/heads").split("\n")
+        names = ", ".join(escape_text(name) for name in known if name) or "none"
+        raise RepositoryError(
+            git.folder, f"has no branch, tag or commit {escape_text(base)!r}", f"its branches: {names}"
+        )
+    commit = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if commit is None:
+        raise RepositoryError(git.folder, "has no commit on its current branch", "commit something, or give `--base`")
+    if head_branch is None:
+        raise RepositoryError(git.folder, "is on no branch (detached HEAD)", "say where to begin: `--base BRANCH`")
+    return head_branch, commit
+
+
+def _is_dirty(git: Git) -> bool:
+    if git.ask("rev-parse", "--verify", "--quiet", "HEAD") is None:
+        return True
+    if git.ask("diff-index", "--cached", "--quiet", "--ignore-submodules=all", "HEAD", "--") is None:
+        return True
+    others = ("--others", "--exclude-standard", "--directory", "--no-empty-directory")
+    return bool(git.run("ls-files", "-z", "--modified", "--deleted", *others))
+
+
+def _without_login(url: str) -> str:
+    return _PASSWORD.sub(r"\1@", _WEB_LOGIN.sub(r"\1", url))

@@ -1,0 +1,384 @@
+"""Where a task's work happens, what was done there, and how the finished branch gets home.
+
+Theory of operation. Three kinds of repository, each trusting only the ones above it:
+
+    <user's repository>          read by one fetch when a task starts, given one branch when it is done
+      <data>/repos/<name>-<hash>/      the clone: objects hashed on arrival, refs that only the daemon writes, no agents
+        <data>/worktrees/<task>/           the agent's: a repository of its own on the task's branch
+        <data>/checkouts/<task>/<name>-…/  a check's: the same, detached at exactly the judged commit
+
+A worktree borrows the clone's objects (objects/info/alternates) and shares nothing else with it: not config, hooks,
+refs or index. So an agent can neither plant a program in the daemon's git (git.py) nor move another task's branch, and
+a check that asks git about itself gets the truth. The daemon in turn runs nothing on an agent's repository but the
+server's side of a fetch of HEAD, hashing every object anew, and compares files with an index of its own, in which no
+agent can mark a file as unchanged. The clone borrows nothing from the user's repository, who may prune it at any time;
+it is never pruned itself, so a commit once seen stays.
+
+Refs in the clone: refs/remotes/origin/* and refs/tags/* as in the user's repository; and of each task, under
+refs/orchestrator/<task>/, `base`, `branch/<name>` (the name is reserved as soon as this ref stands), `head` as last
+seen, and its checkpoints `<n>`. `<data>/repos/tasks/<task>` is a link to the clone that the task lives in.
+
+All of it may be asked for twice: the effect is looked for first, and what is built in several steps is built aside and
+renamed into place.
+"""
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.task.checkpoint import SavedWork
+from orchestrator.errors import OrchestratorError
+from orchestrator.redaction.display import escape_text
+from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.repository import open_repository
+from orchestrator.workspaces.worktree import Worktree, items
+
+MAX_DIRTY_NAMES = 50
+MAX_COMMITS = 200
+_PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
+
+
+class DeliveryError(OrchestratorError):
+    """The finished branch cannot be brought to the user's repository; the message says how to mend that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedWorkspace:
+    """A task's worktree, ready for an agent; `branch` is the name that was free."""
+
+    worktree: Path
+    branch: str
+    base_commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit as shown to people."""
+
+    sha: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStat:
+    """The size of a change; binary files count no lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchFacts:
+    """What git says of a worktree: `branch` is None on a detached HEAD, `dirty` names at most 50 files that differ from
+    HEAD (ignored ones do not count), `commits` are the newest 200 that `since` does not have, newest first.
+    """
+
+    head: str
+    branch: str | None
+    dirty: tuple[str, ...]
+    commits: tuple[Commit, ...]
+    changed: DiffStat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The branch as it stands in the user's repository; `already` if it stood there before."""
+
+    branch: str
+    commit: str
+    already: bool
+
+
+class Workspace:
+    """The repositories of all tasks below one data folder; every method blocks, and may be called again."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data = data_dir.absolute()
+        self._preparing = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+
+    def worktree(self, task_id: str) -> Path:
+        """Where the task's worktree is, or would be."""
+        return self._data / "worktrees" / _plain(task_id)
+
+    def git_of(self, task_id: str) -> Git:
+        """Git on the clone that the task lives in, for what else is to be read of its commits."""
+        return self._clone(task_id).git
+
+    def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> PreparedWorkspace:
+        """A worktree of the task on a new branch from `base_commit`, or as it was left.
+
+        A `branch` that the user's repository or another task has gets the suffix `-<at>`, then -2, -3 … (sources.md
+        §1.8). A lost worktree is made anew from the last commit seen there. Raises RepositoryError, WorkspaceError and
+        GitError.
+        """
+        worktree = self.worktree(task_id)
+        with self._preparing:
+            clone = self._clone_with(base_commit, task_id, repo)
+            name = clone.reserved(task_id)
+            if name is None:
+                user, _ = open_repository(repo)
+                name = clone.reserve(task_id, base_commit, branch_names(branch, at), user)
+            if not worktree.exists():
+                begin = clone.ref(f"refs/orchestrator/{task_id}/head") or base_commit
+                _build(worktree, lambda folder: clone.lend(folder, begin, name, identity(repo)))
+        return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
+
+    def facts(self, task_id: str, base_commit: str, since: str) -> BranchFacts:
+        """What stands in the task's worktree now; commits count from `since`, changes from `base_commit`.
+
+        Raises WorkspaceError where the worktree or its repository is gone or broken.
+        """
+        clone = self._clone(task_id)
+        with self._looking_at(task_id):
+            head, branch = clone.take_in(self.worktree(task_id), task_id)
+            dirty = self._files(task_id).uncommitted(head)
+        log = clone.git.run("log", "-z", f"--max-count={MAX_COMMITS}", "--format=%H %s", f"{since}..{head}", "--")
+        return BranchFacts(
+            head=head,
+            branch=branch,
+            dirty=tuple(escape_text(name) for name in dirty[:MAX_DIRTY_NAMES]),
+            commits=tuple(
+                Commit(sha=row.split(" ")[0], subject=escape_text(row.partition(" ")[2])) for row in items(log)
+            ),
+            changed=self.diff_stat(task_id, base_commit, head),
+        )
+
+    def diff_stat(self, task_id: str, base_commit: str, commit: str) -> DiffStat:
+        """How much changed between two commits."""
+        flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+        listed = self._clone(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
+        rows = [row.split("\t", 2) for row in items(listed)]
+        added, removed = (sum(int(row[column]) for row in rows if row[column] != "-") for column in (0, 1))
+        return DiffStat(files=len(rows), added=added, removed=removed)
+
+    def checkout(self, task_id: str, commit: str, name: str) -> Path:
+        """A folder with the files of exactly this commit and nothing else but a `.git` of its own.
+
+        Asked again by the same name it is the same folder, as the check that runs in it left it; `discard` removes it.
+        """
+        clone = self._clone(task_id)
+        if not clone.has(commit):
+            raise WorkspaceError(f"{escape_text(commit)} is no commit that was seen in the worktree of {task_id}")
+        folder = self._data / "checkouts" / _plain(task_id) / f"{_plain(name)}-{commit[:12]}"
+        with self._looking_at(task_id):
+            if not folder.exists():
+                _build(folder, lambda new: clone.lend(new, commit))
+        return folder
+
+    def discard(self, task_id: str, keep: Path | None = None) -> None:
+        """Remove the task's checkouts but the one to keep; none is fine."""
+        folder = self._data / "checkouts" / _plain(task_id)
+        with self._looking_at(task_id):
+            for checkout in list(folder.iterdir()) if folder.is_dir() else []:
+                if checkout != keep:
+                    _erase(checkout)
+
+    def checkpoint(self, task_id: str, n: int, message: str) -> SavedWork:
+        """Save everything uncommitted (untracked files too, ignored ones not) under refs/orchestrator/<task>/<n>.
+
+        HEAD, index and files stay as they are. What an earlier checkpoint has saved just so is that one's commit.
+        """
+        clone, ref = self._clone(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            tree = self._files(task_id).tree(head)
+        if tree == clone.ref(f"{head}^{{tree}}"):
+            return SavedWork(head=head)
+        commit = self._saved_before(task_id, tree, head)
+        if commit is None:
+            commit = clone.git.run("commit-tree", tree, "-p", head, stdin=message.encode()).strip()
+        clone.git.run("update-ref", ref, commit)
+        size = self.diff_stat(task_id, head, commit)
+        return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
+
+    def forget(self, task_id: str, keep: Collection[int]) -> None:
+        """Let go of the work of checkpoints that are older than the newest to keep and not among those."""
+        gone = [n for n, _ in self._checkpoint_refs(task_id) if n not in keep and n < max(keep, default=0)]
+        orders = "".join(f"delete refs/orchestrator/{task_id}/{n}\n" for n in gone)
+        if orders:
+            self._clone(task_id).git.run("update-ref", "--stdin", stdin=orders.encode())
+
+    def bring_to(self, task_id: str, commit: str) -> None:
+        """Make the files of the worktree, where nobody may be at work, those of `commit`; its branch stays.
+
+        What is there now must have been saved before. Raises WorkspaceError and GitError; then nothing was touched.
+        """
+        clone = self._clone(task_id)
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            files = self._files(task_id)
+            files.bring_to(files.tree(head), f"{commit}^{{tree}}")
+
+    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
+        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is touched.
+
+        A branch of that name is only moved forward from where this task had brought it, and never under a checkout.
+        Raises DeliveryError if it stands elsewhere, and RepositoryError.
+        """
+        clone = self._clone(task_id)
+        user, _ = open_repository(repo)
+        ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
+        there = user.ask("rev-parse", "--verify", "--quiet", ref)
+        if there == commit:
+            return Delivery(branch=branch, commit=commit, already=True)
+        if there is not None and not self._may_move(clone, user, ref, clone.ref(brought), there, commit):
+            raise DeliveryError(
+                f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
+                f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
+            )
+        try:
+            user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
+            user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
+            clone.git.run("update-ref", brought, commit)
+        except GitError as error:
+            raise DeliveryError(
+                f"branch {branch} could not be made in {escape_text(str(repo))}: {error}; mend that and retry: the work"
+                f" itself is safe at {commit} in {escape_text(str(clone.folder))}"
+            ) from error
+        return Delivery(branch=branch, commit=commit, already=False)
+
+    @staticmethod
+    def _may_move(clone: Clone, user: Git, ref: str, brought: str | None, there: str, commit: str) -> bool:  # noqa: PLR0913, PLR0917
+        """Whether a branch stands where this task had brought it, behind the commit, and nobody works on it."""
+        forward = brought == there and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
+        return forward and user.ask("symbolic-ref", "--quiet", "HEAD") != ref
+
+    def clone_of(self, task_id: str) -> Clone:
+        """The daemon's clone that the task lives in. Raises WorkspaceError if it has none."""
+        return self._clone(task_id)
+
+    def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
+        """The subjects of the commits since the base, oldest first, at most 200."""
+        range_ = f"{base_commit}..{commit}"
+        said = self._clone(task_id).git.run("log", "--reverse", "--no-merges", "--format=%s", range_)
+        return [line for line in said.splitlines() if line][:MAX_COMMITS]
+
+    def tree_with(self, task_id: str, commit: str, name: str, content: bytes, mode: str) -> str:
+        """The tree of a commit with one file at its top set to this content."""
+        clone = self._clone(task_id)
+        blob = clone.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
+        rows = clone.git.run("ls-tree", "-z", commit).split("\0")
+        others = [row for row in rows if row and row.partition("\t")[2] != name]
+        listed = "\0".join((*others, f"{mode} blob {blob}\t{name}", ""))
+        return clone.git.run("mktree", "-z", stdin=os.fsencode(listed)).strip()
+
+    def set_tag(self, repo: Path, tag: str, commit: str) -> None:
+        """Set a new tag in the user's repository, where the commit was delivered before; there already, it stays.
+
+        Raises DeliveryError if it stands at another commit.
+        """
+        user, _ = open_repository(repo)
+        ref = f"refs/tags/{tag}"
+        there = user.ask("rev-parse", "--verify", "--quiet", ref)
+        if there not in {None, commit}:
+            raise DeliveryError(f"{escape_text(str(repo))} has a tag {tag} already, at {there}; choose another version")
+        if there is None:
+            user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
+
+    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
+        """As `deliver`, of any commit that was seen, under a name that a person may have chosen."""
+        clone = self._clone(task_id)
+        if not clone.has(commit):
+            raise WorkspaceError(f"{escape_text(commit)} is no commit that was seen in the worktree of {task_id}")
+        plain = branch.isprintable() and not branch.startswith("-")
+        if not plain or clone.git.ask("check-ref-format", f"refs/heads/{branch}") is None:
+            raise WorkspaceError(f"{escape_text(branch)!r} cannot be the name of a branch; give another one")
+        return self.deliver(task_id, repo, branch, commit)
+
+    def remove(self, task_id: str) -> None:
+        """Remove the task's worktree and checkouts; its commits stay in the clone."""
+        with self._looking_at(task_id):
+            self._index(task_id).unlink(missing_ok=True)
+            _erase(self._data / "checkouts" / _plain(task_id))
+            _erase(self.worktree(task_id))
+
+    def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
+        """The task's clone with the commit to begin from, fetched from the user's repository where it is missing."""
+        link = self._link(task_id)
+        if link.is_symlink() and self._clone(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
+            return self._clone(task_id)
+        user, _ = open_repository(repo)
+        clone = Clone(self._data / "repos" / clone_folder_name(user.folder.resolve()))
+        clone.init(user)
+        clone.fetch_all(user.folder, task_id, base_commit)
+        link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        link.unlink(missing_ok=True)
+        link.symlink_to(clone.folder)
+        return clone
+
+    def _clone(self, task_id: str) -> Clone:
+        link = self._link(task_id)
+        if not link.is_symlink():
+            raise WorkspaceError(f"{task_id} has no workspace yet")
+        return Clone(link.readlink())
+
+    def _link(self, task_id: str) -> Path:
+        return self._data / "repos/tasks" / _plain(task_id)
+
+    def _index(self, task_id: str) -> Path:
+        return self._data / "repos/indexes" / _plain(task_id)
+
+    def _looking_at(self, task_id: str) -> threading.Lock:
+        """Held by whoever uses the daemon's index of a worktree, or builds or removes one of its folders."""
+        return self._locks.setdefault(task_id, threading.Lock())
+
+    def _files(self, task_id: str) -> Worktree:
+        return Worktree(clone=self._clone(task_id), folder=self.worktree(task_id), index=self._index(task_id))
+
+    def _saved_before(self, task_id: str, tree: str, head: str) -> str | None:
+        """The commit of an earlier checkpoint with just these files on this head."""
+        wanted = f"{tree} {head}"
+        rows = (row.partition(" ") for _, row in self._checkpoint_refs(task_id))
+        return next((commit for commit, _, had in rows if had == wanted), None)
+
+    def _checkpoint_refs(self, task_id: str) -> list[tuple[int, str]]:
+        """Number, and commit, tree and parent, of every checkpoint that saved work."""
+        wanted = "--format=%(refname:lstrip=3) %(objectname) %(tree) %(parent)"
+        listed = self._clone(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
+        rows = (row.partition(" ") for row in listed.splitlines())
+        return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
+
+
+def _plain(name: str) -> str:
+    """The name itself, if it is safe as a part of a path and of a ref."""
+    if not _PLAIN_NAME.fullmatch(name) or name.endswith(".lock"):
+        raise WorkspaceError(
+            f"{escape_text(name)!r} cannot name a folder; letters, digits, dots, dashes, underscores may"
+        )
+    return name
+
+
+def _build(place: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new folder aside, then put it in place whole."""
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = place.with_name(f".{place.name}.new")
+    _erase(aside)
+    aside.mkdir(mode=0o700)
+    fill(aside)
+    aside.rename(place)
+
+
+def _erase(folder: Path) -> None:
+    """Remove a folder, also one with read-only folders in it; what is half removed has another name."""
+    gone = folder.with_name(f".{folder.name}.gone")
+    for doomed in (gone, folder):
+        if doomed.is_symlink():
+            doomed.unlink()
+        elif doomed.exists():
+            doomed.rename(gone)
+            _unlock(gone)
+            shutil.rmtree(gone)
+
+
+def _unlock(folder: Path) -> None:
+    folder.chmod(0o700)
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _unlock(entry)

@@ -1,0 +1,233 @@
+"""Checks, what their verdicts lead to, who explains a failure, and how often it goes back."""
+
+from dataclasses import replace
+
+from orchestrator.core.decide.lifecycle import ONCE_MORE, REPORT_FILE
+from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import NextAction, StageStatus, Task, TaskStatus
+from orchestrator.core.task.pipeline import ChecksAcceptable
+from orchestrator.core.task.task_policy import OnBlocked, TaskPolicy
+from orchestrator.pipelines.pipeline_file import parse_pipeline
+from tests.unit.playbook import (
+    EXPLAINED,
+    Playbook,
+    a_task,
+    admitted,
+    alarm,
+    at,
+    at_work,
+    evaluating,
+    exited,
+    failing_again,
+    finished,
+    full,
+    judged,
+    later,
+    looked,
+    ready,
+    retry,
+    started,
+    with_budget,
+)
+
+FAIL, PASS, WARN = Verdict.FAIL, Verdict.PASS, Verdict.WARN
+UNEXPLAINED = Evidence()
+
+
+def explaining(task: Task | None = None) -> Playbook:
+    """A conversation in which a check failed and the evaluator is at work on why."""
+    play = Playbook(task or evaluating(FAIL)) >> judged(PASS) << "start evaluator 3"
+    return play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
+
+
+def test_warnings_do_not_hold_a_change_back() -> None:
+    assert Playbook(evaluating(WARN)) >> judged(PASS) << "deliver c2"
+
+
+def test_a_task_without_checks_is_delivered_and_says_that_nobody_looked() -> None:
+    play = Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), checks=()))) >> exited << "deliver c2"
+    reason = "no check is configured or was found in the repository"
+    assert play.task.results == {"unit_test": CheckResult(verdict=Verdict.SKIPPED, reason=reason)}
+
+
+def test_all_checks_run_even_if_the_first_one_fails() -> None:
+    assert Playbook(evaluating()) >> judged(FAIL) << "check lint in logs/1-lint"
+
+
+def test_a_failure_is_explained_and_goes_back_to_the_analysis() -> None:
+    play = explaining() >> finished() << "look at EVALUATION" >> looked() << "stop agents/3"
+    assert play.task.stages["EVALUATION"].status is StageStatus.FAILED
+    play = play >> exited << "start planner 4"
+    (entry,) = play.task.failures.entries
+    assert (entry.type, entry.step, entry.command, entry.exit_code) == ("test_failure", "unit_test", "pytest", 1)
+    assert (entry.action, entry.transitioned_to, entry.retry_count) == ("retry_cycle", "ANALYSIS", 1)
+    assert (entry.attempted, entry.expected, entry.analysis) == ("evaluation 1 of c2", "unit_test passes", EXPLAINED)
+    assert (play.task.stage, play.task.stages["ANALYSIS"].visits, play.task.cycle) == ("ANALYSIS", 2, 2)
+
+
+def test_each_failed_check_is_on_record_under_its_kind() -> None:
+    play = Playbook(evaluating(FAIL)) >> judged(FAIL) << "start evaluator 3"
+    play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s" >> finished()
+    play = play << "look at EVALUATION" >> looked() << "stop agents/3"
+    assert play.task.failures.by_type == {"test_failure": 1, "lint_failure": 1}
+
+
+def test_a_missing_explanation_is_asked_for_and_then_done_without() -> None:
+    play = explaining()
+    for attempt in (4, 5):
+        play = play >> finished() << "look at EVALUATION" >> looked(UNEXPLAINED) << f"stop agents/{attempt - 1}"
+        assert play.task.feedback[0].startswith("failure-analysis.json with root_cause_hypothesis")
+        play = play >> exited << f"start evaluator {attempt}"
+        play = play >> started << f"follow agents/{attempt}" << f"turn 1 of {attempt}" << "wake in 3600 s"
+    play = play >> finished() << "look at EVALUATION" >> looked(UNEXPLAINED) << "stop agents/5"
+    (entry,) = play.task.failures.entries
+    assert (play.task.stage, entry.analysis, play.task.feedback) == ("ANALYSIS", None, ())
+
+
+def test_an_evaluator_that_is_lost_for_good_does_not_keep_the_failure_from_being_mended() -> None:
+    play = explaining(with_budget(evaluating(FAIL), "agent_retries", 2)) >> exited << "start planner 4"
+    assert play.task.failures.by_type == {"agent_lost": 1, "test_failure": 1}
+
+
+def test_an_evaluator_that_is_lost_is_asked_again() -> None:
+    assert explaining() >> exited << "wake in 10 s" >> later(10) >> alarm << "start evaluator 4"
+
+
+def test_the_third_failed_evaluation_needs_a_person() -> None:
+    play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 1)) >> finished() << "look at EVALUATION"
+    assert (play >> looked() << "stop agents/3").task.stage == "ANALYSIS"
+    play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 2)) >> finished() << "look at EVALUATION"
+    play = play >> looked() << "stop agents/3" << "tell blocked"
+    assert (play.task.status, play.task.budgets["eval_cycles"].left) == (TaskStatus.BLOCKED, 0)
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+    assert play.task.failures.entries[-1].action == "user_intervention"
+    assert play.task.failures.entries[-1].transitioned_to is None
+
+
+def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_then_needs_a_person() -> None:
+    task = replace(evaluating(), terms=TaskPolicy(on_blocked=OnBlocked.ESCALATE))
+    for cycle in (1, 2):
+        play = failing_again(task) >> looked() << f"stop agents/{3 * cycle}"
+        task = play.task
+        assert (task.budgets["eval_cycles"].used, task.budgets["escalations"].used) == (cycle, 0)
+    task = (failing_again(task) >> looked() << "stop agents/9").task
+    assert (task.stage, task.wanted) == ("ANALYSIS", (ONCE_MORE,))
+    told = turn_text(full(), replace(at_work("IMPLEMENTATION"), wanted=task.wanted))
+    assert told.endswith(f"What all the steps together are to answer:\n- {ONCE_MORE}")
+    assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
+    assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
+    task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task
+    assert (task.status, task.stages["EVALUATION"].visits) == (TaskStatus.BLOCKED, 4)
+    assert task.block_reason == "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+    assert task.failures.entries[-1].transitioned_to is None
+
+
+def test_a_task_that_halts_gets_no_more_pass() -> None:
+    halting = with_budget(evaluating(), "eval_cycles", 2)
+    play = failing_again(halting) >> looked() << "stop agents/3" << "tell blocked"
+    assert play.task.budgets["escalations"].used == 0
+
+
+def test_a_person_who_retries_gives_a_last_pass_back_with_all_other_tries() -> None:
+    spent = with_budget(with_budget(evaluating(), "eval_cycles", 3), "escalations", 1)
+    blocked = failing_again(replace(spent, terms=TaskPolicy(on_blocked=OnBlocked.ESCALATE))) >> looked()
+    task = (blocked << "stop agents/3" << "tell blocked" >> exited >> retry).task
+    assert (task.budgets["escalations"].used, task.budgets["eval_cycles"].used) == (0, 0)
+
+
+def test_an_evaluation_leaves_its_report_and_the_next_one_does_too() -> None:
+    task = at("EVALUATION", NextAction.CHECKS)
+    assert task.report_path is None
+    play = Playbook(evaluating(PASS)) >> judged(PASS) << "deliver c2"
+    assert play.task.report_path == REPORT_FILE
+    assert explaining().task.report_path == REPORT_FILE
+
+
+def test_a_lost_check_is_run_again_in_another_folder() -> None:
+    play = Playbook(evaluating(PASS)) >> judged(None) << "wake in 10 s"
+    (entry,) = play.task.failures.entries
+    assert (entry.type, entry.summary) == ("check_lost", "the check lint was lost")
+    decision = play.task.seq
+    play = play >> later(10) >> alarm << f"check lint in logs/1-lint-{decision}"
+    assert play >> judged(PASS) << "deliver c2"
+
+
+def test_a_check_that_is_lost_every_time_blocks_the_task() -> None:
+    play = Playbook(with_budget(evaluating(PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
+    assert play.task.block_reason == "EVALUATION: the check lint was lost"
+
+
+SMALL = """\
+name = "small"
+description = "Checks of its own, counted its own way, explained by nobody."
+start = "BUILD"
+branch = "{task}"
+
+[budgets]
+rounds = 2
+
+[stages.BUILD]
+work = "agent"
+role = "builder"
+artifacts = ["notes.md"]
+guards = [{ guard = "file_exists", file = "notes.md" }]
+next = "QUICK"
+
+[stages.QUICK]
+work = "checks"
+guards = [{ guard = "checks_acceptable", accept = ["PASS"] }]
+next = "THOROUGH"
+on_fail = "BUILD"
+budget = "rounds"
+
+[stages.THOROUGH]
+work = "checks"
+guards = [{ guard = "checks_acceptable", accept = ["PASS"] }]
+next = "END"
+on_fail = "BUILD"
+budget = "rounds"
+
+[stages.END]
+work = "deliver"
+"""
+
+
+def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_by() -> None:
+    notes = Evidence(files={"notes.md": FileFacts(chars=1)}, fresh=("notes.md",))
+    task = replace(a_task(), checks=a_task().checks[:1])
+    play = (
+        Playbook.submitted(task, parse_pipeline(SMALL, "small.toml"))
+        >> admitted << "prepare the workspace"
+        >> ready << "start builder 1"
+        >> started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s"
+        >> finished() << "look at BUILD"
+        >> looked(notes) << "stop agents/1"
+        >> exited << "check unit_test in logs/1-unit_test"
+        >> judged(FAIL) << "start builder 2"
+        >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
+        >> finished() << "look at BUILD"
+        >> looked(notes) << "stop agents/2"
+        >> exited << "check unit_test in logs/2-unit_test"
+        >> judged(PASS) << "check unit_test in logs/3-unit_test"
+        >> judged(FAIL) << "tell blocked"
+    )  # fmt: skip
+    assert play.task.block_reason == "THOROUGH failed, and no try is left: unit_test: FAIL (exit code)"
+    assert [entry.retry_count for entry in play.task.failures.entries] == [1, 1]
+
+
+def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> None:
+    only_pass = replace(full().stage("EVALUATION"), guards=(ChecksAcceptable(accept=("PASS",)),), role=None)
+    strict = replace(full(), stages={**full().stages, "EVALUATION": only_pass})
+    play = Playbook(with_budget(evaluating(PASS), "eval_cycles", 2), strict) >> judged(WARN, "two warnings")
+    play = play << "tell blocked"
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: lint: WARN (two warnings)"
+    assert [(entry.step, entry.summary) for entry in play.task.failures.entries] == [("lint", "two warnings")]
+
+
+def test_an_evaluation_that_cannot_go_back_needs_a_person_at_once() -> None:
+    final = replace(full().stage("EVALUATION"), on_fail=None, budget=None, role=None)
+    strict = replace(full(), stages={**full().stages, "EVALUATION": final})
+    play = Playbook(evaluating(PASS), strict) >> judged(FAIL) << "tell blocked"
+    assert play.task.block_reason == "EVALUATION failed, and no try is left: lint: FAIL (exit code)"

@@ -1,0 +1,514 @@
+"""What holds for every history of a task, likely or not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.core.decide import machine
+from orchestrator.core.decide.obligations import alarms, obligations
+from orchestrator.core.decide.transitions import AGENT_TRANSITIONS, TASK_TRANSITIONS, allowed
+from orchestrator.core.events import commands as do
+from orchestrator.core.events import events
+from orchestrator.core.events.agent_messages import AgentError, Recovery
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
+from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checks import Verdict
+from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.pipeline import Work
+from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
+from orchestrator.errors import AnswerRefused, InvalidTransition
+from orchestrator.storage.state_document import from_document, to_document
+from tests.fakes.world import START
+from tests.unit.playbook import (
+    EXPLAINED,
+    Happening,
+    a_task,
+    admitted,
+    alarm,
+    answer,
+    answer_sent,
+    archive,
+    asking,
+    cancel,
+    caps,
+    checkpoint,
+    committed,
+    daemon_started,
+    delivered,
+    dependency,
+    exited,
+    finished,
+    freeze_failed,
+    frozen,
+    full,
+    interrupted,
+    judged,
+    limit_hit,
+    looked,
+    merged,
+    pause,
+    permission,
+    posted,
+    prepared,
+    proposed,
+    question,
+    ready,
+    refused,
+    released,
+    resume,
+    retry,
+    round_asked,
+    seen,
+    sent_off,
+    session,
+    stalled,
+    started,
+    thawed,
+    told,
+    urgent,
+    withdrawn,
+)
+
+REVIEWED = replace(
+    full(),
+    stages={
+        name: replace(stage, review=name in ("PLANNING", "IMPLEMENTATION", "EVALUATION"))
+        for name, stage in full().stages.items()
+    },
+)
+"""The bundled pipeline, with a person looking at some of its stages."""
+
+
+def forgotten(task: Task, at: datetime) -> events.Event:
+    """The daemon is back and the run is not alive."""
+    return events.DaemonStarted(at=at, run_alive=False)
+
+
+def of_an_old_attempt(happening: Happening) -> Happening:
+    """What happens, but to the attempt before."""
+    return lambda task, at: happening(replace(task, agent=replace(task.agent, attempt=task.agent.attempt - 1)), at)
+
+
+def of_another_run(happening: Happening) -> Happening:
+    """What happens, but to a run that is not there."""
+    return lambda task, at: happening(replace(task, run=None), at)
+
+
+def cannot(number: int) -> Happening:
+    """One of the commands that are owed cannot be carried out."""
+
+    def event(task: Task, at: datetime) -> events.Event:
+        owed = obligations(REVIEWED, task) or (do.FreezeRun(folder="agents/0"),)
+        return events.CommandFailed(at=at, command=owed[number % len(owed)], reason="it cannot be had")
+
+    return event
+
+
+def answers(status: RequestStatus, text: str = "", number: int | None = None) -> Happening:
+    """Somebody answers what is asked first, or what bears that number."""
+
+    def event(task: Task, at: datetime) -> events.Event:
+        first = next((ask.number for ask in task.pending_asks), 1)
+        return events.AskAnswered(at=at, number=number or first, status=status, answer=text, by="ada")
+
+    return event
+
+
+def quietly(task: Task, at: datetime) -> events.Event:
+    """What comes next where nothing goes wrong and whatever is done here is approved; a proposed change waits."""
+    if task.waits_for_merge:
+        return alarm(task, at)
+    if task.pending_asks:
+        return answers(RequestStatus.APPROVED)(task, at)
+    return admitted(task, at) if task.wants_slot else answer(task, at)
+
+
+def trouble(recovery: Recovery, fatal: bool = False) -> Happening:
+    """The agent reports trouble."""
+    return asking(trouble=AgentError(fatal=fatal, recovery=recovery, message="no network", details=""))
+
+
+ASKED: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(asking(question()), asking(question(required=False)), asking(question(), question("And then?"))),
+        *(asking(question(request_id="r1")), asking(permission()), asking(permission("r2", "command: ls"))),
+        *(asking(dependency()), asking(dependency(required=False)), withdrawn(), answer_sent(), answer_sent("r2")),
+        *(trouble(one) for one in (Recovery.PAUSE_AND_RETRY, Recovery.NOTIFY_USER)),
+        asking(permission("r3"), answers=(Answer(status=RequestStatus.ANSWERED, text="allow"),)),
+    ]
+)
+ANSWERS: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(
+            answers(RequestStatus.ANSWERED, "left"),
+            answers(RequestStatus.ANSWERED, "allow"),
+            answers(RequestStatus.SKIPPED),
+        ),
+        *(answers(RequestStatus.PROVIDED), answers(RequestStatus.REJECTED, "no"), answers(RequestStatus.APPROVED)),
+        *(
+            answers(RequestStatus.CHANGES_REQUESTED, "smaller"),
+            answers(RequestStatus.ANSWERED, "right", number=1),
+            told,
+        ),
+    ]
+)
+GOES_WELL: st.SearchStrategy[Happening] = st.just(answer)
+OUTSIDE: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(proposed, merged, refused("a check failed"), prepared, released, posted(), posted("no ticket"), round_asked),
+        *(seen(), seen(asked=True), seen(hindrances=("a check failed",)), seen(PullStatus.CLOSED), seen(number=6)),
+        *(seen(PullStatus.MERGED), seen(comments=("one",)), seen(comments=("two", "three"), asked=True)),
+    ]
+)
+REQUESTS: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(pause(), resume(), cancel, pause(PauseReason.PRESSURE), resume(PauseReason.PRESSURE), pause(park=True)),
+        *(pause(PauseReason.SERVICE), resume(PauseReason.SERVICE)),
+        *(
+            pause(PauseReason.RATE_LIMIT),
+            resume(PauseReason.RATE_LIMIT),
+            pause(PauseReason.BUDGET),
+            resume(PauseReason.BUDGET),
+        ),
+        *(
+            retry,
+            sent_off,
+            round_asked,
+            archive,
+            urgent,
+            caps(Caps()),
+            caps(Caps(turns=3)),
+            caps(Caps(usd=0.5, hours=0.5)),
+        ),
+    ]
+)
+ANYTHING: st.SearchStrategy[Happening] = st.sampled_from(
+    [
+        *(admitted, ready, started, session, exited, delivered, frozen, freeze_failed, thawed, alarm, checkpoint),
+        *(daemon_started, forgotten, finished(), finished("refused"), finished(tool_uses=0)),
+        *(finished("no", error_class="billing"), judged(), judged(Verdict.FAIL), judged(Verdict.WARN), judged(None)),
+        *(looked(), looked(Evidence()), looked(committed("c1", dirty=("a",))), looked(Evidence(analysis=EXPLAINED))),
+        *(looked(Evidence(fresh=("plan.md",))), cannot(0), cannot(1)),
+        *(limit_hit(), limit_hit(600), interrupted, stalled, finished("529", error_class="overloaded")),
+        *(finished("gone", error_class="session"), finished("spent", error_class="budget")),
+        *(finished(malformed=("no text",)), trouble(Recovery.CHECKPOINT_AND_FAIL), trouble(Recovery.NOTIFY_USER, True)),
+        *(of_an_old_attempt(one) for one in (session, exited, finished(), asking(question()), answer_sent(), stalled)),
+        *(of_another_run(one) for one in (started, frozen, thawed, freeze_failed, judged())),
+    ]
+)
+PEACE = st.integers(0, 30).map(lambda count: [(quietly, 0)] * count)
+ROUND = st.integers(0, 20).map(
+    lambda count: (
+        [(quietly, 0)] * 40 + [(round_asked, 0), (seen(comments=("zero",), asked=True), 0)] + [(quietly, 0)] * count
+    )
+)
+"""A change that was proposed, and the beginning of a round over what its reviewers say."""
+TROUBLE = st.lists(
+    st.tuples(
+        GOES_WELL | GOES_WELL | GOES_WELL | ASKED | ANSWERS | ANYTHING | OUTSIDE | REQUESTS,
+        st.sampled_from([0, 1, 30, 4000]),
+    ),
+    max_size=40,
+)
+HISTORIES = st.builds(lambda peace, trouble: peace + trouble, PEACE | PEACE | ROUND, TROUBLE)
+TERMS = st.sampled_from(
+    [
+        TaskPolicy(),
+        TaskPolicy(autonomy=Autonomy.INTERACTIVE),
+        TaskPolicy(autonomy=Autonomy.INTERACTIVE, question_timeout=30.0, park_after=10.0, auto_resume=False),
+        TaskPolicy(autonomy=Autonomy.INTERACTIVE, caps=Caps(turns=4), usd_after_limit=0.3, reminders=()),
+        TaskPolicy(look_every=60.0, follow_reviews=True, auto_merge=True, on_blocked=OnBlocked.ESCALATE),
+        TaskPolicy(look_every=60.0),
+    ]
+)
+"""A while without trouble, so that every stage is reached, and then anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision of a history."""
+
+    before: Task
+    event: events.Event
+    after: Task
+    commands: tuple[do.Command, ...]
+
+
+REQUESTED = (
+    events.PauseRequested,
+    events.ResumeRequested,
+    events.CancelRequested,
+    events.RetryRequested,
+    events.DraftSubmitted,
+    events.AskAnswered,
+    events.RoundRequested,
+    events.ArchiveRequested,
+)
+
+
+def lived(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> list[Decision]:
+    """The decisions of a history; what is refused changes nothing and is left out."""
+    begun = replace(a_task(), terms=terms, publication=Publication(forge="https://forge.example/a/b.git"))
+    task, commands = machine.begin(REVIEWED, events.TaskSubmitted(at=START, task=begun))
+    decisions = [Decision(before=task, event=events.TaskSubmitted(at=START, task=task), after=task, commands=commands)]
+    now = START
+    for happening, seconds in history:
+        now += timedelta(seconds=seconds)
+        event = happening(task, now)
+        try:
+            after, commands = machine.decide(REVIEWED, task, event)
+        except InvalidTransition as refusal:
+            if not isinstance(event, REQUESTED) or refusal.allowed != allowed(task):
+                raise
+            continue
+        except AnswerRefused:
+            if not isinstance(event, events.AskAnswered):
+                raise
+            continue
+        decisions.append(Decision(before=task, event=event, after=after, commands=commands))
+        task = after
+    return decisions
+
+
+def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None]:
+    """A test that holds a law against many histories."""
+
+    @settings(max_examples=100, deadline=None)
+    @given(TERMS, HISTORIES)
+    def test(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> None:
+        law(lived(terms, history))
+
+    return test
+
+
+@in_every_history
+def test_what_has_ended_stays_ended(decisions: list[Decision]) -> None:
+    for one in decisions:
+        if one.before.status.is_final:
+            archived = isinstance(one.event, events.ArchiveRequested) and one.after.status is TaskStatus.ARCHIVED
+            assert archived or one.after.status is one.before.status
+            assert all(isinstance(command, do.FollowRun | do.StopRun | do.TellPerson) for command in one.commands)
+
+
+@in_every_history
+def test_every_change_of_status_is_in_the_tables(decisions: list[Decision]) -> None:
+    for one in decisions:
+        assert one.after.status in TASK_TRANSITIONS[one.before.status] | {one.before.status}
+        assert one.after.agent.status in AGENT_TRANSITIONS[one.before.agent.status] | {one.before.agent.status}
+
+
+@in_every_history
+def test_numbers_never_fall(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before, one.after
+        assert after.agent.attempt - before.agent.attempt in (0, 1)
+        assert after.failures.total >= before.failures.total
+        assert all(after.stages[name].visits >= record.visits for name, record in before.stages.items())
+        same_attempt = after.agent.attempt == before.agent.attempt
+        assert not same_attempt or after.agent.read_offset >= before.agent.read_offset
+        assert not same_attempt or after.agent.turn >= before.agent.turn
+
+
+@in_every_history
+def test_each_decision_has_the_next_number_and_no_decision_has_none(decisions: list[Decision]) -> None:
+    for one in decisions[1:]:
+        assert one.after is one.before or one.after.seq == one.before.seq + 1
+        assert one.after is not one.before or not one.commands
+
+
+@in_every_history
+def test_a_task_has_one_run_at_most_and_only_for_what_it_is_at(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before.run, one.after.run
+        if before and (after is None or after.folder != before.folder):
+            assert isinstance(one.event, events.AgentExited | events.CheckFinished), "a run was dropped"
+        if one.after.owed in (NextAction.AGENT, NextAction.TURN, NextAction.CHECKS):
+            assert after is not None
+
+
+@in_every_history
+def test_status_says_running_only_while_an_agent_is_there(decisions: list[Decision]) -> None:
+    for one in decisions:
+        run, running = one.after.run, one.after.agent.status is AgentStatus.RUNNING
+        of_agent = run is not None and run.folder == f"agents/{one.after.agent.attempt}"
+        at_it = one.after.status is TaskStatus.IN_PROGRESS and not one.after.is_paused
+        assert running == (of_agent and at_it)
+
+
+@in_every_history
+def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decision]) -> None:
+    still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt, do.TellPerson, do.LookAtPullRequest)
+    for one in decisions:
+        if one.after.is_paused or one.after.status is not TaskStatus.IN_PROGRESS:
+            assert all(isinstance(command, still) for command in obligations(REVIEWED, one.after))
+
+
+@in_every_history
+def test_an_answer_is_given_once_and_stays(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before.asks, one.after.asks
+        assert [ask.number for ask in after] == list(range(1, len(after) + 1))
+        for old, new in zip(before, after, strict=False):
+            assert old.digest == new.digest
+            assert old.is_pending or replace(old, told=new.told) == new
+            assert old.told <= new.told
+
+
+@in_every_history
+def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) -> None:
+    """By an alarm, an answer, a place, a person, or by the end of what the whole machine or account is short of."""
+    for one in decisions:
+        task = one.after
+        if not task.is_active or not task.is_paused:
+            continue
+        scene = SchedulerSnapshot(tasks=(task,), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1))
+        match task.agent.blocked_by:
+            case None:
+                assert task.wants_slot
+            case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
+                assert task.pending_asks or "review" in allowed(task)
+            case PauseReason.SERVICE:
+                assert task.retry_at in alarms(task) or list(tasks_to_resume(scene))
+            case PauseReason.RATE_LIMIT:
+                by_itself = task.retry_at in alarms(task) or list(tasks_to_resume(scene))
+                assert by_itself or not task.terms.auto_resume
+            case PauseReason.BUDGET:
+                assert list(tasks_to_resume(scene)) or "orchestrator budget" in explain(task, scene).next
+            case PauseReason.USER | PauseReason.PRESSURE:
+                assert "resume" in allowed(task)
+
+
+@in_every_history
+def test_spending_never_falls(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before.total_spent, one.after.total_spent
+        assert after.usd >= before.usd
+        assert after.tokens >= before.tokens
+        assert after.turns - before.turns in (0, 1)
+        assert after.seconds >= before.seconds
+
+
+@in_every_history
+def test_an_agent_that_is_being_ended_is_told_nothing(decisions: list[Decision]) -> None:
+    for one in decisions:
+        run = one.after.run
+        if run is not None and run.process is ProcessState.PARKING:
+            still = (do.FollowRun, do.StopRun, do.WakeAt, do.TellPerson)
+            assert all(isinstance(command, still) for command in obligations(REVIEWED, one.after))
+
+
+@in_every_history
+def test_a_pull_request_is_touched_only_in_the_stage_that_publishes(decisions: list[Decision]) -> None:
+    outward = (do.OpenPullRequest, do.LookAtPullRequest, do.MergePullRequest, do.PostReport, do.TagRelease)
+    for one in decisions:
+        if any(isinstance(command, outward) for command in obligations(REVIEWED, one.after)):
+            assert REVIEWED.stage(one.after.stage).work is Work.DELIVER
+
+
+@in_every_history
+def test_a_comment_is_taken_up_once_and_answered_only_if_it_was_taken_up(decisions: list[Decision]) -> None:
+    for one in decisions:
+        before, after = one.before.publication, one.after.publication
+        assert after.seen[: len(before.seen)] == before.seen
+        assert {reply.mark for reply in after.replies} <= set(after.seen)
+        assert after.round - before.round in (0, 1)
+
+
+@in_every_history
+def test_a_task_at_work_owes_something_or_waits_for_its_place(decisions: list[Decision]) -> None:
+    for one in decisions:
+        if one.after.status is TaskStatus.IN_PROGRESS and not one.after.is_paused:
+            assert obligations(REVIEWED, one.after)
+        waits = one.after.is_paused and one.after.agent.blocked_by is PauseReason.RATE_LIMIT
+        assert (one.after.owed is NextAction.RETRY) <= (one.after.retry_at is not None or waits)
+
+
+@in_every_history
+def test_no_folder_is_begun_twice_unless_it_may_not_have_been_heard_of(decisions: list[Decision]) -> None:
+    """A restart asks again, and so does the end of a pause that came before the run was there."""
+    begun: set[str] = set()
+    for one in decisions:
+        again = isinstance(one.event, events.DaemonStarted | events.TaskAdmitted | events.RunThawed)
+        for command in one.commands:
+            if isinstance(command, do.StartAgent | do.RunCheck):
+                assert one.after.run is not None
+                folder = one.after.run.folder
+                assert again or folder not in begun
+                begun.add(folder)
+
+
+@in_every_history
+def test_what_is_owed_follows_from_the_saved_state_alone(decisions: list[Decision]) -> None:
+    for one in decisions[-20:]:
+        restored = from_document(to_document(one.after))
+        assert obligations(REVIEWED, restored) == obligations(REVIEWED, one.after)
+
+
+@in_every_history
+def test_a_restart_asks_for_exactly_what_is_owed(decisions: list[Decision]) -> None:
+    last = decisions[-1].after
+    after, commands = machine.decide(REVIEWED, last, forgotten(last, last.updated_at))
+    assert commands == obligations(REVIEWED, after) == obligations(REVIEWED, last)
+
+
+@in_every_history
+def test_it_can_always_be_said_why_a_task_is_where_it_is(decisions: list[Decision]) -> None:
+    for one in decisions:
+        scene = SchedulerSnapshot(tasks=(one.after,), ended={}, room=Capacity(), now=one.after.updated_at)
+        why = explain(one.after, scene)
+        assert why.next
+        assert all(why.facts)
+
+
+@in_every_history
+def test_a_task_that_is_left_in_peace_comes_to_an_end(decisions: list[Decision]) -> None:
+    task = replace(decisions[-1].after, terms=TaskPolicy())
+    for _ in range(250):
+        if task.status.is_final or task.status is TaskStatus.BLOCKED:
+            return
+        task, _ = machine.decide(REVIEWED, task, kindly(task)(task, task.updated_at))
+    raise AssertionError(f"it goes round: {task.stage} owes {task.owed}, {task.run}, {task.agent}")
+
+
+KINDLY = {
+    Subject.QUESTION: (RequestStatus.ANSWERED, "left"),
+    Subject.PERMISSION: (RequestStatus.ANSWERED, "allow"),
+    Subject.PLAN: (RequestStatus.APPROVED, ""),
+    Subject.DEPENDENCY: (RequestStatus.PROVIDED, ""),
+    Subject.STAGE: (RequestStatus.APPROVED, ""),
+    Subject.MERGE: (RequestStatus.APPROVED, ""),
+    Subject.RELEASE: (RequestStatus.APPROVED, ""),
+}
+
+
+def kindly(task: Task) -> Happening:
+    """What moves a task that nobody hinders."""
+    run = task.run
+    if task.is_paused and task.pending_asks and task.agent.blocked_by in (
+        PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW
+    ):  # fmt: skip
+        ask = task.pending_asks[0]
+        status, text = KINDLY[ask.asking.subject]
+        plain = "as you like" if ask.asking.subject is Subject.QUESTION and not ask.asking.options else text
+        return answers(status, plain)
+    if task.waits_for_merge and not task.pending_asks:
+        return seen(PullStatus.MERGED, number=task.publication.number or 0)
+    if task.is_paused and task.agent.blocked_by is not None:
+        return resume(task.agent.blocked_by)
+    if task.wants_slot:
+        return admitted
+    if run is not None and run.process is ProcessState.PARKING:
+        return exited if run.is_of_agent else judged(None)
+    if any(isinstance(command, do.ThawRun) for command in obligations(REVIEWED, task)):
+        return thawed
+    if task.owed is NextAction.STOP and run is not None and not run.is_of_agent:
+        return judged(None)
+    return answer

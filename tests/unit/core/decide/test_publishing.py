@@ -1,0 +1,519 @@
+"""How a finished change leaves: proposed, reviewed in rounds, merged; or closed, refused, merged by another hand."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.core.decide import machine
+from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.decide.publishing import LOOK_AGAIN
+from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.events.commands import OpenPullRequest
+from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, StageStatus, Task, TaskStatus
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
+from orchestrator.core.task.user_requests import RequestStatus, Subject
+from orchestrator.errors import InvalidTransition
+from tests.fakes.tasks import bundled_pipeline
+from tests.unit.playbook import (
+    Happening,
+    Playbook,
+    a_task,
+    admitted,
+    alarm,
+    answer,
+    answered,
+    archive,
+    asking,
+    at,
+    cancel,
+    daemon_started,
+    delivered,
+    failed,
+    failing_again,
+    full,
+    later,
+    looked,
+    merged,
+    pause,
+    posted,
+    prepared,
+    proposed,
+    question,
+    refused,
+    released,
+    resume,
+    retry,
+    round_asked,
+    seen,
+    to_be_seen_in,
+    told,
+    with_budget,
+)
+
+APPROVED, CHANGES, WITHDRAWN = RequestStatus.APPROVED, RequestStatus.CHANGES_REQUESTED, RequestStatus.WITHDRAWN
+MERGED, CLOSED = PullStatus.MERGED, PullStatus.CLOSED
+FORGE = Publication(forge="https://forge.example/a/b.git")
+
+
+def a_proposal(**terms: object) -> Task:
+    """A task whose repository has a forge, looked at every minute; nobody is reminded unless its terms say so."""
+    own = {"look_every": 60.0, "reminders": (), **terms}
+    return replace(a_task(), publication=FORGE, terms=replace(DEFAULT_POLICY, **own))  # type: ignore[arg-type]  # any
+
+
+def opened(**terms: object) -> Playbook:
+    """A pull request that waits for a person, who was told of it."""
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(**terms))) >> proposed
+    return play << "wake in 60 s" << "tell review_asked" >> told
+
+
+def opened_for_itself(**terms: object) -> Playbook:
+    """A pull request that merges by itself as soon as it may."""
+    task = at("COMPLETION", NextAction.PUBLISH, a_proposal(auto_merge=True, **terms))
+    return Playbook(task) >> proposed << "wake in 60 s"
+
+
+def looking(play: Playbook) -> Playbook:
+    """The same at its next look."""
+    return play >> later(60) >> alarm << "look at pull request 7"
+
+
+def again_proposed(play: Playbook) -> Playbook:
+    """The same after its present round went well, and was pushed."""
+    for _ in range(100):
+        if play.task.owed is NextAction.PUBLISH:
+            after, _ = machine.decide(play.pipeline, play.task, proposed(play.task, play.now))
+            return Playbook(after, play.pipeline)
+        wanted: Happening = admitted if play.task.wants_slot else answer
+        after, _ = machine.decide(play.pipeline, play.task, wanted(play.task, play.now))
+        play = Playbook(after, play.pipeline)
+    raise AssertionError("a round without trouble is never pushed")
+
+
+# Proposed
+
+
+def test_a_change_with_a_forge_is_brought_home_proposed_and_waits_for_a_person() -> None:
+    play = Playbook(at("COMPLETION", NextAction.DELIVERY, a_proposal())) >> delivered << "propose c2"
+    play = play >> proposed << "wake in 60 s" << "tell review_asked"
+    task = play.task
+    assert (task.status, task.agent.status) == (TaskStatus.REVIEW, AgentStatus.WAITING_REVIEW)
+    assert task.asks[0].asking.subject is Subject.MERGE
+    assert task.asks[0].asking.text == (
+        "pull request https://forge.example/pull/7 is open: merge it, or say what is to be changed"
+    )
+    assert allowed(task) == ("approve", "request-changes", "review", "pause", "cancel")
+    assert not task.holds_slot
+
+
+def test_a_change_without_a_forge_is_done_when_it_is_at_home() -> None:
+    play = Playbook(at("COMPLETION", NextAction.DELIVERY)) >> delivered << "tell completed"
+    assert play.task.status is TaskStatus.COMPLETED
+
+
+def test_a_pull_request_that_nobody_looks_at_waits_for_a_persons_word() -> None:
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(look_every=0.0))) >> proposed
+    play = play << "tell review_asked" >> told
+    assert play.task.retry_at is None
+    play = play >> round_asked << "look at pull request 7" >> seen(asked=True)
+    assert play.task.retry_at is None
+
+
+def test_what_is_told_late_of_a_change_is_not_heard() -> None:
+    play = opened() >> answered(1, APPROVED) >> admitted << "merge 7" >> merged << "tell completed"
+    done = play.task
+    play = play >> seen() >> seen(CLOSED) >> seen(MERGED) >> seen(comments=("one",)) >> merged >> refused("a check")
+    play = play >> proposed >> delivered >> prepared >> released >> posted()
+    assert play.task is done
+
+
+def test_a_look_at_another_pull_request_says_nothing_of_this_one() -> None:
+    play = opened()
+    assert (play >> seen(CLOSED, number=6) >> seen(MERGED, number=8)).task is play.task
+
+
+# Merged, by one hand or another
+
+
+def test_a_persons_word_merges_it() -> None:
+    play = opened() >> answered(1, APPROVED) >> admitted << "merge 7"
+    assert (play.task.status, play.task.owed, play.task.retry_at) == (TaskStatus.IN_PROGRESS, NextAction.MERGE, None)
+    task = (play >> later(5) >> merged << "tell completed").task
+    assert (task.status, task.stages["COMPLETION"].status) == (TaskStatus.COMPLETED, StageStatus.COMPLETED)
+    assert (task.publication.merged_at, task.publication.merge_commit) == (play.now, "m" * 40)
+
+
+def test_a_merge_that_is_refused_is_asked_for_again_and_may_be_made_by_hand() -> None:
+    play = opened() >> answered(1, APPROVED) >> admitted << "merge 7"
+    play = play >> refused("it has 0 of 1 approvals") << "wake in 60 s" << "tell review_asked" >> told
+    assert play.task.publication.hindrances == ("it has 0 of 1 approvals",)
+    assert [ask.status for ask in play.task.asks] == [APPROVED, RequestStatus.PENDING]
+    task = (looking(play) >> seen(MERGED) << "tell completed").task
+    assert [ask.status for ask in task.asks] == [APPROVED, WITHDRAWN]
+    assert (task.status, task.publication.merge_commit, task.publication.hindrances) == (
+        TaskStatus.COMPLETED, "m" * 40, ()
+    )  # fmt: skip
+
+
+def test_it_merges_by_itself_when_nothing_hinders_it_and_not_before() -> None:
+    play = opened_for_itself()
+    assert (play.task.agent.status, play.task.asks) == (AgentStatus.WAITING_REVIEW, ())
+    play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
+    play = looking(play) >> seen() >> admitted << "merge 7" >> refused("a rule blocks it") << "wake in 60 s"
+    assert play.task.publication.hindrances == ("a rule blocks it",)
+    assert looking(play) >> seen() >> admitted << "merge 7" >> merged << "tell completed"
+
+
+def test_a_change_that_was_just_pushed_is_looked_at_before_it_is_merged() -> None:
+    assert opened_for_itself().task.publication.hindrances == ("it was just pushed",)
+
+
+@pytest.mark.parametrize("play", [opened(), opened_for_itself()], ids=["asked", "auto"])
+def test_what_was_closed_halts_its_task_and_retry_proposes_it_again(play: Playbook) -> None:
+    play = looking(play) >> seen(CLOSED) << "tell blocked"
+    assert play.task.status is TaskStatus.BLOCKED
+    assert "https://forge.example/pull/7 was closed without a merge" in (play.task.block_reason or "")
+    assert not play.task.pending_asks
+    reopened = play >> seen() >> seen(MERGED)
+    assert reopened.task.status is TaskStatus.BLOCKED
+    play = reopened >> retry >> admitted << "deliver c2" >> delivered << "propose c2"
+    after, _ = machine.decide(play.pipeline, play.task, proposed(play.task, play.now))
+    assert after.waits_for_merge
+
+
+# Rounds of review
+
+
+def test_comments_are_taken_up_when_a_person_says_so() -> None:
+    play = looking(opened()) >> seen(comments=("one",)) << "wake in 60 s"
+    assert play.task.publication.seen == ()
+    play = play >> round_asked << "look at pull request 7" >> seen(comments=("one",), asked=True)
+    assert play.task.asks[0].status is WITHDRAWN
+    play = play >> admitted << "start planner 3"
+    task = play.task
+    assert (task.stage, task.publication.round, task.publication.asked_for_round) == ("ANALYSIS", 1, False)
+    assert task.publication.seen == ("one",)
+    assert task.publication.replies == (Reply(comment_id="id of one", mark="one"),)
+    assert task.budgets["review_rounds"].used == 1
+    text = turn_text(play.pipeline, replace(task, owed=NextAction.TURN, agent=replace(task.agent, turn=1)))
+    assert "mode: review_cycle\n\nwhy: The change is proposed, and reviewers ask for changes." in text
+    assert "What is wanted of you now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
+
+
+def test_terms_that_follow_reviews_need_no_persons_word() -> None:
+    play = looking(opened_for_itself(follow_reviews=True)) >> seen(comments=("one", "two"))
+    assert play >> admitted << "start planner 3"
+    assert [reply.mark for reply in play.task.publication.replies] == ["one", "two"]
+
+
+def test_a_round_is_pushed_answered_once_and_waits_for_its_merge_again() -> None:
+    first = looking(opened(follow_reviews=True)) >> seen(comments=("one",)) >> admitted << "start planner 3"
+    play = first
+    while play.task.owed is not NextAction.PUBLISH:
+        after, _ = machine.decide(play.pipeline, play.task, answer(play.task, play.now))
+        play = Playbook(after)
+    (command,) = obligations(play.pipeline, play.task)
+    assert isinstance(command, OpenPullRequest)
+    assert (command.round, [reply.mark for reply in command.replies]) == (1, ["one"])
+    task = again_proposed(first).task
+    assert task.waits_for_merge
+    assert task.publication.replies == ()
+    assert task.publication.seen == ("one",)
+    assert [ask.status for ask in task.asks] == [WITHDRAWN, RequestStatus.PENDING]
+    assert task.asks[0].digest != task.asks[1].digest
+
+
+def test_what_happens_outside_while_a_round_is_under_way_is_seen_at_the_next_look() -> None:
+    play = looking(opened(follow_reviews=True)) >> seen(comments=("one",)) >> admitted << "start planner 3"
+    assert (play >> seen(comments=("two",)) >> seen(CLOSED) >> seen(MERGED)).task is play.task
+    with pytest.raises(InvalidTransition, match="review"):
+        machine.decide(play.pipeline, play.task, round_asked(play.task, play.now))
+    play = looking(again_proposed(play)) >> seen(comments=("two",)) >> admitted << "start planner 5"
+    assert play.task.publication.round == 2
+
+
+def test_a_persons_changes_are_a_round_as_well() -> None:
+    play = opened() >> answered(1, CHANGES, "smaller") >> admitted << "start planner 3"
+    assert (play.task.publication.round, play.task.wanted) == (1, ("A person asks for changes: smaller",))
+    assert play.task.publication.replies == ()
+
+
+def test_rounds_end_with_their_budget_and_what_was_not_taken_up_is_told_again() -> None:
+    spent = with_budget(opened(follow_reviews=True).task, "review_rounds", 10)
+    play = looking(Playbook(spent)) >> seen(comments=("one",)) << "tell blocked"
+    assert play.task.block_reason == "COMPLETION: changes were asked for as often as the pipeline allows"
+    assert (play.task.publication.seen, play.task.publication.replies, play.task.publication.round) == ((), (), 0)
+    play = play >> retry >> admitted << "deliver c2" >> delivered << "propose c2" >> proposed << "wake in 60 s"
+    play = looking(play << "tell review_asked" >> told) >> seen(comments=("one",)) >> admitted << "start planner 3"
+    assert play.task.budgets["review_rounds"].used == 1
+
+
+@pytest.mark.parametrize("by", ["a reviewer", "a person"])
+def test_a_round_has_evaluations_of_its_own_however_many_failed_before_it(by: str) -> None:
+    tried = with_budget(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2), "design_revisions", 3)
+    play = Playbook(with_budget(tried, "escalations", 1))
+    sent_back = (
+        looking(play) >> seen(comments=("ci failed",))
+        if by == "a reviewer"
+        else play >> answered(1, CHANGES, "smaller")
+    )
+    counted = {name: budget.used for name, budget in sent_back.task.budgets.items() if budget.used}
+    assert counted == {"review_rounds": 1}
+    assert (tried.cycle, sent_back.task.cycle) == (3, 1)
+
+
+def test_the_third_failed_evaluation_of_a_round_halts_the_task() -> None:
+    play = looking(Playbook(with_budget(opened(follow_reviews=True).task, "eval_cycles", 2))) >> seen(comments=("one",))
+    for cycle in (1, 2, 3):
+        play = failing_again(play.task)
+        after, _ = machine.decide(play.pipeline, play.task, looked()(play.task, play.now))
+        play = Playbook(after)
+        assert play.task.budgets["eval_cycles"].used == cycle
+    assert (play.task.status, play.task.block_reason) == (
+        TaskStatus.BLOCKED, "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+    )  # fmt: skip
+
+
+def test_a_persons_changes_end_with_the_same_budget() -> None:
+    play = Playbook(with_budget(opened().task, "review_rounds", 10)) >> answered(1, CHANGES, "more") << "tell blocked"
+    assert play.task.status is TaskStatus.BLOCKED
+
+
+def test_a_pipeline_that_takes_up_no_comments_halts_where_some_are_to_be_taken_up() -> None:
+    last = replace(full().stage("COMPLETION"), on_fail=None, budget=None)
+    plain = replace(full(), stages={**full().stages, "COMPLETION": last})
+    task = at("COMPLETION", NextAction.PUBLISH, a_proposal(), plain)
+    play = Playbook(task, plain) >> proposed << "wake in 60 s" << "tell review_asked" >> told
+    assert (play >> answered(1, CHANGES, "more") << "tell blocked").task.status is TaskStatus.BLOCKED
+
+
+def test_every_comment_that_was_taken_up_is_known_for_good_by_its_newest_words() -> None:
+    said = tuple(f"thread:{number}@aa" for number in range(2500))
+    play = looking(opened(follow_reviews=True)) >> seen(comments=said)
+    play = looking(again_proposed(play)) >> seen(comments=("thread:0@bb",))
+    assert play.task.publication.seen == ("thread:0@bb", *said[1:])
+
+
+def test_a_forge_that_says_when_is_looked_at_then_and_not_before() -> None:
+    play = looking(opened()) >> to_be_seen_in(1800, "it could not be looked at") << "wake in 1800 s"
+    play = play >> later(1800) >> alarm << "look at pull request 7" >> to_be_seen_in(10) << "wake in 10 s"
+    assert play >> later(10) >> alarm << "look at pull request 7" >> seen() << "wake in 60 s"
+
+
+def test_who_looked_before_is_known_though_the_last_look_failed() -> None:
+    play = looking(looking(opened()) >> seen() << "wake in 60 s")
+    play = play >> to_be_seen_in(90, "it could not be looked at") << "wake in 90 s"
+    assert play.task.publication.reviewers == ("grace",)
+
+
+def refused_again(play: Playbook) -> Playbook:
+    """The same after a look that shows nothing against a merge, which the forge then refuses."""
+    return looking(play) >> seen() >> admitted << "merge 7" >> refused("use the merge queue") << "wake in 60 s"
+
+
+def test_a_forge_that_refuses_again_and_again_what_nothing_hinders_is_for_a_person_to_look_at() -> None:
+    play = refused_again(refused_again(refused_again(opened_for_itself()))) << "tell review_asked" >> told
+    (ask,) = play.task.pending_asks
+    assert (ask.asking.subject, play.task.publication.hindrances) == (Subject.MERGE, ("use the merge queue",))
+    play = looking(play) >> seen() << "wake in 60 s"
+    assert (play.task.status, play.task.owed) == (TaskStatus.REVIEW, NextAction.NOTHING)
+    assert play >> answered(1, APPROVED) >> admitted << "merge 7" >> merged << "tell completed"
+
+
+def test_a_refusal_for_what_a_look_shows_afterwards_does_not_count() -> None:
+    play = refused_again(refused_again(opened_for_itself()))
+    play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
+    play = refused_again(refused_again(play))
+    assert play.task.pending_asks == ()
+    play = refused_again(play) << "tell review_asked" >> told
+    play = looking(looking(play) >> seen(hindrances=("it conflicts with main",)) << "wake in 60 s") >> seen()
+    assert play.task.asks[0].status is WITHDRAWN
+    assert play >> admitted << "merge 7"
+
+
+def test_a_look_that_a_person_asked_for_and_that_failed_is_made_again() -> None:
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(look_every=0.0))) >> proposed
+    play = play << "tell review_asked" >> told >> round_asked << "look at pull request 7"
+    play = play >> seen(hindrances=("the pull request could not be looked at",)) << f"wake in {LOOK_AGAIN:.0f} s"
+    assert play >> later(LOOK_AGAIN) >> alarm << "look at pull request 7" >> seen(comments=("one",), asked=True)
+    assert play.task.stage == "ANALYSIS"
+
+
+# A later round with a review of its own
+
+
+def reviewed(stage: str) -> Pipeline:
+    """The bundled pipeline, with a person looking at one stage."""
+    return replace(full(), stages={**full().stages, stage: replace(full().stage(stage), review=True)})
+
+
+def in_a_second_plan() -> Playbook:
+    """A plan of the second round that waits for a person, while the pull request is open."""
+    pipeline = reviewed("PLANNING")
+    begun = a_proposal(follow_reviews=True, auto_merge=True)
+    task = at("COMPLETION", NextAction.PUBLISH, begun, pipeline)
+    play = looking(Playbook(task, pipeline) >> proposed << "wake in 60 s") >> seen(comments=("one",))
+    attended = replace(play.task.terms, autonomy=Autonomy.INTERACTIVE)
+    task = replace(play.task, terms=attended)
+    while task.status is not TaskStatus.REVIEW:
+        event = (admitted if task.wants_slot else answer)(task, task.updated_at)
+        task, _ = machine.decide(pipeline, task, event)
+    return Playbook(task, pipeline)
+
+
+def test_a_plan_under_review_in_a_later_round_is_no_pull_request_under_review() -> None:
+    play = in_a_second_plan()
+    task = play.task
+    assert (task.stage, task.publication.number, task.waits_for_merge) == ("PLANNING", 7, False)
+    assert "review" not in allowed(task)
+    assert (play >> seen() >> seen(MERGED) >> seen(comments=("two",))).task is task
+    assert not [one for one in obligations(play.pipeline, task) if "PullRequest" in type(one).__name__]
+    assert (play >> answered(2, APPROVED)).task.stage == "DESIGN"
+
+
+# Standing still
+
+
+@pytest.mark.parametrize("after", [proposed, merged, refused("a check"), seen(), seen(MERGED)])
+def test_a_cancelled_task_stays_cancelled_whatever_is_told_of_its_change(after: Happening) -> None:
+    for play in (
+        Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal())),
+        opened(),
+        opened() >> answered(1, APPROVED) >> admitted << "merge 7",
+    ):
+        cancelled = (play >> cancel).task
+        assert (cancelled.status, obligations(full(), cancelled)) == (TaskStatus.CANCELLED, ())
+        assert (play >> after).task is cancelled
+
+
+def test_what_else_is_asked_when_it_is_merged_by_hand_is_not_answered_by_that() -> None:
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(autonomy=Autonomy.INTERACTIVE)))
+    play = play >> asking(question()) << "tell question_asked" >> told >> proposed << "wake in 60 s"
+    play = looking(play << "tell review_asked" >> told) >> seen(MERGED) << "tell completed"
+    assert [ask.status for ask in play.task.asks] == [RequestStatus.PENDING, WITHDRAWN]
+
+
+def test_a_pause_while_it_is_proposed_lets_it_be_proposed_and_keeps_it_waiting() -> None:
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal())) >> pause() >> proposed
+    play = play << "wake in 60 s" << "tell review_asked" >> told
+    assert (play.task.status, play.task.agent.blocked_by) == (TaskStatus.REVIEW, PauseReason.USER)
+    play = play >> resume()
+    assert (play.task.agent.status, play.task.waits_for_merge) == (AgentStatus.WAITING_REVIEW, True)
+    assert looking(play) >> seen(MERGED) << "tell completed"
+
+
+def test_a_paused_pull_request_is_looked_at_and_neither_merged_nor_changed_before_the_pause_is_over() -> None:
+    play = looking(opened_for_itself() >> pause()) >> seen()
+    assert (play.task.owed, play.task.agent.blocked_by) == (NextAction.MERGE, PauseReason.USER)
+    assert play >> resume() >> admitted << "merge 7"
+    play = looking(opened(follow_reviews=True) >> pause()) >> seen(comments=("one",))
+    assert (play.task.stage, play.task.agent.blocked_by) == ("ANALYSIS", PauseReason.USER)
+    assert play >> resume() >> admitted << "start planner 3"
+
+
+def test_a_word_given_while_it_is_paused_counts_when_the_pause_is_over() -> None:
+    play = opened() >> pause() >> answered(1, APPROVED)
+    assert (play.task.status, play.task.owed) == (TaskStatus.IN_PROGRESS, NextAction.MERGE)
+    assert play >> resume() >> admitted << "merge 7"
+
+
+def test_a_merge_that_came_about_as_a_person_paused_is_the_end() -> None:
+    play = opened() >> answered(1, APPROVED) >> admitted << "merge 7" >> pause() >> merged << "tell completed"
+    assert play.task.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("play", "command"),
+    [
+        (Playbook(at("COMPLETION", NextAction.DELIVERY, a_proposal())), "deliver c2"),
+        (Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal())), "propose c2"),
+        (looking(opened_for_itself()), "look at pull request 7"),
+        (looking(opened_for_itself()) >> seen() >> admitted << "merge 7", "merge 7"),
+    ],
+    ids=["delivery", "proposal", "look", "merge"],
+)
+def test_a_restart_asks_again_for_what_is_under_way_outside(play: Playbook, command: str) -> None:
+    assert play >> daemon_started << command
+
+
+def test_what_a_person_has_to_mend_outside_halts_the_task_and_retry_goes_on() -> None:
+    play = looking(opened_for_itself()) >> seen() >> admitted << "merge 7"
+    (command,) = obligations(play.pipeline, play.task)
+    play = play >> failed(command, "a text holds a secret") << "tell blocked"
+    assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "a text holds a secret")
+    assert play >> retry >> admitted << "deliver c2" >> delivered << "propose c2"
+
+
+def test_an_ended_task_is_archived_and_one_at_work_is_not() -> None:
+    play = looking(opened()) >> seen(MERGED) << "tell completed" >> archive
+    assert (play.task.status, allowed(play.task)) == (TaskStatus.ARCHIVED, ("delete",))
+    for task in (play.task, opened().task):
+        with pytest.raises(InvalidTransition, match="archive"):
+            machine.decide(full(), task, archive(task, task.updated_at))
+
+
+# Reports and releases
+
+
+def of(pipeline: str, owed: NextAction, **terms: object) -> Playbook:
+    """A task of another bundled pipeline at its last stage."""
+    begun = replace(a_proposal(**terms), pipeline=pipeline)
+    return Playbook(at("COMPLETION", owed, begun, bundled_pipeline(pipeline)), bundled_pipeline(pipeline))
+
+
+@pytest.mark.parametrize("failure", ["", "the tracker cannot be reached"])
+def test_a_report_is_left_on_the_ticket_and_the_work_is_done_though_that_fails(failure: str) -> None:
+    task = (of("review_only", NextAction.PUBLISH) >> posted(failure) << "tell completed").task
+    assert task.status is TaskStatus.COMPLETED
+    assert task.publication.report_url == (None if failure else "https://tickets.example/1")
+    assert task.publication.hindrances == ((failure,) if failure else ())
+    assert task.stages["PLANNING"].artifacts == ("review-report.md",)
+
+
+def test_a_release_is_tagged_when_a_person_has_confirmed_its_changelog() -> None:
+    play = of("release", NextAction.PUBLISH) >> prepared << "tell review_asked" >> told
+    (ask,) = play.task.asks
+    assert (ask.asking.subject, ask.asking.name) == (Subject.RELEASE, "1.2.3")
+    assert (ask.asking.text, play.task.head) == (
+        "release 1.2.3: the changelog is commit a1a1a1a1a1a1; set and push the tag?", "a1" * 20
+    )  # fmt: skip
+    assert allowed(play.task) == ("approve", "request-changes", "pause", "cancel")
+    play = play >> answered(1, APPROVED) >> admitted << "tag 1.2.3"
+    assert (play >> released << "tell completed").task.publication.tag == "v1.2.3"
+
+
+def test_a_release_that_needs_no_word_is_tagged_at_once() -> None:
+    assert of("release", NextAction.PUBLISH, auto_merge=True) >> prepared << "tag 1.2.3" >> released << "tell completed"
+
+
+def test_a_release_is_looked_for_again_after_a_restart_and_tagged_once_confirmed() -> None:
+    play = of("release", NextAction.PUBLISH) >> daemon_started << "prepare the release" >> prepared
+    play = play << "tell review_asked" >> told >> daemon_started
+    play = play >> answered(1, APPROVED) >> admitted << "tag 1.2.3" >> daemon_started << "tag 1.2.3"
+    assert play >> released << "tell completed" >> released
+
+
+def test_changes_to_a_release_lead_back_to_its_summary_from_the_commit_before_the_changelog() -> None:
+    before = of("release", NextAction.PUBLISH)
+    commit = before.task.head or before.task.base_commit
+    play = before >> prepared << "tell review_asked" >> told >> answered(1, CHANGES, "name the fix")
+    task = (play >> admitted << "resume release-manager 2").task
+    assert (task.stage, task.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)
+    assert task.wanted == ("A person asks for changes: name the fix",)
+
+
+def test_a_cancelled_release_sets_no_tag() -> None:
+    play = of("release", NextAction.PUBLISH) >> prepared << "tell review_asked" >> told >> cancel
+    assert (play >> prepared >> released).task.publication.tag is None
+
+
+def test_a_reminder_of_a_pull_request_comes_between_two_looks() -> None:
+    task = at("COMPLETION", NextAction.PUBLISH, a_proposal(look_every=3600.0, reminders=(1800.0,)))
+    play = Playbook(task) >> proposed << "wake in 1800 s" << "tell review_asked" >> told
+    play = play >> later(1800) >> alarm << "wake in 1800 s" << "tell reminder"
+    assert play.task.retry_at == play.now + timedelta(seconds=1800)

@@ -1,0 +1,197 @@
+"""Agents that give no sign of life, tasks that a person tries anew, and drafts that are sent off."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.core.decide import machine
+from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.task.checks import Verdict
+from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.user_requests import RequestStatus
+from orchestrator.errors import InvalidTransition
+from tests.unit.playbook import (
+    Playbook,
+    a_task,
+    admitted,
+    alarm,
+    answered,
+    asking,
+    at,
+    at_work,
+    cancel,
+    evaluating,
+    exited,
+    failed,
+    finished,
+    frozen,
+    full,
+    interactive,
+    interrupted,
+    judged,
+    later,
+    looked,
+    pause,
+    question,
+    ready,
+    retry,
+    sent_off,
+    stalled,
+    started,
+    with_budget,
+)
+
+
+def test_no_sign_of_life_is_noted_then_nudged_then_begun_anew_and_then_left_to_a_person() -> None:
+    play = Playbook(at_work()) >> stalled
+    assert play.task.agent.nudges == 1
+    play = play >> stalled << "end turn 1 of 1" << "wake in 60 s" >> stalled >> interrupted
+    play = play << "turn 2 of 1" << "wake in 3600 s"
+    assert "- You gave no sign of life (no output for 900 s)." in turn_text(full(), play.task)
+    play = play >> stalled << "interrupt agents/1" >> exited << "wake in 10 s"
+    play = play >> later(10) >> alarm << "resume planner 2"
+    assert play.task.failures.by_type == {"stalled": 1}
+    play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
+    play = play >> stalled << "interrupt agents/2" << "tell blocked"
+    assert play.task.block_reason == "ANALYSIS: stalled again after it was begun anew: no output for 900 s"
+
+
+def test_a_turn_that_goes_well_makes_the_next_stall_the_first_again() -> None:
+    play = Playbook(at_work()) >> stalled >> stalled << "end turn 1 of 1" << "wake in 60 s" >> interrupted
+    play = play << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at ANALYSIS" >> looked()
+    play = play << "turn 3 of 1" << "wake in 3600 s" >> stalled
+    assert (play.task.agent.nudges, play.task.owed) == (1, NextAction.TURN)
+
+
+def test_a_turn_that_ends_well_as_it_is_interrupted_is_followed_by_the_nudge() -> None:
+    play = Playbook(at_work()) >> stalled >> stalled << "end turn 1 of 1" << "wake in 60 s" >> finished()
+    assert play << "turn 2 of 1" << "wake in 3600 s"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        (Playbook(at_work()) >> pause() << "freeze agents/1").task,
+        (Playbook(at_work()) >> finished() << "look at ANALYSIS").task,
+    ],
+    ids=["standing still", "between turns"],
+)
+def test_what_is_not_at_a_turn_cannot_stall(task: Task) -> None:
+    assert machine.decide(full(), task, stalled(task, task.updated_at))[0] is task
+
+
+# Blocked, and tried anew
+
+
+def blocked_for_good() -> Playbook:
+    return Playbook(with_budget(at_work(), "agent_retries", 2)) >> exited << "tell blocked"
+
+
+def test_a_blocked_stage_is_tried_anew_with_every_try_and_the_same_session() -> None:
+    play = blocked_for_good() >> retry
+    assert (play.task.status, play.task.agent.status, play.task.block_reason) == (
+        TaskStatus.IN_PROGRESS, AgentStatus.PAUSED, None
+    )  # fmt: skip
+    assert play.task.stages["ANALYSIS"].visits == 2
+    assert {budget.used for budget in play.task.budgets.values()} == {0}
+    assert play >> admitted << "resume planner 2"
+
+
+def test_a_retry_waits_for_the_process_that_is_still_being_ended() -> None:
+    play = Playbook(at_work()) >> finished("no", error_class="billing") << "stop agents/1" << "tell blocked"
+    play = play >> retry >> admitted
+    assert play.task.owed is NextAction.STOP
+    play = play >> exited << "resume planner 2"
+    assert play.task.failures.total == 0
+
+
+def test_a_task_that_never_got_a_worktree_is_given_one() -> None:
+    play = Playbook(at("TICKET_INTAKE", NextAction.WORKSPACE))
+    play = play >> failed(obligations(full(), play.task)[0], "no disk") << "tell blocked" >> retry
+    assert play >> admitted << "prepare the workspace" >> ready << "look at TICKET_INTAKE"
+
+
+def test_checks_that_failed_too_often_run_again() -> None:
+    play = Playbook(with_budget(evaluating(Verdict.PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
+    assert play >> retry >> admitted << "check unit_test in logs/2-unit_test"
+
+
+def test_a_check_that_still_runs_is_ended_before_the_retry_begins() -> None:
+    play = Playbook(evaluating()) >> started << "follow logs/1-unit_test"
+    play = play >> failed(obligations(full(), play.task)[1], "no disk") << "stop logs/1-unit_test" << "tell blocked"
+    play = play >> retry >> admitted >> judged() << "check unit_test in logs/2-unit_test"
+    assert play.task.results == {}
+
+
+def test_a_delivery_that_failed_is_tried_again() -> None:
+    play = Playbook(at("COMPLETION", NextAction.DELIVERY))
+    play = play >> failed(obligations(full(), play.task)[0], "no remote") << "tell blocked"
+    assert play >> retry >> admitted << "deliver c2"
+
+
+def test_what_was_asked_before_the_halt_is_waited_for_after_it() -> None:
+    play = Playbook(interactive()) >> asking(question()) << "freeze agents/1" << "wake in 1800 s"
+    play = play << "tell question_asked"
+    freeze = obligations(full(), play.task)[1]
+    play = play >> failed(freeze, "no cgroup") << "interrupt agents/1" << "tell blocked" >> exited >> retry
+    play = play << "wake in 1800 s"
+    assert play.task.agent.blocked_by is PauseReason.QUESTION
+    play = play >> answered(1, RequestStatus.ANSWERED, "left") >> admitted << "resume planner 2"
+
+
+@pytest.mark.parametrize("state", [at_work, a_task])
+def test_only_a_blocked_task_is_tried_anew(state: Callable[[], Task]) -> None:
+    with pytest.raises(InvalidTransition, match="cannot retry"):
+        machine.decide(full(), state(), retry(state(), state().updated_at))
+
+
+# Drafts
+
+
+def draft() -> Playbook:
+    return Playbook.submitted(replace(a_task(), status=TaskStatus.DRAFT))
+
+
+def test_a_draft_begins_nothing_until_it_is_sent_off() -> None:
+    play = draft() >> admitted >> alarm
+    assert not play.task.wants_slot
+    play = play >> sent_off
+    assert play.task.wants_slot
+    assert play >> admitted << "prepare the workspace"
+
+
+def test_a_draft_is_sent_off_once_and_may_be_thrown_away() -> None:
+    play = draft()
+    assert (Playbook(play.task) >> cancel).task.status is TaskStatus.CANCELLED
+    play = play >> sent_off
+    with pytest.raises(InvalidTransition, match="cannot submit"):
+        machine.decide(full(), play.task, sent_off(play.task, play.now))
+
+
+# Parked at a person's word, and what comes in between
+
+
+def test_a_person_may_have_the_process_ended_with_the_pause() -> None:
+    play = Playbook(at_work()) >> pause(park=True) << "stop agents/1" >> frozen >> interrupted >> exited
+    assert (play.task.owed, play.task.agent.blocked_by) == (NextAction.RETRY, PauseReason.USER)
+
+
+@pytest.mark.parametrize("owed", [NextAction.AGENT, NextAction.TURN, NextAction.GATE, NextAction.STOP])
+def test_a_process_may_be_parked_whatever_is_owed_and_nothing_is_lost(owed: NextAction) -> None:
+    task = at(
+        "DESIGN" if owed is not NextAction.STOP else "IMPLEMENTATION",
+        owed if owed is not NextAction.AGENT else NextAction.TURN,
+    )
+    play = Playbook(at("ANALYSIS", NextAction.AGENT) if owed is NextAction.AGENT else task) >> pause(park=True)
+    play = play << "follow agents/1" << "stop agents/1" if owed is NextAction.AGENT else play
+    play = play << "stop agents/1" if owed in (NextAction.TURN, NextAction.GATE) else play
+    play = play >> started >> exited
+    assert play.task.run is None or play.task.run.folder == "agents/2"
+    assert play.task.failures.total == 0
+
+
+def test_a_check_is_not_parked() -> None:
+    play = Playbook(evaluating()) >> started << "follow logs/1-unit_test" >> pause(park=True)
+    assert play << "freeze logs/1-unit_test" >> frozen >> later(9000) >> alarm

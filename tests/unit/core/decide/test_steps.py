@@ -1,0 +1,165 @@
+"""Steps of a plan, worked through one by one, each with commits of its own."""
+
+from dataclasses import replace
+
+from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.task.guards import Evidence, FileFacts
+from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
+from tests.fakes.world import START
+from tests.unit.playbook import (
+    Playbook,
+    admitted,
+    alarm,
+    at,
+    at_work,
+    committed,
+    exited,
+    finished,
+    full,
+    later,
+    looked,
+    retry,
+    session,
+    started,
+)
+
+CLEAN_DONE = committed("c1")
+
+
+def states(task: Task) -> list[tuple[int, StepStatus, tuple[str, ...]]]:
+    return [(step.step_id, step.status, step.commits) for step in task.steps]
+
+
+def after_a_turn() -> Playbook:
+    return Playbook(at_work("IMPLEMENTATION")) >> finished() << "look at IMPLEMENTATION"
+
+
+def since(task: Task) -> list[str]:
+    """From where the look that is owed counts commits."""
+    return [command.since for command in obligations(full(), task) if hasattr(command, "since")]
+
+
+def test_a_step_is_done_when_it_has_a_commit_and_the_tree_is_clean() -> None:
+    play = after_a_turn() >> looked(committed("c1", "c2")) << "turn 2 of 2" << "wake in 3600 s"
+    assert states(play.task) == [
+        (1, StepStatus.COMPLETED, ("c1", "c2")),
+        (2, StepStatus.IN_PROGRESS, ()),
+    ]
+    assert (play.task.head, play.task.agent.current_step) == ("c2", 2)
+    assert (play.task.steps[0].started_at, play.task.steps[0].completed_at) == (START, START)
+
+
+def test_a_step_without_a_commit_is_not_done() -> None:
+    play = after_a_turn() >> looked(Evidence()) << "turn 2 of 2" << "wake in 3600 s"
+    assert play.task.feedback == ("no new commit was made for this step",)
+    assert states(play.task)[0] == (1, StepStatus.IN_PROGRESS, ())
+
+
+def test_a_step_that_leaves_changes_behind_is_not_done_and_keeps_its_commits() -> None:
+    play = after_a_turn() >> looked(committed("c1", dirty=("a.py",))) << "turn 2 of 2" << "wake in 3600 s"
+    assert play.task.feedback == ("uncommitted changes: a.py",)
+    play = play >> finished() << "look at IMPLEMENTATION"
+    assert since(play.task) == ["b" * 40]
+    play = play >> looked(CLEAN_DONE) << "turn 3 of 2" << "wake in 3600 s"
+    assert states(play.task)[0] == (1, StepStatus.COMPLETED, ("c1",))
+
+
+def test_a_look_at_the_next_step_counts_from_the_end_of_the_one_before() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
+    assert since((play >> finished() << "look at IMPLEMENTATION").task) == ["c1"]
+
+
+def test_a_step_that_never_comes_to_a_commit_needs_a_person() -> None:
+    play = after_a_turn()
+    for turn in (2, 3):
+        play = play >> looked(Evidence()) << f"turn {turn} of 2" << "wake in 3600 s"
+        play = play >> finished() << "look at IMPLEMENTATION"
+    play = play >> looked(Evidence()) << "stop agents/2" << "tell blocked"
+    assert play.task.block_reason == (
+        "IMPLEMENTATION is still incomplete after every try: no new commit was made for this step"
+    )
+
+
+def test_a_step_that_was_given_up_is_on_record_as_failed_and_a_retry_goes_on_with_it() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
+    for turn in (3, 4):
+        play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence())
+        play = play << f"turn {turn} of 2" << "wake in 3600 s"
+    play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence()) << "stop agents/2" << "tell blocked"
+    (entry,) = play.task.failures.entries
+    assert (entry.state, entry.step, entry.type, entry.action) == (
+        "IMPLEMENTATION",
+        "2",
+        "step_failed",
+        "user_intervention",
+    )
+    assert entry.summary == "still incomplete after every try: no new commit was made for this step"
+    assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.FAILED]
+    play = play >> exited >> retry >> admitted << "resume implementer 3" >> started
+    play = play << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
+    assert play.task.agent.current_step == 2
+    assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.IN_PROGRESS]
+
+
+def test_a_lost_implementer_goes_on_with_the_step_it_was_at() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s" >> exited << "wake in 10 s"
+    assert play.task.failures.entries[0].step == "2"
+    play = play >> later(10) >> alarm << "resume implementer 3"
+    play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
+    assert (play.task.agent.current_step, states(play.task)[0][1]) == (2, StepStatus.COMPLETED)
+    assert play.task.steps[1].started_at == START
+
+
+def planless() -> Task:
+    """A task at work in the stage of steps although its plan has none."""
+    return replace(at_work("IMPLEMENTATION"), steps=())
+
+
+def test_a_plan_without_steps_is_never_implemented() -> None:
+    play = Playbook(planless()) >> finished() << "look at IMPLEMENTATION"
+    play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
+    assert play.task.feedback == ("the plan has no steps", "the plan has no steps")
+    assert (play.task.agent.current_step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
+
+
+def test_a_new_plan_begins_its_steps_anew() -> None:
+    done = Step(step_id=1, description="Old", status=StepStatus.COMPLETED, commits=("c0",))
+    play = Playbook(replace(at_work("PLANNING"), steps=(done,))) >> finished() << "look at PLANNING"
+    play = play >> looked() << "turn 3 of 1" << "wake in 3600 s"
+    assert states(play.task) == [(1, StepStatus.PENDING, ()), (2, StepStatus.PENDING, ())]
+
+
+def test_a_plan_that_was_left_before_keeps_its_steps() -> None:
+    done = Step(step_id=1, description="Old", status=StepStatus.COMPLETED, commits=("c0",))
+    play = Playbook(replace(at_work("PLANNING"), steps=(done,))) >> finished() << "look at PLANNING"
+    again = Evidence(files={"plan.md": FileFacts(chars=9, headings=("## Step 1",))}, fresh=())
+    assert (play >> looked(again) << "turn 3 of 1" << "wake in 3600 s").task.steps == (done,)
+
+
+def test_a_plan_that_was_left_but_cannot_be_read_has_no_say() -> None:
+    play = Playbook(at_work("PLANNING")) >> finished() << "look at PLANNING"
+    play = play >> looked(Evidence(fresh=("plan.md",))) << "turn 3 of 1" << "wake in 3600 s"
+    assert (play.task.feedback, play.task.steps) == (("plan.md not found",), ())
+
+
+def test_progress_counts_steps_only_while_they_are_worked_at() -> None:
+    play = after_a_turn()
+    before = play.task.progress
+    play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
+    assert (before, play.task.progress) == (57, 64)
+    assert at("ANALYSIS").progress == 14
+    assert replace(play.task, stages={}).progress == 0
+
+
+def test_another_attempt_of_the_implementer_says_its_own_session() -> None:
+    play = after_a_turn() >> session
+    assert play.task.seq == after_a_turn().task.seq
+
+
+def test_commits_without_end_do_not_renew_the_tries_when_all_steps_are_done() -> None:
+    play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s" >> finished()
+    play = play << "look at IMPLEMENTATION" >> looked(CLEAN_DONE) << "turn 3 of 2" << "wake in 3600 s"
+    assert play.task.feedback == ("step 2 has no commit",)
+    play = play >> finished() << "look at IMPLEMENTATION" >> looked(committed("c3")) << "turn 4 of 2"
+    play = play << "wake in 3600 s" >> finished() << "look at IMPLEMENTATION" >> looked(committed("c4"))
+    assert (play << "stop agents/2" << "tell blocked").task.status is TaskStatus.BLOCKED

@@ -1,0 +1,80 @@
+"""The tables of the two state machines, and what refuses a change that they do not know."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from orchestrator.core.decide.transitions import (
+    ACTIONS,
+    AGENT_TRANSITIONS,
+    TASK_TRANSITIONS,
+    allowed,
+    require,
+    require_legal,
+)
+from orchestrator.core.task.model import AgentStatus, PauseReason, Task, TaskStatus
+from orchestrator.errors import InvalidTransition
+from tests.unit.playbook import at_work
+
+
+def with_agent(task: Task, status: AgentStatus, blocked_by: PauseReason | None = None) -> Task:
+    return replace(task, agent=replace(task.agent, status=status, blocked_by=blocked_by))
+
+
+def test_every_status_stands_in_its_table() -> None:
+    assert set(TASK_TRANSITIONS) == set(ACTIONS) == set(TaskStatus)
+    assert set(AGENT_TRANSITIONS) == set(AgentStatus)
+
+
+def test_an_archived_task_stays_archived_and_what_has_ended_is_never_at_work_again() -> None:
+    assert TASK_TRANSITIONS[TaskStatus.ARCHIVED] == frozenset()
+    for status in TaskStatus:
+        if status.is_final:
+            assert TaskStatus.IN_PROGRESS not in TASK_TRANSITIONS[status]
+
+
+def test_what_has_ended_can_only_be_put_away() -> None:
+    for status in TaskStatus:
+        assert set(ACTIONS[status]).issubset({"archive", "delete"}) is status.is_final
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(TaskStatus, TaskStatus)))
+def test_a_task_changes_status_as_its_table_says_and_not_otherwise(old: TaskStatus, new: TaskStatus) -> None:
+    before = replace(at_work(), status=old)
+    after = replace(before, status=new)
+    if new is old or new in TASK_TRANSITIONS[old]:
+        require_legal(before, after)
+        return
+    with pytest.raises(InvalidTransition, match=f"cannot make {new} of a task that is {old} in ANALYSIS"):
+        require_legal(before, after)
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(AgentStatus, AgentStatus)))
+def test_an_agent_changes_status_as_its_table_says_and_not_otherwise(old: AgentStatus, new: AgentStatus) -> None:
+    before, after = with_agent(at_work(), old), with_agent(at_work(), new)
+    if new is old or new in AGENT_TRANSITIONS[old]:
+        require_legal(before, after)
+        return
+    with pytest.raises(InvalidTransition, match=f"cannot make the agent {new} of .* with its agent {old} in ANALYSIS"):
+        require_legal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("blocked_by", "actions"),
+    [
+        (None, ("pause", "cancel")),
+        (PauseReason.USER, ("resume", "cancel")),
+        (PauseReason.PRESSURE, ("pause", "resume", "cancel")),
+    ],
+)
+def test_what_may_be_asked_of_a_paused_task_depends_on_who_holds_it(
+    blocked_by: PauseReason | None, actions: tuple[str, ...]
+) -> None:
+    assert allowed(with_agent(at_work(), AgentStatus.PAUSED, blocked_by)) == actions
+
+
+def test_a_refusal_names_request_status_stage_and_what_is_allowed() -> None:
+    with pytest.raises(InvalidTransition) as caught:
+        require("resume", at_work())
+    assert str(caught.value) == "cannot resume a task that is in_progress in ANALYSIS; allowed now: pause, cancel"

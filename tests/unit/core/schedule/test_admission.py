@@ -1,0 +1,96 @@
+"""Who may start or go on, and in which order."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, blockers, tasks_to_admit, waiting_queue
+from orchestrator.core.task.model import AgentStatus, PauseReason, Priority, Task, TaskStatus
+from tests.fakes.world import START
+from tests.unit.playbook import Playbook, a_task, at_work
+
+
+def pending(name: str, priority: Priority = Priority.NORMAL, minutes: int = 0) -> Task:
+    created = START + timedelta(minutes=minutes)
+    return Playbook.submitted(replace(a_task(), id=name, priority=priority, created_at=created)).task
+
+
+def paused(name: str, blocked_by: PauseReason | None) -> Task:
+    task = replace(at_work(), id=name)
+    return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=blocked_by))
+
+
+def scene(*tasks: Task, room: Capacity | None = None, ended: dict[str, TaskStatus] | None = None) -> SchedulerSnapshot:
+    return SchedulerSnapshot(tasks=tasks, ended=ended or {}, room=room or Capacity(), now=START)
+
+
+def test_tasks_queue_by_priority_and_then_by_age_and_then_by_name() -> None:
+    tasks = [
+        pending("young", minutes=5),
+        pending("low", Priority.LOW),
+        pending("b"),
+        pending("a"),
+        pending("critical", Priority.CRITICAL, minutes=9),
+        pending("high", Priority.HIGH),
+    ]
+    assert [task.id for task in waiting_queue(tasks)] == ["critical", "high", "a", "b", "young", "low"]
+
+
+def test_a_task_that_was_begun_goes_before_all_that_were_not() -> None:
+    assert [task.id for task in waiting_queue([pending("new", Priority.CRITICAL), paused("begun", None)])] == [
+        "begun",
+        "new",
+    ]
+
+
+def test_only_those_that_want_a_place_queue() -> None:
+    assert (
+        waiting_queue([at_work(), paused("held", PauseReason.USER), replace(pending("x"), status=TaskStatus.CANCELLED)])
+        == []
+    )
+
+
+@pytest.mark.parametrize(("places", "ids"), [(0, []), (1, []), (2, ["a"]), (3, ["a", "b"]), (9, ["a", "b"])])
+def test_no_more_go_on_than_there_are_places(places: int, ids: list[str]) -> None:
+    assert tasks_to_admit(scene(at_work(), pending("b"), pending("a"), room=Capacity(places=places))) == ids
+
+
+def test_a_paused_task_holds_no_place() -> None:
+    assert tasks_to_admit(scene(paused("held", PauseReason.USER), pending("a"))) == ["a"]
+
+
+@pytest.mark.parametrize("room", [Capacity(places=9, pressure="1 GiB is free"), Capacity(places=9, draining=True)])
+def test_nobody_goes_on_without_room(room: Capacity) -> None:
+    assert tasks_to_admit(scene(pending("a"), room=room)) == []
+
+
+def test_a_task_waits_for_its_time_and_lets_others_pass() -> None:
+    early = replace(pending("early", Priority.HIGH), start_at=START + timedelta(minutes=90))
+    assert tasks_to_admit(scene(early, pending("b"))) == ["b"]
+    assert blockers(early, scene()) == ("it starts at 2026-11-21 23:30 UTC",)
+    assert tasks_to_admit(scene(replace(early, start_at=START))) == ["early"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (None, "it comes after first, which is not finished"),
+        (TaskStatus.FAILED, "it comes after first, which is failed"),
+        (TaskStatus.CANCELLED, "it comes after first, which is cancelled"),
+    ],
+)
+def test_a_task_waits_for_those_it_comes_after(status: TaskStatus | None, reason: str) -> None:
+    task = replace(pending("second"), after=("first",))
+    assert blockers(task, scene(ended={"first": status} if status else {})) == (reason,)
+    assert tasks_to_admit(scene(task)) == []
+    assert tasks_to_admit(scene(task, ended={"first": TaskStatus.COMPLETED})) == ["second"]
+
+
+def test_all_hindrances_are_named() -> None:
+    task = replace(pending("third"), after=("first", "second"), start_at=START + timedelta(hours=1))
+    assert len(blockers(task, scene())) == 3
+
+
+def test_a_task_that_was_begun_has_no_hindrances() -> None:
+    assert blockers(replace(paused("begun", None), after=("first",)), scene()) == ()

@@ -1,0 +1,234 @@
+"""Why a task is where it is, in words."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.core.decide import machine
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Run, Task, TaskStatus
+from orchestrator.core.task.user_requests import RequestDraft, Subject
+from tests.fakes.world import START
+from tests.unit.playbook import (
+    Playbook,
+    a_task,
+    asking,
+    at,
+    at_work,
+    dependency,
+    evaluating,
+    full,
+    interactive,
+    pause,
+    permission,
+    question,
+    with_budget,
+)
+
+FOLDER = a_task().folder
+
+
+def pending(name: str = "mine") -> Task:
+    return Playbook.submitted(replace(a_task(), id=name)).task
+
+
+def paused(blocked_by: PauseReason | None, process: ProcessState = ProcessState.FROZEN) -> Task:
+    task = at_work()
+    run = replace(task.run, process=process) if task.run else None
+    return replace(task, run=run, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=blocked_by))
+
+
+def said(task: Task, *others: Task, room: Capacity | None = None) -> tuple[tuple[str, ...], str]:
+    why = explain(task, SchedulerSnapshot(tasks=(task, *others), ended={}, room=room or Capacity(), now=START))
+    return why.facts, why.next
+
+
+BY_ITSELF = "it starts by itself when there is a place"
+
+
+def test_a_waiting_task_names_who_has_the_places_and_who_is_ahead() -> None:
+    holder = replace(at_work(), id="holder")
+    assert said(pending(), holder) == (("1 of 1 places are taken by holder",), BY_ITSELF)
+    facts, _ = said(pending(), holder, pending("a"))
+    assert facts == ("1 of 1 places are taken by holder", "1 task is ahead of it")
+    facts, _ = said(pending(), pending("a"), pending("b"))
+    assert facts == ("0 of 1 places are taken", "2 tasks are ahead of it")
+
+
+@pytest.mark.parametrize(
+    ("room", "fact"),
+    [
+        (
+            Capacity(draining=True),
+            "the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`",
+        ),
+        (Capacity(pressure="only 1 GiB is free"), "only 1 GiB is free"),
+    ],
+)
+def test_a_waiting_task_names_the_want_of_room(room: Capacity, fact: str) -> None:
+    assert said(pending(), room=room) == ((fact,), BY_ITSELF)
+
+
+def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
+    task = replace(pending(), start_at=START + timedelta(hours=1))
+    assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILED])
+def test_a_task_that_waits_in_vain_is_not_told_to_start_by_itself(status: TaskStatus) -> None:
+    task = replace(pending(), after=("other", "done"))
+    ended = {"other": status, "done": TaskStatus.COMPLETED}
+    why = explain(task, SchedulerSnapshot(tasks=(task,), ended=ended, room=Capacity(), now=START))
+    assert why.facts == (f"it comes after other, which is {status}",)
+    assert why.next == "nothing: other will not be completed; cancel it, or submit it anew"
+
+
+STILL = "its processes stand still"
+
+
+@pytest.mark.parametrize(
+    ("task", "facts", "following"),
+    [
+        (paused(PauseReason.USER), ("a person paused it", STILL), f"orchestrator resume {a_task().id}"),
+        (
+            paused(PauseReason.PRESSURE, ProcessState.RUNNING),
+            ("the machine was short of room", "nothing of it runs"),
+            "it goes on by itself when there is room again",
+        ),
+        (paused(None), ("0 of 1 places are taken", STILL), "it goes on by itself when there is a place"),
+        (
+            paused(PauseReason.RATE_LIMIT),
+            ("its account had reached a usage limit, and it is not to go on by itself", STILL),
+            f"orchestrator resume {a_task().id}",
+        ),
+    ],
+)
+def test_a_paused_task_says_who_holds_it_and_what_would_let_it_go(
+    task: Task, facts: tuple[str, ...], following: str
+) -> None:
+    assert said(task) == (facts, following)
+
+
+def test_a_task_short_of_room_names_the_present_want() -> None:
+    assert said(paused(PauseReason.PRESSURE), room=Capacity(pressure="1 GiB is free"))[0] == ("1 GiB is free", STILL)
+
+
+@pytest.mark.parametrize(
+    ("task", "following"),
+    [
+        (lambda: at("TICKET_INTAKE", NextAction.WORKSPACE), "its worktree is being made from /repo"),
+        (lambda: at("TICKET_INTAKE", NextAction.GATE), "what the stage left behind is being looked at"),
+        (lambda: at("ANALYSIS", NextAction.AGENT), "the planner is being started"),
+        (at_work, "the planner works at turn 1 of attempt 1"),
+        (lambda: at("IMPLEMENTATION", NextAction.STOP), "the planner is being ended"),
+        (lambda: replace(at_work(), owed=NextAction.RETRY, retry_at=START), "the next attempt begins at 22:00:00 UTC"),
+        (evaluating, "the checks run on commit c2"),
+        (
+            lambda: at("COMPLETION", NextAction.DELIVERY),
+            "the branch feature/LOCAL-20261121_220000 is being brought to /repo",
+        ),
+    ],
+)
+def test_a_task_at_work_says_what_comes_next(task: Callable[[], Task], following: str) -> None:
+    task_ = task()
+    assert said(task_) == ((f"it is in {task_.stage}",), following)
+
+
+def test_a_task_at_work_says_what_did_not_go_well() -> None:
+    task = replace(with_budget(at_work(), "agent_retries", 1), feedback=("a not found", "b not found"))
+    assert said(task)[0] == (
+        "it is in ANALYSIS",
+        "its agent was told what is missing: a not found; b not found",
+        "1 of 2 new attempts are used",
+    )
+
+
+def test_a_blocked_task_says_why_and_what_a_person_can_do() -> None:
+    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
+    assert said(task) == (("no disk",), f"look at {FOLDER}, then orchestrator retry {a_task().id}, or cancel it")
+    assert said(replace(task, block_reason=None))[0] == ("no reason is on record",)
+
+
+def test_a_blocked_task_does_not_name_its_stage_again() -> None:
+    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="ANALYSIS: no disk")
+    assert said(task)[0] == ("no disk",)
+
+
+def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
+    blocked = replace(at_work(), id="other", status=TaskStatus.BLOCKED)
+    assert said(replace(pending(), after=("other",)), blocked) == (
+        ("it comes after other, which is blocked",),
+        "nothing until a person has looked at that one: orchestrator why other",
+    )
+
+
+def test_a_draft_waits_to_be_sent_off() -> None:
+    draft = replace(pending(), status=TaskStatus.DRAFT)
+    assert said(draft) == (("it is a draft",), "orchestrator submit --task mine")
+
+
+def test_a_task_that_has_ended_says_so() -> None:
+    assert said(at("COMPLETION", NextAction.NOTHING)) == (("it is completed",), "nothing: it has ended")
+
+
+def asked(*things: RequestDraft) -> Task:
+    """A task whose agent asked for these, its process still running."""
+    task = interactive()
+    after, _ = machine.decide(full(), task, asking(*things)(task, START))
+    return after
+
+
+TASK = a_task().id
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "fact", "following"),
+    [
+        (question(), "its agent asks: Which one? (left, right)", f"orchestrator answer {TASK}"),
+        (question("Why?", options=()), "its agent asks: Why?", f"orchestrator answer {TASK}"),
+        (
+            permission(),
+            "its agent wants to use Bash: command: rm -r build; without an answer it goes on at 2026-11-21 22:30 UTC",
+            f"orchestrator answer {TASK}",
+        ),
+        (
+            dependency(),
+            "its agent needs the api_key API_KEY: the service wants a key",
+            f"orchestrator provide {TASK} API_KEY",
+        ),
+        (
+            replace(permission(), subject=Subject.PLAN, text="1. do it"),
+            "its agent has a plan: 1. do it",
+            f"orchestrator approve {TASK}, or orchestrator request-changes {TASK} -m …",
+        ),
+        (
+            replace(permission(), subject=Subject.STAGE, text="PLANNING is done: review plan.md"),
+            "PLANNING is done: review plan.md",
+            f"orchestrator approve {TASK}, or orchestrator request-changes {TASK} -m …",
+        ),
+    ],
+)
+def test_a_waiting_task_says_what_is_asked_and_who_answers_how(
+    asked_for: RequestDraft, fact: str, following: str
+) -> None:
+    assert said(asked(asked_for)) == ((fact, "nothing of it runs"), following)
+
+
+def test_all_that_is_asked_is_said_in_its_order() -> None:
+    facts, following = said(asked(dependency(), question()))
+    assert [fact.split(":")[0] for fact in facts[:2]] == ["its agent needs the api_key API_KEY", "its agent asks"]
+    assert following == f"orchestrator provide {TASK} API_KEY"
+
+
+def test_a_task_that_is_paused_before_it_began_and_one_being_parked_say_so() -> None:
+    play = Playbook(pending()) >> pause()
+    assert said(play.task) == (("a person paused it before it began",), "orchestrator resume mine")
+    run = replace(at_work().run or Run(folder="agents/1"), process=ProcessState.PARKING)
+    assert said(replace(at_work(), run=run))[1] == "the planner is being ended, to go on from its session"
+
+
+def test_a_task_held_before_its_turn_says_for_what_the_machine_is_too_busy() -> None:
+    assert said(pending(), room=Capacity(busy="the load is 9.00"))[0] == ("the load is 9.00",)

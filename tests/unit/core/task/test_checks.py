@@ -1,0 +1,122 @@
+"""Which checks the result of another one spares, and when one is tried twice."""
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.core.task.checks import (
+    Check,
+    CheckKind,
+    CheckResult,
+    ResultSource,
+    Verdict,
+    first_try,
+    nothing_ran,
+    with_result,
+)
+from orchestrator.core.task.model import NextAction
+from tests.unit.playbook import Playbook, a_task, at, judged
+
+PASS = CheckResult(verdict=Verdict.PASS, reason="exit code 0")
+WARN = CheckResult(verdict=Verdict.WARN, reason="exit code 1")
+FAIL = CheckResult(verdict=Verdict.FAIL, reason="exit code 1")
+SKIPPED = CheckResult(verdict=Verdict.SKIPPED, reason="exit code 1: no such tool")
+BUILD = Check(name="build", command="make", kind=CheckKind.BUILD)
+UNIT = Check(name="unit_test", command="make test", kind=CheckKind.UNIT_TEST)
+PROBE = Check(name="integration_probe", command="health", kind=CheckKind.PROBE)
+CHAIN = Check(name="integration", command="run", kind=CheckKind.INTEGRATION, needs="integration_probe")
+ALL = (BUILD, UNIT, PROBE, CHAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("build", "build_error"),
+        ("unit_test_go", "test_failure"),
+        ("security", "security_fail"),
+        ("format", "format_failure"),
+        ("coverage", "coverage_failure"),
+        ("my_own", "check_failure"),
+    ],
+)
+def test_a_failed_check_goes_on_record_as_what_its_kind_is_called(name: str, kind: str) -> None:
+    assert CheckKind.of(name).failure == kind
+
+
+def test_a_failed_build_spares_every_other_check_and_says_so() -> None:
+    results = with_result(ALL, {}, "build", FAIL)
+    assert results["build"] == FAIL
+    reasons = {(name, one.verdict, one.reason) for name, one in results.items() if name != "build"}
+    told = "the build failed (build)"
+    assert reasons == {(name, Verdict.SKIPPED, told) for name in ("unit_test", "integration_probe", "integration")}
+
+
+def test_nothing_else_that_fails_spares_another_check() -> None:
+    assert with_result(ALL, {"build": PASS}, "unit_test", FAIL) == {"build": PASS, "unit_test": FAIL}
+    assert with_result(ALL, {}, "build", WARN) == {"build": WARN}
+
+
+def test_a_probe_without_an_answer_spares_what_needs_it() -> None:
+    results = with_result(ALL, {}, "integration_probe", SKIPPED)
+    assert results["integration"].verdict is Verdict.SKIPPED
+    assert results["integration"].reason == "integration_probe: exit code 1: no such tool"
+    assert set(with_result(ALL, {}, "integration_probe", PASS)) == {"integration_probe"}
+
+
+def test_a_failed_check_that_may_be_tried_twice_is_and_the_first_try_stays_on_record() -> None:
+    flaky = Check(name="unit_test", command="x", tries=2)
+    once = with_result((flaky,), {}, "unit_test", FAIL)
+    assert once == {
+        first_try("unit_test"): CheckResult(verdict=Verdict.WARN, reason="it failed and was run once more: exit code 1")
+    }
+    assert with_result((flaky,), once, "unit_test", PASS)["unit_test"] == PASS
+    assert with_result((flaky,), once, "unit_test", FAIL)["unit_test"] == FAIL
+    assert with_result((flaky,), {}, "unit_test", PASS) == {"unit_test": PASS}
+
+
+def test_the_second_try_has_a_folder_of_its_own_and_decides() -> None:
+    flaky = Check(name="unit_test", command="pytest", tries=2)
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(flaky,)))
+    play = Playbook(task) >> judged(Verdict.FAIL) << f"check unit_test in logs/1-unit_test-{task.seq}"
+    assert play >> judged(Verdict.PASS) << "deliver c2"
+    assert set(play.task.results) == {"unit_test", first_try("unit_test")}
+
+
+def test_a_failed_build_goes_to_who_explains_it_at_once() -> None:
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(BUILD, UNIT)))
+    assert Playbook(task) >> judged(Verdict.FAIL) << "start evaluator 3"
+
+
+def test_a_task_with_nothing_but_the_daemons_own_look_says_that_nothing_was_tested() -> None:
+    look = Check(name="security", command="", kind=CheckKind.SECURITY)
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(look,)))
+    play = Playbook(task) >> judged(Verdict.PASS) << "deliver c2"
+    assert {name: one.verdict for name, one in play.task.results.items()} == {
+        "security": Verdict.PASS,
+        "unit_test": Verdict.SKIPPED,
+    }
+
+
+def test_only_commands_count_as_having_seen_the_change_work() -> None:
+    look = Check(name="security", command="", kind=CheckKind.SECURITY)
+    assert nothing_ran((look,), {"security": PASS, "unit_test": SKIPPED})
+    assert nothing_ran((PROBE, CHAIN), {"integration_probe": PASS, "integration": SKIPPED})
+    assert not nothing_ran((look, UNIT), {"security": PASS, "unit_test": FAIL})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("lint", CheckKind.LINT), ("lint_go", CheckKind.LINT), ("linter", CheckKind.OTHER), ("x", CheckKind.OTHER)],
+)
+def test_a_name_says_the_kind(name: str, kind: CheckKind) -> None:
+    assert CheckKind.of(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("reading", "of_tests", "by_daemon"),
+    [(ResultSource.LCOV, True, True), (ResultSource.CHANGE, False, True), (ResultSource.RUFF, False, False)],
+)
+def test_a_reading_says_whether_a_command_has_to_be_run_for_it(
+    reading: ResultSource, of_tests: bool, by_daemon: bool
+) -> None:
+    assert (reading.of_tests, reading.by_daemon) == (of_tests, by_daemon)

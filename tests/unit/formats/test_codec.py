@@ -1,0 +1,93 @@
+"""Values to JSON and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.core.task.model import Budget, Priority
+from orchestrator.formats.codec import Json, from_json, stamp, time_of, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """Something of every kind that our values are made of."""
+
+    at: datetime
+    priority: Priority = Priority.LOW
+    seconds: float = 0.0
+    count: int | None = None
+    names: tuple[str, ...] = ()
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    ready: bool = False
+
+
+TIMES = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2200, 1, 1)).map(  # noqa: DTZ001 - made UTC next
+    lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000, tzinfo=UTC)
+)
+LEAVES = st.builds(
+    Leaf,
+    at=TIMES,
+    priority=st.sampled_from(Priority),
+    seconds=st.floats(allow_nan=False, allow_infinity=False),
+    count=st.none() | st.integers(),
+    names=st.lists(st.text()).map(tuple),
+    budgets=st.dictionaries(st.text(), st.builds(Budget, limit=st.integers(), used=st.integers())),
+    ready=st.booleans(),
+)
+
+
+@given(LEAVES)
+def test_a_value_comes_back_as_it_was(leaf: Leaf) -> None:
+    assert from_json(Leaf, to_json(leaf)) == leaf
+
+
+def test_times_are_written_in_utc_with_milliseconds() -> None:
+    at = datetime(2026, 5, 28, 3, 23, 45, 1999, tzinfo=timezone(timedelta(hours=2)))
+    assert stamp(at) == "2026-05-28T01:23:45.001Z"
+    assert time_of("2026-05-28T03:23:45.001+02:00") == time_of("2026-05-28T01:23:45.001Z")
+
+
+def test_missing_fields_take_their_defaults_and_unknown_ones_are_left_out() -> None:
+    leaf = from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", "mood": "good"})
+    assert (leaf.priority, leaf.names, leaf.budgets) == (Priority.LOW, (), {})
+
+
+def test_a_whole_number_stands_for_a_time_span() -> None:
+    leaf = from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", "seconds": 3})
+    assert type(leaf.seconds) is float
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("at", 5, "5 is not datetime"),
+        ("at", "noon", "Invalid isoformat"),
+        ("priority", "urgent", "'urgent' is not a valid Priority"),
+        ("count", "3", "'3' is not int"),
+        ("names", "abc", "'abc' is not"),
+        ("names", [1], "1 is not str"),
+        ("budgets", [], r"\[\] is not"),
+        ("budgets", {"a": 1}, "1 is not Budget"),
+    ],
+)
+def test_what_does_not_fit_is_refused(key: str, value: Json, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", key: value})
+
+
+def test_a_required_field_that_is_missing_is_refused() -> None:
+    with pytest.raises(TypeError, match="at"):
+        from_json(Leaf, {})
+
+
+def test_a_value_that_is_not_ours_has_no_form() -> None:
+    with pytest.raises(TypeError, match="complex has no form in JSON"):
+        to_json(1j)
+
+
+def test_sets_are_lists() -> None:
+    assert to_json(frozenset({"a"})) == ["a"]

@@ -1,0 +1,93 @@
+"""A requirement on its way to agents: every text of it is filtered, and what holds too much is not taken in."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.core.task.model import Ticket
+from orchestrator.integrations.tickets.text.redaction import (
+    MOST_TOLD,
+    RedactedTicket,
+    RedactionBlocked,
+    redact_ticket,
+    ticket_document,
+)
+from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
+from orchestrator.redaction.rules import Action, Finding, Result, Scan
+from orchestrator.wiring import bundled_redactor
+from tests.fakes.tasks import submitted
+from tests.fakes.world import START
+
+PLAIN = Requirement(title="Add a flag", text="Please add it.", labels=("cli",), status="To Do", assignee="grace")
+ADDRESS = "see 10.1.2.3"
+KEY = "-----BEGIN " + "RSA PRIVATE KEY-----"
+
+
+def taken(requirement: Requirement) -> RedactedTicket:
+    result = redact_ticket(requirement, bundled_redactor())
+    assert isinstance(result, RedactedTicket)
+    return result
+
+
+def test_a_requirement_without_secrets_stays_as_it_is() -> None:
+    result = taken(PLAIN)
+    assert result == RedactedTicket(requirement=PLAIN)
+    check = result.check(START)
+    assert (check.result, check.redacted_count, check.scanned_at) == ("CLEAN", 0, START)
+
+
+@pytest.mark.parametrize(
+    "one", [{"text": ADDRESS}, {"title": ADDRESS}, {"status": ADDRESS}, {"assignee": ADDRESS}, {"labels": (ADDRESS,)}]
+)
+def test_every_text_of_it_is_masked_and_counted(one: dict[str, str]) -> None:
+    result = taken(replace(PLAIN, **one))  # type: ignore[arg-type]  # any field
+    assert "10.1.2.3" not in repr(result.requirement)
+    assert (result.check(START).result, result.check(START).redacted_count) == ("REDACTED", 1)
+
+
+def test_what_is_only_warned_of_is_named_once() -> None:
+    mail = "ask me@example.org"
+    assert taken(replace(PLAIN, text=mail, title=mail)).warnings == ("warn:email_address",)
+
+
+@pytest.mark.parametrize("one", [{"text": KEY}, {"labels": ("x", KEY)}])
+def test_what_must_not_be_passed_on_is_withheld_whole_and_shown_nowhere(one: dict[str, str]) -> None:
+    result = redact_ticket(replace(PLAIN, **one), bundled_redactor())  # type: ignore[arg-type]  # any field
+    assert isinstance(result, RedactionBlocked)
+    assert (result.text, result.reasons) == (KEY, "private_key_pem in line 1")
+    assert KEY not in repr(result)
+
+
+def test_a_refusal_names_ten_findings_and_counts_the_others() -> None:
+    found = tuple(Finding(rule=f"r{line}", action=Action.BLOCK, line=line) for line in range(MOST_TOLD + 2))
+    withheld = RedactionBlocked(text="x", scan=Scan(result=Result.BLOCKED, text="", findings=found))
+    assert withheld.reasons.startswith("r0, r1 in line 1, ")
+    assert withheld.reasons.endswith("r9 in line 9 and 2 more")
+
+
+def test_ticket_json_of_a_text_says_when_it_was_handed_in_and_what_was_masked() -> None:
+    task = submitted()
+    document = ticket_document(task, taken(replace(PLAIN, text=f"{ADDRESS}, {ADDRESS}")))
+    assert document["created"] == "2026-11-21T22:00:00.000Z"
+    assert "url" not in document
+    assert document["repository"] == {"path": "/repo", "base": "main", "commit": "b" * 40}
+    assert document["_filter_metadata"] == {
+        "scan_result": "REDACTED",
+        "redacted_count": 2,
+        "redacted_patterns": ["ip_address_internal"],
+        "blocked_patterns": [],
+        "warnings": [],
+        "scanned_at": "2026-11-21T22:00:00.000Z",
+    }
+
+
+def test_ticket_json_of_a_tracker_s_ticket_says_what_the_tracker_does() -> None:
+    asked = replace(PLAIN, tracker=Tracker.JIRA, url="https://jira.example/A-1", assignee="", created=START)
+    task = submitted(ticket=Ticket(key="A-1", source=asked.source))
+    document = ticket_document(task, taken(asked))
+    assert [document[name] for name in ("requirement_source", "url", "status", "assignee", "created", "updated")] == [
+        "jira", "https://jira.example/A-1", "To Do", None, "2026-11-21T22:00:00.000Z", None
+    ]  # fmt: skip
+    later = ticket_document(task, taken(replace(asked, updated=START + timedelta(seconds=1))))
+    assert later["updated"] == "2026-11-21T22:00:01.000Z"

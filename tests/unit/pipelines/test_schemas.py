@@ -1,0 +1,65 @@
+"""JSON Schemas: what we write fits them, and what is wrong does not."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from orchestrator.core.task.model import Task
+from orchestrator.formats.front_matter import read_front_matter
+from orchestrator.formats.json_schema import schema_of
+from orchestrator.pipelines.schemas import pipeline_schema, role_schema, state_schema
+from orchestrator.storage.state_document import to_document
+from tests.unit.playbook import a_task, at_work
+from tests.unit.storage.test_state_document import much_lived
+
+STATE = Draft202012Validator(state_schema())
+PIPELINE = Draft202012Validator(pipeline_schema())
+
+
+@pytest.mark.parametrize("task", [a_task(), at_work(), much_lived()], ids=["submitted", "at work", "much lived"])
+def test_what_we_write_of_a_task_fits_the_schema_of_its_state(task: Task) -> None:
+    STATE.validate(json.loads(json.dumps(to_document(task))))
+
+
+@pytest.mark.parametrize("key", ["ticket_id", "states", "failure_summary", "config"])
+def test_a_state_that_lacks_something_does_not_fit(key: str) -> None:
+    document = to_document(a_task())
+    del document[key]
+    with pytest.raises(ValidationError, match=key):
+        STATE.validate(document)
+
+
+def test_a_state_with_a_word_that_nobody_knows_does_not_fit() -> None:
+    with pytest.raises(ValidationError, match="no_such"):
+        STATE.validate(to_document(a_task()) | {"no_such": 1})
+    with pytest.raises(ValidationError, match="nowhere"):
+        STATE.validate(to_document(a_task()) | {"status": "nowhere"})
+
+
+@pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_bundled_pipeline_fits_and_none_of_its_keys_may_be_misspelt(path: Path) -> None:
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    PIPELINE.validate(document)
+    document["stages"]["ANALYSIS"]["gards"] = []
+    with pytest.raises(ValidationError):
+        PIPELINE.validate(document)
+
+
+@pytest.mark.parametrize("path", sorted(Path("agents").glob("*.md")), ids=lambda path: path.stem)
+def test_every_bundled_role_fits(path: Path) -> None:
+    read = read_front_matter(path.read_text(encoding="utf-8"), str(path))
+    assert read is not None
+    Draft202012Validator(role_schema()).validate(dict(read[0].everything()))
+
+
+def test_what_has_no_form_in_json_has_no_schema() -> None:
+    @dataclass
+    class Odd:
+        what: object
+
+    with pytest.raises(TypeError, match="object"):
+        schema_of(Odd)
