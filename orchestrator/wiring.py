@@ -33,7 +33,7 @@ from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.publisher import Publisher
 from orchestrator.integrations.publishing.release import Release
 from orchestrator.integrations.publishing.targets import PublishTargets
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -235,7 +235,7 @@ def _trackers(settings: Settings) -> Trackers:
     others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
     return Trackers(
         [
-            Account(
+            TrackerAccount(
                 kind=kind,
                 url=url,
                 user=there.jira.user if kind is Tracker.JIRA else "",

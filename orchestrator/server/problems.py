@@ -14,7 +14,7 @@ from orchestrator.core.task.model import TaskStatus
 from orchestrator.core.task.user_requests import BadAnswer
 from orchestrator.daemon.task_factory import AlreadyActive
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
-from orchestrator.integrations.tickets.http import AuthenticationFailed, NoSuchTicket, TrackerUnreachable, UnfitAnswer
+from orchestrator.integrations.errors import AccessDenied, AuthenticationFailed, NotFound, Refused, Unreachable
 from orchestrator.server.schemas.views import AskView, ProblemView
 from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
 from orchestrator.storage.journal import StoreError
@@ -90,10 +90,11 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (AnswerRefused, 409, "not-seen", "The answer is to something else"),
     (KeyTaken, 409, "key-taken", "The Idempotency-Key was used before"),
     (AlreadyActive, 409, "at-work-already", "The ticket has a task at work"),
-    (NoSuchTicket, 404, "no-such-ticket", "There is no such ticket"),
+    (NotFound, 404, "no-such-ticket", "There is no such ticket"),
     (AuthenticationFailed, 502, "login-refused", "The tracker does not accept the login"),
-    (UnfitAnswer, 502, "unfit-answer", "The tracker answered what cannot be understood"),
-    (TrackerUnreachable, 503, "tracker-unreachable", "The tracker did not answer in time"),
+    (AccessDenied, 502, "login-refused", "The tracker does not let this login see the ticket"),
+    (Refused, 502, "unfit-answer", "The tracker answered what cannot be understood"),
+    (Unreachable, 503, "tracker-unreachable", "The tracker did not answer in time"),
     (NotCommitted, 507, "not-committed", "The request could not be written down"),
     (StoreError, 500, "unreadable", "A file of the task cannot be read"),
 )

@@ -22,8 +22,8 @@ from orchestrator.core.task.user_requests import RequestDraft
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.submissions import Submissions
 from orchestrator.daemon.task_factory import Submission, TaskFactory
-from orchestrator.integrations.tickets.account import Account
-from orchestrator.integrations.tickets.http import Patience
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
@@ -69,7 +69,7 @@ class Desk:
     hands: StillExecutor = field(default_factory=StillExecutor)
     started_at: datetime = field(default_factory=clock.now)
     submitters: list[str] = field(default_factory=list)
-    accounts: tuple[Account, ...] = ()
+    accounts: tuple[TrackerAccount, ...] = ()
 
     def __post_init__(self) -> None:
         views = TaskLookups(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")

@@ -17,7 +17,9 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from orchestrator.core.task.model import TicketType
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, UnfitAnswer, Unreachable
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import (
     PROGRAM,
     Gateway,
@@ -25,13 +27,6 @@ from orchestrator.integrations.tickets.gateway import (
     SecretWithheld,
     ToolRefused,
     conversation,
-)
-from orchestrator.integrations.tickets.http import (
-    AuthenticationFailed,
-    NoSuchTicket,
-    Patience,
-    TrackerUnreachable,
-    UnfitAnswer,
 )
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -74,7 +69,7 @@ def gateway(folder: Path, mishap: str = "", ticket: dict[str, Any] = BUG) -> Gat
 
 
 def trackers(gate: Gateway, patience: Patience = PATIENT) -> Trackers:
-    return Trackers([Account(kind=Tracker.JIRA, url=JIRA, gateway=gate)], patience)
+    return Trackers([TrackerAccount(kind=Tracker.JIRA, url=JIRA, gateway=gate)], patience)
 
 
 async def fetched(gate: Gateway, patience: Patience = PATIENT) -> Requirement:
@@ -124,9 +119,9 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
                 AuthenticationFailed,
                 r"does not accept the login of the gateway 'jira-gateway' \(check JIRA_API_TOKEN\)",
             ),
-            ("ERR-2", NoSuchTicket, "the ticket is not there"),
+            ("ERR-2", NotFound, "the ticket is not there"),
             ("ERR-3", SecretWithheld, r"secrets stand in it \(private_key_pem, \\x1b\[2J\); take them out"),
-            ("ERR-4", TrackerUnreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
+            ("ERR-4", Unreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
             ("ERR-5", ToolRefused, "does not take jira_read_ticket for the ticket: ticket_id is required"),
         ):
             with pytest.raises(error, match=said):
@@ -146,10 +141,10 @@ async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path
 @pytest.mark.parametrize(
     ("mishap", "error", "said"),
     [
-        ("mute", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("silent", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("deaf", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("dies", TrackerUnreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
+        ("mute", Unreachable, "does not answer jira_read_ticket in time"),
+        ("silent", Unreachable, "does not answer jira_read_ticket in time"),
+        ("deaf", Unreachable, "does not answer jira_read_ticket in time"),
+        ("dies", Unreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
         ("flood", UnfitAnswer, "answered more than 4096 KiB for ABC-1"),
         ("strange", UnfitAnswer, r"what is not ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
     ],
@@ -158,7 +153,7 @@ async def test_a_gateway_that_misbehaves_is_refused_and_gone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mishap: str, error: type[Exception], said: str
 ) -> None:
     with structlog.testing.capture_logs() as logged, pytest.raises(error, match=said) as refusal:
-        await fetched(gateway(tmp_path, mishap), HASTY if error is TrackerUnreachable else PATIENT)
+        await fetched(gateway(tmp_path, mishap), HASTY if error is Unreachable else PATIENT)
     assert not left(tmp_path)
     assert capfd.readouterr() == ("", "")
     assert "hunter2" not in str(refusal.value)
@@ -258,5 +253,5 @@ async def test_a_gateway_that_runs_elsewhere_is_spoken_to_over_http(tmp_path: Pa
         assert (await gate.requirement("ABC-1")).text == "y" * 10 + "\n"
         with pytest.raises(UnfitAnswer, match="answered more than 4096 KiB for ABC-2"):
             await gate.requirement("ABC-2")
-    with pytest.raises(TrackerUnreachable, match="cannot be reached"):
+    with pytest.raises(Unreachable, match="cannot be reached"):
         await gate.requirement("ABC-1")

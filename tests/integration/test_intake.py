@@ -17,8 +17,8 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.daemon.submissions import Submissions
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
-from orchestrator.integrations.tickets.account import Account
-from orchestrator.integrations.tickets.http import NoSuchTicket
+from orchestrator.integrations.errors import NotFound
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders
@@ -79,7 +79,7 @@ class Desk:
             preflight=lambda _: Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",)),
         )
 
-    async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
+    async def accept(self, text: str, *accounts: TrackerAccount, **more: Any) -> Task:
         """What becomes of a text that is handed in."""
         reception = Submissions(
             trackers=Trackers(accounts),
@@ -266,6 +266,6 @@ async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: J
 
 
 async def test_a_ticket_that_is_not_there_leaves_nothing(desk: Desk, jira: JiraServer) -> None:
-    with pytest.raises(NoSuchTicket, match="JIRA_API_TOKEN"):
+    with pytest.raises(NotFound, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
     assert not desk.tasks.exists()

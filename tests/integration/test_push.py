@@ -5,7 +5,7 @@ from socket import socket
 
 import pytest
 
-from orchestrator.integrations.forges.errors import ForgeUnreachable
+from orchestrator.integrations.errors import Unreachable
 from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
@@ -69,11 +69,11 @@ def test_a_remote_that_does_not_answer_is_tried_again_and_its_login_is_not_shown
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ForgeUnreachable, match=f"https://{host}/a/b.git cannot be reached") as raised:
+        with pytest.raises(Unreachable, match=f"https://{host}/a/b.git cannot be reached") as raised:
             push(clone, f"https://me:a-password@{host}/a/b.git", git(home, "rev-parse", "HEAD"), REF, None)
         assert raised.value.again_after == PUSH_AGAIN
         assert "a-password" not in str(raised.value)
-        with pytest.raises(ForgeUnreachable):
+        with pytest.raises(Unreachable):
             stands_at(clone.git, f"https://{host}/a/b.git", REF, None)
 
 

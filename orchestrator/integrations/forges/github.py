@@ -15,15 +15,21 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of, text_of
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import Declined, NotFound, Refused, Unreachable
 from orchestrator.integrations.forges import github_answers as reading
-from orchestrator.integrations.forges.answers import LONG, TAIL, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
-from orchestrator.integrations.forges.http import Declined, HttpClient, Method, Params
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.merging import merged_commit, must_be_mergeable, refusal_of
-from orchestrator.integrations.forges.proposing import existing_for, under_key
+from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
+from orchestrator.integrations.forges.protocol import HeadMoved
+from orchestrator.integrations.forges.pull_requests import (
+    existing_for,
+    merged_commit,
+    must_be_mergeable,
+    refusal_of,
+    under_key,
+)
 from orchestrator.integrations.forges.remote import Kind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.http import Method, Params
 
 _WRITERS = frozenset({"admin", "maintain", "write"})
 _API_VERSION = "2022-11-28"
@@ -37,12 +43,8 @@ class GitHub:
         self._owner, _, self._name = remote.path.partition("/")
         base = (api or remote.api(Kind.GITHUB)).rstrip("/")
         self._graphql = base.removesuffix("/v3") + "/graphql"
-        headers = {
-            "Authorization": f"Bearer {login.token}",
-            "Accept": "application/vnd.github+json",
-            "X-GitHub-Api-Version": _API_VERSION,
-        }
-        self._http = HttpClient(base, headers, remote.host)
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _API_VERSION}
+        self._http = ForgeClient(base, login, headers)
 
     def close(self) -> None:
         """Close the connections."""
@@ -123,7 +125,7 @@ class GitHub:
         pull = self._pull(number)
         asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
         if text_of(asked.get("headRefOid")) != pull.head_sha:
-            raise ForgeUnreachable(f"pull request {number} changed while it was read; look again", again_after=10.0)
+            raise Unreachable(f"pull request {number} changed while it was read; look again")
         mergeable, obstacle = reading.mergeable_of(asked)
         return PullState(
             pull=pull,
@@ -165,11 +167,11 @@ class GitHub:
         whole = object_of(self._repo("GET", f"/pulls/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not self._is_own(whole):
-            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
+            raise Refused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
         name = quote(pull.head, safe="/")
         try:
             there = object_of(self._repo("GET", f"/git/ref/heads/{name}"))
-        except NotThere:
+        except NotFound:
             return
         if text_of(object_of(there.get("object")).get("sha")) != pull.head_sha:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
@@ -234,7 +236,7 @@ class GitHub:
             if page.get("hasNextPage") is not True:
                 return rows
             after = text_of(page.get("endCursor"))
-        raise ForgeRefused(f"{self._path} has more than {reading.MOST} things to look at in one place")
+        raise Refused(f"{self._path} has more than {reading.MOST} things to look at in one place")
 
     @staticmethod
     def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
@@ -246,7 +248,7 @@ class GitHub:
             return False
         try:
             answer = object_of(self._repo("GET", f"/collaborators/{quote(login, safe='')}/permission"))
-        except NotThere:
+        except NotFound:
             return False
         return text_of(answer.get("permission")) in _WRITERS
 

@@ -16,8 +16,8 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import integer_of, list_of, object_of, text_of
-from orchestrator.integrations.forges.answers import LONG, URL, at_of, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import AccessDenied, ForgeBusy, ForgeRefused, ForgeUnreachable, NotThere
+from orchestrator.integrations.errors import AccessDenied, Busy, NotFound, Refused, Unreachable
+from orchestrator.integrations.forges.client import LONG, URL, at_of, name_of, number_of, objects_of
 from orchestrator.redaction.display import escape_text
 
 MOST_PAGES = 50
@@ -47,23 +47,23 @@ _VERDICTS = {"APPROVED": ReviewVerdict.APPROVED, "CHANGES_REQUESTED": ReviewVerd
 
 
 def data_of(answer: JsonObject, repository: str) -> JsonObject:
-    """The data of a GraphQL answer, whose refusals come with status 200; raises the ForgeError that they mean."""
+    """The data of a GraphQL answer, whose refusals come with status 200; raises the RemoteError that they mean."""
     errors = objects_of(answer.get("errors"))
     if not errors:
         return object_of(answer.get("data"))
     told = escape_text("; ".join(text_of(error.get("message")) for error in errors), 500)
     kinds = {text_of(error.get("type")) for error in errors}
     if "RATE_LIMITED" in kinds or "rate limit" in told.lower():
-        raise ForgeBusy(f"GitHub answers no more questions for now: {told}", again_after=60.0)
+        raise Busy(f"GitHub answers no more questions for now: {told}")
     if "something went wrong" in told.lower():
-        raise ForgeUnreachable(f"GitHub broke off over a question: {told}", again_after=10.0)
+        raise Unreachable(f"GitHub broke off over a question: {told}")
     if "NOT_FOUND" in kinds:
-        raise NotThere(f"{repository}: {told}; look whether it is there and this account may see it")
+        raise NotFound(f"{repository}: {told}; look whether it is there and this account may see it")
     if kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
         raise AccessDenied(
             f"{repository}: {told}; let this account, or its token, read pull requests, checks and actions"
         )
-    raise ForgeRefused(f"GitHub refused a question about {repository}: {told}")
+    raise Refused(f"GitHub refused a question about {repository}: {told}")
 
 
 def pull_of(item: JsonObject) -> PullRequest:

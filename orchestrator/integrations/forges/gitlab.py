@@ -14,21 +14,21 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import integer_of, object_of, text_of
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import AccessDenied, AuthenticationFailed, Declined, NotFound, Refused
 from orchestrator.integrations.forges import gitlab_answers as reading
-from orchestrator.integrations.forges.answers import LONG, TAIL, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import (
-    AccessDenied,
-    AuthenticationFailed,
-    ForgeRefused,
-    HeadMoved,
-    NotThere,
+from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
+from orchestrator.integrations.forges.protocol import HeadMoved
+from orchestrator.integrations.forges.pull_requests import (
+    existing_for,
+    merged_commit,
+    must_be_mergeable,
+    refusal_of,
+    under_key,
 )
-from orchestrator.integrations.forges.http import Declined, HttpClient, Method, Params
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.merging import merged_commit, must_be_mergeable, refusal_of
-from orchestrator.integrations.forges.proposing import existing_for, under_key
 from orchestrator.integrations.forges.remote import Kind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.http import Method, Params
 
 _DEVELOPER = 30
 """The lowest access level that may push."""
@@ -40,7 +40,7 @@ class GitLab:
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._web = remote.path
         self._project = f"/projects/{quote(remote.path, safe='')}"
-        self._http = HttpClient(api or remote.api(Kind.GITLAB), {"Authorization": f"Bearer {login.token}"}, remote.host)
+        self._http = ForgeClient(api or remote.api(Kind.GITLAB), login)
 
     def close(self) -> None:
         """Close the connections."""
@@ -167,11 +167,11 @@ class GitLab:
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not reading.is_own(whole):
-            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
+            raise Refused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
         path = f"/repository/branches/{quote(pull.head, safe='')}"
         try:
             there = object_of(self._ask("GET", path))
-        except NotThere:
+        except NotFound:
             return
         if name_of(there.get("commit"), "id") != pull.head_sha:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
@@ -213,7 +213,7 @@ class GitLab:
     def _user(self, name: str) -> int:
         found = objects_of(self._http.ask("GET", "/users", params={"username": name}))
         if not found:
-            raise NotThere(f"there is no user {name!r:.80} to ask for a review; check the name")
+            raise NotFound(f"there is no user {name!r:.80} to ask for a review; check the name")
         return number_of(found[0].get("id"), "user")
 
     def _may_write(self, author: JsonObject) -> bool:
@@ -221,7 +221,7 @@ class GitLab:
             return False
         try:
             member = object_of(self._ask("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
-        except NotThere:
+        except NotFound:
             return False
         return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 

@@ -16,7 +16,7 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import integer_of, list_of, object_of, text_of
-from orchestrator.integrations.forges.answers import LONG, URL, at_of, name_of, number_of, objects_of
+from orchestrator.integrations.forges.client import LONG, URL, at_of, name_of, number_of, objects_of
 
 _STATUSES = {"opened": PullStatus.OPEN, "locked": PullStatus.OPEN, "merged": PullStatus.MERGED}
 _UNKNOWN = frozenset({"", "unchecked", "checking", "preparing", "approvals_syncing", "cannot_be_merged_recheck"})

@@ -1,8 +1,20 @@
-"""What can be asked of any forge; every method blocks, raises ForgeError, and may be called again."""
+"""What can be asked of any forge; every method blocks, raises RemoteError, and may be called again."""
 
 from typing import Protocol
 
 from orchestrator.core.events.forge import Comment, FailedCheck, ForgeCheck, PullRequest, PullRequestDraft, PullState
+from orchestrator.integrations.errors import Refused
+
+
+class MergeRefused(Refused):
+    """A pull request cannot be merged in its present state; nothing was merged.
+
+    `again_after` is given where the forge has not yet computed whether it can be.
+    """
+
+
+class HeadMoved(MergeRefused):
+    """The branch has another commit than the one that was judged; nothing was merged or deleted."""
 
 
 class Forge(Protocol):
@@ -53,5 +65,5 @@ class Forge(Protocol):
     def delete_branch(self, number: int) -> None:
         """Delete the head branch of a merged pull request, if it is still there and holds nothing but what was merged.
 
-        Raises ForgeRefused where it was not merged, and HeadMoved where the branch has gone on.
+        Raises Refused where it was not merged, and HeadMoved where the branch has gone on.
         """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.integrations.forges.errors import UnknownForge
+from orchestrator.integrations.errors import RemoteError
 from orchestrator.redaction.display import escape_text
 
 _SCP = re.compile(r"(?:[^@/:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?!//)(.+)")
@@ -14,6 +14,10 @@ _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _LOGIN = re.compile(r"^([a-z0-9+.-]+://)?.*@", re.IGNORECASE | re.DOTALL)
 _SSH_BY_HTTPS_PORT = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
+
+
+class UnknownForge(RemoteError):
+    """A remote belongs to no forge that is known."""
 
 
 class Kind(StrEnum):

@@ -27,9 +27,9 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file, write_atomically
-from orchestrator.integrations.forges.errors import ForgeError, ForgeUnreachable, MergeRefused
+from orchestrator.integrations.errors import RemoteError, Unreachable
 from orchestrator.integrations.forges.open_forge import Host, Opened, open_forge
-from orchestrator.integrations.forges.protocol import Forge
+from orchestrator.integrations.forges.protocol import Forge, MergeRefused
 from orchestrator.integrations.forges.texts import neutralize
 from orchestrator.integrations.publishing.feedback import Round, feedback, new_failures
 from orchestrator.integrations.publishing.merge_policy import UNSETTLED, MergePolicy, merge_blockers
@@ -101,7 +101,7 @@ class Publisher:
         while True:
             try:
                 return await self._effect(task, command)
-            except ForgeError as error:
+            except RemoteError as error:
                 if error.again_after is None:
                     raise
                 pause = min(error.again_after, LONGEST_PAUSE)
@@ -177,7 +177,7 @@ class Publisher:
                 pull = opened.forge.open(replace(draft, key=f"{draft.key}:{command.round}"))
             try:
                 opened.forge.add_labels(pull.number, tuple(filter(self._is_clean, labels(task, sources.related))))
-            except ForgeError as error:
+            except RemoteError as error:
                 log.warning("labels_not_set", task=task.id, reason=str(error))
             self._reply(task, command, opened, pull.number)
         return publish_events.PullRequestOpened(
@@ -212,7 +212,7 @@ class Publisher:
                 state = opened.forge.state(command.number)
                 ours = state.pull.status is PullStatus.OPEN and state.pull.head_sha == task.publication.head
                 looked = self._heard(opened.forge, command, state) if ours else None
-        except ForgeError as error:
+        except RemoteError as error:
             return publish_events.PullRequestSeen(
                 at=self.clock(),
                 number=command.number,
@@ -266,7 +266,7 @@ class Publisher:
                 return publish_events.PullRequestMerged(at=self.clock(), commit=state.pull.merge_commit or command.head)
             hindrances = self._hindrances(task, state)
             if hindrances == (UNSETTLED,):
-                raise ForgeUnreachable(f"{state.pull.url}: {UNSETTLED}", again_after=SOON)
+                raise Unreachable(f"{state.pull.url}: {UNSETTLED}", wait=SOON)
             if hindrances:
                 return publish_events.MergeRefused(at=self.clock(), hindrances=hindrances)
             subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
@@ -284,7 +284,7 @@ class Publisher:
     def _clean_up(self, task: Task, command: do.MergePullRequest, opened: Opened) -> None:
         try:
             opened.forge.delete_branch(command.number)
-        except ForgeError as error:
+        except RemoteError as error:
             log.warning("branch_not_deleted", task=task.id, reason=str(error))
 
     def _hindrances(self, task: Task, state: PullState) -> tuple[str, ...]:
@@ -375,7 +375,7 @@ def _as_far_as_it_goes(task: Task, say: Callable[[], object]) -> None:
     """
     try:
         say()
-    except ForgeError as error:
+    except RemoteError as error:
         if error.again_after is not None:
             raise
         log.warning("reviewer_not_told", task=task.id, reason=str(error))

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.integrations.forges.errors import ForgeUnreachable, UnknownForge
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.remote import remote_of, without_login
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import Unreachable
+from orchestrator.integrations.forges.remote import UnknownForge, remote_of, without_login
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.git import Git, GitError
@@ -53,7 +53,7 @@ def forge_address(repository: Path) -> str | None:
 
 
 def push(clone: Clone, address: str, commit: str, ref: str, login: Credentials | None) -> None:
-    """Have `ref` stand at `commit` on the remote; there already, it stays. Raises PushRefused and ForgeUnreachable.
+    """Have `ref` stand at `commit` on the remote; there already, it stays. Raises PushRefused and Unreachable.
 
     A ref that is not behind the commit is refused by git itself, for nothing is ever forced.
     """
@@ -86,10 +86,10 @@ def stands_at(git: Git, address: str, ref: str, login: Credentials | None) -> st
 
 
 def _said(error: GitError, address: str) -> str:
-    """What git said of a failure that a person has to mend. Raises ForgeUnreachable for one that passes by itself."""
+    """What git said of a failure that a person has to mend. Raises Unreachable for one that passes by itself."""
     said = escape_text(error.stderr.replace(address, without_login(address)), 500)
     if error.code is None or _UNREACHED.search(_OF_THE_REMOTE.sub("", error.stderr)):
-        raise ForgeUnreachable(f"{without_login(address)} cannot be reached: {said}", PUSH_AGAIN) from error
+        raise Unreachable(f"{without_login(address)} cannot be reached: {said}", PUSH_AGAIN) from error
     return said
 
 

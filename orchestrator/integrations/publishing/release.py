@@ -15,7 +15,7 @@ from orchestrator.core.task.model import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file
-from orchestrator.integrations.forges.login import Credentials
+from orchestrator.integrations.credentials import Credentials
 from orchestrator.integrations.forges.remote import without_login
 from orchestrator.integrations.publishing.changelog import entry_of, version_of, with_entry
 from orchestrator.integrations.publishing.push import push, stands_at

@@ -9,9 +9,9 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication, Publish
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file
-from orchestrator.integrations.forges.errors import ForgeError, UnknownForge
+from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
-from orchestrator.integrations.forges.remote import Kind, remote_of, without_login
+from orchestrator.integrations.forges.remote import Kind, UnknownForge, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.settings import ForgeSettings
 from orchestrator.workspaces.repository import open_repository
@@ -74,7 +74,7 @@ class PublishTargets:
             return task  # a folder of this machine: there is nothing to propose anything on
         try:
             open_forge(address, self.hosts()).forge.close()
-        except ForgeError as error:
+        except RemoteError as error:
             return replace(task, publication=Publication(hindrances=(f"no pull request will be made: {error}",)))
         return replace(task, publication=Publication(forge=without_login(address)))
 

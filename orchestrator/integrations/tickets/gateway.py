@@ -25,23 +25,16 @@ from orchestrator.agents.mcp_servers import registered
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, object_of, text_of
-from orchestrator.integrations.tickets.answers import Answer
-from orchestrator.integrations.tickets.http import (
-    LARGEST_ANSWER,
-    AuthenticationFailed,
-    NoSuchTicket,
-    Patience,
-    TrackerError,
-    TrackerUnreachable,
-    UnfitAnswer,
-)
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, RemoteError, UnfitAnswer, Unreachable
+from orchestrator.integrations.http import LARGEST_ANSWER, Patience
+from orchestrator.integrations.tickets.text.ticket import TrackerRecord
 from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
 
 log = structlog.get_logger()
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=TrackerRecord)
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("mcp_client.py")))
 GRACE = 8.0
@@ -54,11 +47,11 @@ _LONGEST_LINE = LARGEST_ANSWER + 65536
 """Bytes that the program says at once: an answer, and a little about it."""
 
 
-class GatewayMissing(TrackerError):
+class GatewayMissing(RemoteError):
     """The gateway that is set up cannot be spoken to as this machine is."""
 
 
-class SecretWithheld(TrackerError):
+class SecretWithheld(RemoteError):
     """The gateway keeps a ticket back, because secrets stand in it."""
 
 
@@ -105,7 +98,7 @@ class Conversation:
         self._name, self._config, self._process, self._ticket = gateway.name, gateway.config, process, ticket
 
     async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
-        """What a tool answers, as `kind`; raises TrackerError."""
+        """What a tool answers, as `kind`; raises RemoteError."""
         try:
             return kind.model_validate(await self.call(tool, **arguments))
         except ValidationError as error:
@@ -116,7 +109,7 @@ class Conversation:
             ) from error
 
     async def call(self, tool: str, **arguments: str) -> JsonObject:
-        """What a tool answers; raises TrackerError for one that refuses, and for a gateway that does not answer."""
+        """What a tool answers; raises RemoteError for one that refuses, and for a gateway that does not answer."""
         said = object_of(await self._line({"tool": tool, "arguments": dict(arguments)}))
         if "failed" in said:
             raise self._broken(tool, said)
@@ -143,7 +136,7 @@ class Conversation:
         except OSError:
             return {"failed": "gone"}
 
-    def _broken(self, tool: str, said: JsonObject) -> TrackerError:
+    def _broken(self, tool: str, said: JsonObject) -> RemoteError:
         """Why there is no answer, in words; what the server wrote beside is for the log alone, which masks secrets."""
         kind, why = text_of(said["failed"]), text_of(said.get("why"), 1000)
         log.warning(
@@ -163,19 +156,17 @@ class Conversation:
                     f"{name} answered more than {most} KiB for {self._ticket}; hand in what matters of it"
                 )
             case "timeout":
-                return TrackerUnreachable(f"{name} does not answer {tool} in time; {look}. Submit again then")
+                return Unreachable(f"{name} does not answer {tool} in time; {look}. Submit again then")
             case "ended":
-                return TrackerUnreachable(f"{name} ended without an answer to {tool}; {look}")
+                return Unreachable(f"{name} ended without an answer to {tool}; {look}")
             case "unfit":
                 return UnfitAnswer(f"{name} answered {tool} with what is no answer ({escape_text(why, 300)}); {look}")
             case "gone":
-                return TrackerUnreachable(
-                    f"nothing can speak with {name}; look whether the package mcp is 2.3 or newer"
-                )
+                return Unreachable(f"nothing can speak with {name}; look whether the package mcp is 2.3 or newer")
             case _:
-                return TrackerUnreachable(f"{name} cannot be reached ({escape_text(why, 300)}); look at its url")
+                return Unreachable(f"{name} cannot be reached ({escape_text(why, 300)}); look at its url")
 
-    def _refusal(self, tool: str, answer: JsonObject, text: str) -> TrackerError:
+    def _refusal(self, tool: str, answer: JsonObject, text: str) -> RemoteError:
         """What an error that the gateway tells means (sources.md §1.5)."""
         code = text_of(answer.get("error"))
         name, why = f"the gateway {self._name!r}", escape_text(text_of(answer.get("message"), 1000) or text, 300)
@@ -185,14 +176,14 @@ class Conversation:
                     f"Jira does not accept the login of {name} ({why}); mend it in {self._config}"
                 )
             case "NOT_FOUND":
-                return NoSuchTicket(f"{self._ticket} is not there, or {name} may not see it; look at the number")
+                return NotFound(f"{self._ticket} is not there, or {name} may not see it; look at the number")
             case "SENSITIVE_CONTENT_BLOCKED":
                 found = ", ".join(
                     escape_text(text_of(one), 60) for one in list_of(answer.get("detected_patterns"))[:20]
                 )
                 return find_withheld(name, self._ticket, found)
             case "INTERNAL_ERROR":
-                return TrackerUnreachable(f"{name} failed at {tool} ({why}); the same may work later")
+                return Unreachable(f"{name} failed at {tool} ({why}); the same may work later")
             case _:
                 return ToolRefused(f"{name} does not take {tool} for {self._ticket}: {why or 'it does not say why'}")
 
@@ -206,7 +197,7 @@ def find_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
 
 @asynccontextmanager
 async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> AsyncIterator[Conversation]:
-    """A gateway to be called, which is gone afterwards with all that it started; raises TrackerError."""
+    """A gateway to be called, which is gone afterwards with all that it started; raises RemoteError."""
     mark = f"/dev/null/gateway-{uuid4().hex}"  # no folder of a task: the API takes none of it for an agent
     order = await asyncio.to_thread(gateway.order, patience, mark)
     if find_spec("mcp") is None:

@@ -6,18 +6,26 @@ from collections.abc import Sequence
 from pydantic import ConfigDict, Field
 
 from orchestrator.formats.markdown import visible
-from orchestrator.integrations.tickets.answers import Answer, Moment
+from orchestrator.integrations.errors import RemoteError
+from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.gateway import Conversation, Gateway, ToolRefused, conversation, find_withheld
-from orchestrator.integrations.tickets.http import Patience, TrackerError
 from orchestrator.integrations.tickets.text.classifier import type_of
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import Comment, Requirement, Tracker, composed, names
+from orchestrator.integrations.tickets.text.ticket import (
+    Moment,
+    Requirement,
+    TicketComment,
+    Tracker,
+    TrackerRecord,
+    composed,
+    names,
+)
 
 _READ, _COMMENTS = "jira_read_ticket", "jira_read_comments"
 _COMMENT, _STATUS = "jira_add_comment", "jira_update_status"
 
 
-class _Answer(Answer):
+class _Answer(TrackerRecord):
     model_config = ConfigDict(defer_build=True)  # most machines have no gateway
 
 
@@ -50,7 +58,7 @@ class _Told(_Answer):
 
 
 async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Patience) -> Requirement:
-    """The issue with its newest comments; raises TrackerError and NoTicket."""
+    """The issue with its newest comments; raises RemoteError and NoTicket."""
     async with conversation(gateway, str(reference), patience) as gate:
         ticket = await gate.ask(_Ticket, _READ, ticket_id=reference.key)
         if ticket.filtered.scan_result == "BLOCKED":
@@ -84,20 +92,20 @@ async def tell_by_gateway(
                 await gate.call(_COMMENT, ticket_id=reference.key, body=text)
             if status is not None:
                 await gate.call(_STATUS, ticket_id=reference.key, target=status)
-    except TrackerError as error:
+    except RemoteError as error:
         return str(error)
     except (OSError, TimeoutError) as error:
         return f"{reference} could not be told by the gateway {gateway.name!r}: {type(error).__name__}"
     return ""
 
 
-async def _comments(gate: Conversation, key: str) -> Sequence[Comment]:
+async def _comments(gate: Conversation, key: str) -> Sequence[TicketComment]:
     """What was said of the ticket; nothing where the gateway does not tell that."""
     try:
         told = await gate.ask(_Told, _COMMENTS, ticket_id=key)
     except ToolRefused:
         return ()
-    return [Comment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
+    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
 
 
 def _plain(text: str) -> str:

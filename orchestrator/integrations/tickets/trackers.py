@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-import httpx
-
-from orchestrator.integrations.tickets.account import Account, with_public
+from orchestrator.integrations.errors import Unreachable
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
-from orchestrator.integrations.tickets.github import api_of, fetch_github
+from orchestrator.integrations.tickets.github import fetch_github
 from orchestrator.integrations.tickets.gitlab import fetch_gitlab
-from orchestrator.integrations.tickets.http import HttpClient, Patience, TrackerUnreachable
 from orchestrator.integrations.tickets.jira import fetch_jira
 from orchestrator.integrations.tickets.jira_gateway import fetch_by_gateway, tell_by_gateway
 from orchestrator.integrations.tickets.text.plain_text import from_text
@@ -23,7 +22,7 @@ from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement,
 class Trackers:
     """Fetches tickets from the trackers that are set up and from the public ones."""
 
-    def __init__(self, accounts: Sequence[Account] = (), patience: Patience | None = None) -> None:
+    def __init__(self, accounts: Sequence[TrackerAccount] = (), patience: Patience | None = None) -> None:
         self._accounts = with_public(accounts)
         self._patience = patience or Patience()
 
@@ -32,12 +31,12 @@ class Trackers:
         return parse_reference(text, [account.site for account in self._accounts])
 
     async def requirement(self, text: str) -> Requirement:
-        """What a text asks for, fetched if it names a ticket; raises NoTicket, DefinitionError and TrackerError."""
+        """What a text asks for, fetched if it names a ticket; raises NoTicket, DefinitionError and RemoteError."""
         reference = self.named(text)
         return from_text(text) if reference is None else await self.fetch(reference)
 
     async def fetch(self, reference: Reference) -> Requirement:
-        """The ticket as its tracker has it now; raises TrackerError and NoTicket.
+        """The ticket as its tracker has it now; raises RemoteError and NoTicket.
 
         A line in it that names its type is believed before what the tracker calls it (sources.md §1.9).
         """
@@ -45,13 +44,10 @@ class Trackers:
         if account is None:
             raise NoTicket(f"{reference} is on no tracker that is set up; add it to [trackers] in orchestrator.toml")
         try:
-            async with (
-                asyncio.timeout(self._patience.ticket),
-                httpx.AsyncClient(timeout=self._patience.request, follow_redirects=False) as client,
-            ):
-                requirement = await _fetch(client, account, reference, self._patience)
+            async with asyncio.timeout(self._patience.ticket):
+                requirement = await _fetch(account, reference, self._patience)
         except TimeoutError as error:
-            raise TrackerUnreachable(
+            raise Unreachable(
                 f"{reference} could not be had within {self._patience.ticket:g} s; look whether the tracker is slow, "
                 "then submit again"
             ) from error
@@ -71,17 +67,16 @@ class Trackers:
         return await post_comment(account, reference, text, status, self._patience)
 
 
-async def _fetch(client: httpx.AsyncClient, account: Account, reference: Reference, patience: Patience) -> Requirement:
+async def _fetch(account: TrackerAccount, reference: Reference, patience: Patience) -> Requirement:
     if account.gateway is not None:
         return await fetch_by_gateway(account.gateway, reference, patience)
-    login, site, ticket = await account.login(patience), reference.site, str(reference)
-    match site.kind:
-        case Tracker.JIRA:
-            web = HttpClient(client, site.url, login, patience, ticket=ticket)
-            return await fetch_jira(web, reference, version=3 if account.user else 2)
-        case Tracker.GITHUB:
-            return await fetch_github(HttpClient(client, api_of(site.url), login, patience, ticket=ticket), reference)
-        case Tracker.GITLAB:
-            return await fetch_gitlab(HttpClient(client, site.url, login, patience, ticket=ticket), reference)
-        case _:
-            assert_never(site.kind)
+    async with await account.client(reference, patience) as http:
+        match account.kind:
+            case Tracker.JIRA:
+                return await fetch_jira(http, reference, version=3 if account.user else 2)
+            case Tracker.GITHUB:
+                return await fetch_github(http, reference)
+            case Tracker.GITLAB:
+                return await fetch_gitlab(http, reference)
+            case _:
+                assert_never(account.kind)

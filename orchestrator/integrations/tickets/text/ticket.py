@@ -5,8 +5,11 @@ What is said in comments is quoted, so that none of it can pass for a section of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from orchestrator.core.task.model import Priority, TicketType
 from orchestrator.errors import OrchestratorError
@@ -24,6 +27,32 @@ _ROOM = LARGEST_TEXT - 4096
 """Bytes for all but the lines that say what was left out."""
 
 
+def _in_utc(value: object) -> object:
+    """A time with its zone; Jira writes +0000 where others write +00:00."""
+    if not isinstance(value, str):
+        return value
+    if not value:
+        return None
+    at = datetime.fromisoformat(value)
+    return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
+
+
+Moment = Annotated[datetime | None, BeforeValidator(_in_utc)]
+"""A time in a tracker's answer, in UTC."""
+
+
+class TrackerRecord(BaseModel):
+    """A part of a tracker's answer; any field may be missing, and fields that we do not read are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Named(TrackerRecord):
+    """Anything in a tracker's answer that has a name."""
+
+    name: str = ""
+
+
 class NoTicket(OrchestratorError):
     """A text cannot be a ticket."""
 
@@ -37,7 +66,7 @@ class Tracker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class TicketComment:
     """What somebody said about a ticket, in Markdown."""
 
     author: str
@@ -91,7 +120,9 @@ def names(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, cut))
 
 
-def composed(description: str, comments: Sequence[Comment], attachments: Sequence[str] = (), source: str = "") -> str:
+def composed(
+    description: str, comments: Sequence[TicketComment], attachments: Sequence[str] = (), source: str = ""
+) -> str:
     """One Markdown text of a description, the names of attachments and the newest comments that fit, oldest first.
 
     Raises NoTicket, naming `source`, if the description alone is too large.
@@ -123,11 +154,11 @@ def _closed(markdown: str) -> str:
     return f"{markdown}\n{'{code}' if fence == '{' else fence.lstrip()}" if fence else markdown
 
 
-def _age(comment: Comment) -> float:
+def _age(comment: TicketComment) -> float:
     return comment.at.timestamp() if comment.at else 0.0
 
 
-def _told(comment: Comment) -> str:
+def _told(comment: TicketComment) -> str:
     text = visible(comment.text).strip()
     if len(text) > LONGEST_COMMENT:
         text = f"{text[:LONGEST_COMMENT]}\n… ({len(text) - LONGEST_COMMENT} more characters are left out)"

@@ -1,11 +1,24 @@
-"""What holds for every merge, whatever the forge: exactly the judged head, once, and over no rule."""
+"""Rules for pull requests on any forge: one for each draft; only the judged head is merged, and against no rule."""
 
-from orchestrator.core.events.forge import Mergeable, PullRequest, PullStatus
-from orchestrator.integrations.forges.errors import HeadMoved, MergeRefused
-from orchestrator.integrations.forges.http import Declined
+from collections.abc import Iterable
+
+from orchestrator.core.events.forge import Mergeable, PullRequest, PullRequestDraft, PullStatus
+from orchestrator.integrations.errors import Declined
+from orchestrator.integrations.forges.protocol import HeadMoved, MergeRefused
+from orchestrator.integrations.forges.texts import key_of
 from orchestrator.redaction.display import escape_text
 
 _CONFLICT = 409
+
+
+def under_key(pulls: Iterable[PullRequest], draft: PullRequestDraft) -> PullRequest | None:
+    """The one that was opened for the draft, whatever branch a person has aimed it at since."""
+    return next((pull for pull in pulls if key_of(pull.body) == draft.key), None)
+
+
+def existing_for(pulls: list[PullRequest], draft: PullRequestDraft) -> PullRequest | None:
+    """The one that was opened for the draft, or whichever proposes the same."""
+    return under_key(pulls, draft) or next((pull for pull in pulls if pull.base == draft.base), None)
 
 
 def merged_commit(pull: PullRequest, expected_head: str) -> str | None:
