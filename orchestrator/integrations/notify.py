@@ -10,7 +10,6 @@ so notices come in the order in which they were told.
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
 from orchestrator.formats.codec import Json
 from orchestrator.formats.files import write_atomically
+from orchestrator.integrations.child_process import OutputTail, end_command
 from orchestrator.integrations.notification_payload import announcement
-from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.evaluation.judge import environment
@@ -33,11 +32,7 @@ log = structlog.get_logger()
 
 FOLDER = "notices"
 DEFAULT_LIMIT = 30.0
-REAP_LIMIT = 5.0
-"""Seconds; for a killed process to be gone."""
 
-_KEPT_OUTPUT = 2048  # bytes; escaped, up to four times as many characters
-_WHOLE_PIPE = 64 * 1024  # bytes that a pipe holds, pipe(7)
 _TO_REACH_PEOPLE = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR"})
 
 
@@ -95,7 +90,7 @@ class Notifier:
         OSError or ValueError if it cannot be started. `mark` is no folder of a task: the API would take the command,
         and whoever answers by it, for an agent.
         """
-        with closing(_Output()) as output, _as_file(document) as stdin:
+        with closing(OutputTail()) as output, _as_file(document) as stdin:
             process = await asyncio.create_subprocess_exec(
                 self._program,
                 *self._arguments,
@@ -111,7 +106,8 @@ class Notifier:
                         await process.wait()
                 code = process.returncode
             finally:
-                await _end(process, mark)
+                if killed := await end_command(process, mark):
+                    log.info("notify_command_swept", pids=killed)
             return self._meaning(code), output.last()
 
     def _meaning(self, code: int | None) -> str:
@@ -135,45 +131,6 @@ class Messenger:
         if self.notifier is None:
             return None
         return (await self.notifier.tell(task, notice)).reason
-
-
-class _Output:
-    """What a process writes, read as it comes, so that nobody waits for us; only the last is kept."""
-
-    def __init__(self) -> None:
-        self._ours, self.theirs = os.pipe()
-        os.set_blocking(self._ours, False)
-        self._kept = b""
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._ours, self._read)
-
-    def last(self) -> str:
-        """The end of it, fit to be shown."""
-        self._read()
-        return escape_text(self._kept.decode("utf-8", "replace").strip(), 4 * _KEPT_OUTPUT)
-
-    def close(self) -> None:
-        """Read no more."""
-        self._loop.remove_reader(self._ours)
-        os.close(self._ours)
-        os.close(self.theirs)
-
-    def _read(self) -> None:
-        with suppress(BlockingIOError):
-            self._kept = (self._kept + os.read(self._ours, _WHOLE_PIPE))[-_KEPT_OUTPUT:]
-
-
-async def _end(process: asyncio.subprocess.Process, mark: Path) -> None:
-    """End what is left of a command."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    killed = await asyncio.to_thread(kill_marked, mark)
-    if killed:
-        log.info("notify_command_swept", pids=killed)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(REAP_LIMIT):
-            await process.wait()
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,9 @@ async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path
         ("silent", Unreachable, "does not answer jira_read_ticket in time"),
         ("deaf", Unreachable, "does not answer jira_read_ticket in time"),
         ("dies", Unreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
+        ("endless", Unreachable, "does not answer jira_read_ticket in time"),
         ("flood", UnfitAnswer, "answered more than 4096 KiB for ABC-1"),
-        ("strange", UnfitAnswer, r"what is not ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
+        ("strange", UnfitAnswer, r"something else than ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
     ],
 )
 async def test_a_gateway_that_misbehaves_is_refused_and_gone(
@@ -157,7 +159,7 @@ async def test_a_gateway_that_misbehaves_is_refused_and_gone(
     assert not left(tmp_path)
     assert capfd.readouterr() == ("", "")
     assert "hunter2" not in str(refusal.value)
-    words = "no route to jira, token = hunter2hunter2\n" if mishap == "dies" else ""
+    words = "no route to jira, token = hunter2hunter2" if mishap == "dies" else ""
     assert [line["words"] for line in logged if line["event"] == "gateway_failed"] in ([words], [])
 
 
@@ -245,6 +247,28 @@ def running() -> Iterator[str]:
     finally:
         web.should_exit = True
         thread.join()
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """An answer that never ends."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b" " * 65536)
+
+
+async def test_a_gateway_elsewhere_whose_answer_never_ends_is_refused(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        gate = registered(tmp_path, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+        with pytest.raises(UnfitAnswer, match="answered more than"):
+            await fetched(gate)
+        server.shutdown()
 
 
 async def test_a_gateway_that_runs_elsewhere_is_spoken_to_over_http(tmp_path: Path) -> None:

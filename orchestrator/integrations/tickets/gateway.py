@@ -5,11 +5,10 @@ of its own; here its answers are bounded, judged, and its errors put into the tr
 """
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,10 +24,11 @@ from orchestrator.agents.mcp_servers import registered
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, object_of, text_of
+from orchestrator.integrations.child_process import OutputTail, end_command
 from orchestrator.integrations.errors import AuthenticationFailed, NotFound, RemoteError, UnfitAnswer, Unreachable
-from orchestrator.integrations.http import LARGEST_ANSWER, Patience
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.refusals import first_problem
 from orchestrator.integrations.tickets.text.ticket import TrackerRecord
-from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
 
@@ -37,8 +37,10 @@ log = structlog.get_logger()
 A = TypeVar("A", bound=TrackerRecord)
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("mcp_client.py")))
-GRACE = 8.0
-"""Seconds for that program to end the server and itself: more than the server is given (mcp_client.py)."""
+LARGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes."""
+GRACE = 10.0
+"""Seconds for that program to end the server and itself: more than the SDK gives a server."""
 
 _OURS = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """What a server gets beside what it is registered with."""
@@ -94,18 +96,18 @@ class Gateway:
 class Conversation:
     """Calls of one gateway's tools about one ticket, which is called `ticket` in messages."""
 
-    def __init__(self, gateway: Gateway, process: asyncio.subprocess.Process, ticket: str) -> None:
-        self._name, self._config, self._process, self._ticket = gateway.name, gateway.config, process, ticket
+    def __init__(self, gateway: Gateway, process: asyncio.subprocess.Process, words: OutputTail, ticket: str) -> None:
+        self._name, self._config, self._ticket = gateway.name, gateway.config, ticket
+        self._process, self._words = process, words
 
     async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
         """What a tool answers, as `kind`; raises RemoteError."""
         try:
             return kind.model_validate(await self.call(tool, **arguments))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = escape_text(".".join(map(str, first["loc"]))) or "the whole of it"
             raise UnfitAnswer(
-                f"the gateway {self._name!r} answered to {tool} what is not {self._ticket} ({where}: {first['msg']})"
+                f"the gateway {self._name!r} answered {tool} with something else than {self._ticket}"
+                f" ({first_problem(error)})"
             ) from error
 
     async def call(self, tool: str, **arguments: str) -> JsonObject:
@@ -139,9 +141,7 @@ class Conversation:
     def _broken(self, tool: str, said: JsonObject) -> RemoteError:
         """Why there is no answer, in words; what the server wrote beside is for the log alone, which masks secrets."""
         kind, why = text_of(said["failed"]), text_of(said.get("why"), 1000)
-        log.warning(
-            "gateway_failed", server=self._name, tool=tool, kind=kind, why=why, words=text_of(said.get("words"))
-        )
+        log.warning("gateway_failed", server=self._name, tool=tool, kind=kind, why=why, words=self._words.last())
         name, look = f"the gateway {self._name!r}", "the daemon's log has what it said last"
         match kind:
             case "start":
@@ -167,7 +167,7 @@ class Conversation:
                 return Unreachable(f"{name} cannot be reached ({escape_text(why, 300)}); look at its url")
 
     def _refusal(self, tool: str, answer: JsonObject, text: str) -> RemoteError:
-        """What an error that the gateway tells means (sources.md §1.5)."""
+        """The error that the gateway's own code for it stands for."""
         code = text_of(answer.get("error"))
         name, why = f"the gateway {self._name!r}", escape_text(text_of(answer.get("message"), 1000) or text, 300)
         match code:
@@ -197,42 +197,39 @@ def find_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
 
 @asynccontextmanager
 async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> AsyncIterator[Conversation]:
-    """A gateway to be called, which is gone afterwards with all that it started; raises RemoteError."""
-    mark = f"/dev/null/gateway-{uuid4().hex}"  # no folder of a task: the API takes none of it for an agent
+    """A gateway whose tools can be called; on leaving, it ends with all that it started. Raises RemoteError."""
+    mark = f"/dev/null/gateway-{uuid4().hex}"  # no task's folder, so the API does not take its processes for agents
     order = await asyncio.to_thread(gateway.order, patience, mark)
     if find_spec("mcp") is None:
         raise GatewayMissing(
             f"speaking with the gateway {gateway.name!r} needs the package mcp; install orchestrator[gateway]"
         )
-    process = await asyncio.create_subprocess_exec(
-        *PROGRAM,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=gateway.environment(mark),
-        limit=_LONGEST_LINE,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdin  # noqa: S101 - a pipe was asked for
-        process.stdin.write(orjson.dumps(order) + b"\n")
-        yield Conversation(gateway, process, ticket)
-    finally:
-        await asyncio.shield(_end(process, Path(mark)))
+    with closing(OutputTail()) as words:
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=words.theirs,
+            env=gateway.environment(mark),
+            limit=_LONGEST_LINE,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdin  # noqa: S101 - a pipe was asked for
+            process.stdin.write(orjson.dumps(order) + b"\n")
+            yield Conversation(gateway, process, words, ticket)
+        finally:
+            await asyncio.shield(_end(process, Path(mark)))
 
 
 async def _end(process: asyncio.subprocess.Process, mark: Path) -> None:
-    """Ask the program to end its server and itself, then end whatever is left of either."""
+    """Let the program end its server and itself, then kill what is left of either."""
     with suppress(ProcessLookupError, TimeoutError):
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(GRACE):
             await process.wait()
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    if killed := await asyncio.to_thread(kill_marked, mark):
+    if killed := await end_command(process, mark):
         log.info("gateway_swept", pids=killed)
-    await process.wait()
 
 
 def _parsed(text: str | bytes) -> Json:
