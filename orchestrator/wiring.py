@@ -30,8 +30,8 @@ from orchestrator.daemon.task_factory import Submission, TaskFactory, accepted_p
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
+from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
-from orchestrator.integrations.publishing.release import Release
 from orchestrator.integrations.publishing.targets import PublishTargets
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
@@ -164,7 +164,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
     supervisor.listen(checkpoints.decided)
     supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
     supervisor.listen(reports.decided)
-    supervisor.listen(adapters.publisher.decided)
+    supervisor.listen(adapters.publisher.on_decision)
     intake = _intake(settings, store, declared, redactor)
     return Daemon(
         settings=settings,
@@ -203,15 +203,14 @@ def _supervisor(
 
 
 def _publisher(settings: Settings, workspace: Workspace, outward: PublishTargets, redactor: Redactor) -> Publisher:
-    return Publisher(
+    outbound = Outbound(
         workspace=workspace,
-        release=Release(workspace),
         hosts=outward.hosts,
         redactor=redactor,
         quarantined=settings.data_dir / QUARANTINE,
-        tell_tracker=outward.tell,
         clock=clock.now,
     )
+    return Publisher(outbound=outbound, tell_tracker=outward.tell)
 
 
 def _notifier(settings: Settings) -> Notifier | None:

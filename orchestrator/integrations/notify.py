@@ -15,15 +15,15 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import assert_never
 
 import structlog
 
 from orchestrator.core.task.model import Task
-from orchestrator.core.task.notice import Notice
-from orchestrator.formats.codec import Json
+from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.formats.codec import Json, stamp
 from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.child_process import OutputTail, end_command
-from orchestrator.integrations.notification_payload import announcement
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.evaluation.judge import environment
@@ -45,7 +45,7 @@ class DeliveryResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Delivery:
     """Whether people were told, and if not, why."""
 
     told: DeliveryResult
@@ -65,12 +65,12 @@ class Notifier:
         self._env = environment(base_env) | desktop
         self._one_at_a_time = asyncio.Lock()
 
-    async def tell(self, task: Task, notice: Notice) -> Answer:
+    async def tell(self, task: Task, notice: Notice) -> Delivery:
         """Tell it, unless it was told before. What failed may be told again: nothing of it is remembered."""
         file = Path(task.folder) / FOLDER / notice.key
         async with self._one_at_a_time:
             if file.exists():
-                return Answer(told=DeliveryResult.ALREADY_SENT)
+                return Delivery(told=DeliveryResult.ALREADY_SENT)
             document = announcement(task, notice)
             try:
                 reason, output = await self._run(document, mark=Path(f"/dev/null{file}"))
@@ -79,10 +79,10 @@ class Notifier:
                 reason, output = f"notify_command could not start {escape_text(self._program)}: {said}", ""
             if reason:
                 log.warning("notice_not_sent", task=task.id, key=notice.key, reason=reason, output=output)
-                return Answer(told=DeliveryResult.FAILED, reason=reason)
+                return Delivery(told=DeliveryResult.FAILED, reason=reason)
             _remember(file, document)
             log.info("notice_sent", task=task.id, key=notice.key, kind=notice.kind.value)
-            return Answer(told=DeliveryResult.SENT)
+            return Delivery(told=DeliveryResult.SENT)
 
     async def _run(self, document: Mapping[str, Json], mark: Path) -> tuple[str, str]:
         """Why the command failed, empty if it did not, and the last of its output.
@@ -154,3 +154,33 @@ def _remember(file: Path, document: Mapping[str, Json]) -> None:
         write_atomically(file, json.dumps(document).encode() + b"\n")
     except OSError as error:
         log.warning("notice_not_remembered", file=str(file), error=str(error))
+
+
+def announcement(task: Task, notice: Notice) -> dict[str, Json]:
+    """A notice as programs read it, with the task that it is about and the command line that a person may want next."""
+    return {
+        "key": notice.key,
+        "event": notice.kind.value,
+        "task_id": task.id,
+        "title": task.title,
+        "status": task.status.value,
+        "stage": task.stage,
+        "text": notice.text,
+        "at": stamp(notice.at),
+        "what_to_do": what_to_do(notice.kind, task.id),
+    }
+
+
+def what_to_do(kind: NoticeKind, task_id: str) -> str:
+    """The command line that shows what it is about, or answers it; none of them decides anything by itself."""
+    match kind:
+        case NoticeKind.REVIEW_ASKED | NoticeKind.COMPLETED:
+            return f"orchestrator show {task_id}"
+        case NoticeKind.QUESTION_ASKED:
+            return f"orchestrator answer {task_id}"
+        case NoticeKind.DEPENDENCY_ASKED | NoticeKind.LIMIT_REACHED | NoticeKind.LOGIN_MISSING | NoticeKind.REMINDER:
+            return f"orchestrator why {task_id}"
+        case NoticeKind.BLOCKED | NoticeKind.FAILED:
+            return f"orchestrator logs {task_id}"
+        case _:
+            assert_never(kind)

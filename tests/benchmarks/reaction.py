@@ -41,8 +41,8 @@ from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
+from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
-from orchestrator.integrations.publishing.release import Release
 from orchestrator.log import start_logging
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import read_declared
@@ -216,13 +216,14 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             checkpoints=checkpoints,
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
-                workspace=workspace,
-                release=Release(workspace),
-                hosts=dict,
-                redactor=Redactor(()),
-                quarantined=data / "quarantine",
+                outbound=Outbound(
+                    workspace=workspace,
+                    hosts=dict,
+                    redactor=Redactor(()),
+                    quarantined=data / "quarantine",
+                    clock=clock.now,
+                ),
                 tell_tracker=_left,
-                clock=clock.now,
             ),
             timers=timers,
             tell=_told,

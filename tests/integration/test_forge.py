@@ -18,7 +18,7 @@ from orchestrator.integrations.credentials import Credentials
 from orchestrator.integrations.errors import AccessDenied, NotFound, Refused, RemoteError, Unreachable
 from orchestrator.integrations.forges.github import GitHub
 from orchestrator.integrations.forges.gitlab import GitLab
-from orchestrator.integrations.forges.protocol import Forge, HeadMoved, MergeRefused
+from orchestrator.integrations.forges.protocol import Forge, HeadMoved, NotMergeable
 from orchestrator.integrations.forges.remote import Remote
 from orchestrator.integrations.publishing.merge_policy import MergePolicy, merge_blockers
 from tests.fakes import github_api, gitlab_api
@@ -284,7 +284,7 @@ def test_a_merge_says_the_commit_that_it_made(place: Place) -> None:
 def test_nothing_is_merged_over_a_rule_although_the_account_could(place: Place, hindrance: str, said: str) -> None:
     number, head = place.opened(), place.server.branches[DRAFT.head]
     setattr(place.server.pulls[0], hindrance, RULE[place.name] if hindrance == "rule" else True)
-    with pytest.raises(MergeRefused, match=said) as refused:
+    with pytest.raises(NotMergeable, match=said) as refused:
         place.forge.merge(number, "T", "B", head)
     assert (refused.value.again_after is not None) == (hindrance == "checking")
     assert place.server.pulls[0].status == "open"
@@ -381,7 +381,7 @@ def test_a_key_that_no_mark_could_hold_is_a_mistake_of_the_program(place: Place)
 
 
 def test_every_error_is_one_of_the_forges(place: Place) -> None:
-    assert issubclass(HeadMoved, MergeRefused)
+    assert issubclass(HeadMoved, NotMergeable)
     with pytest.raises(RemoteError):
         place.forge.state(99)
 

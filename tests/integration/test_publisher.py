@@ -16,12 +16,12 @@ from orchestrator.core.events import publish_events
 from orchestrator.core.task.model import Task
 from orchestrator.core.task.publication import Publication, Reply
 from orchestrator.formats.codec import JsonObject
+from orchestrator.integrations.errors import SOON, Unreachable
 from orchestrator.integrations.forges import remote
 from orchestrator.integrations.forges.open_forge import Host
-from orchestrator.integrations.publishing import publisher
 from orchestrator.integrations.publishing.merge_policy import UNSETTLED
-from orchestrator.integrations.publishing.publisher import AT_ONCE, SOON, Publisher, Publishing
-from orchestrator.integrations.publishing.release import Release
+from orchestrator.integrations.publishing.outbound import Outbound
+from orchestrator.integrations.publishing.publisher import AT_ONCE, PublishCommand, Publisher
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
@@ -50,15 +50,15 @@ class Stage:
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
         rules = bundled(Kind.CONFIG) / "redaction.toml"
-        self.publisher = Publisher(
+        self.workspace = workspace
+        outbound = Outbound(
             workspace=workspace,
-            release=Release(workspace),
             hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
-            tell_tracker=self.tell,
             clock=clock.now,
         )
+        self.publisher = Publisher(outbound=outbound, tell_tracker=self.tell)
         self.task = submitted(
             "T-1",
             folder=str(folder),
@@ -83,7 +83,7 @@ class Stage:
     async def tell(_: Task, __: str, ___: str | None) -> str:
         return ""
 
-    def after(self, command: Publishing, task: Task | None = None) -> publish_events.PublishEvent:
+    def after(self, command: PublishCommand, task: Task | None = None) -> publish_events.PublishEvent:
         return asyncio.run(self.publisher.execute(task or self.task, command))
 
     def opened(
@@ -124,7 +124,7 @@ def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage:
     stage.opened(Reply(comment_id=f"thread:{said[0].id}", mark="a"), task=before)
     for number in range(12):
         commit(stage.worktree, {f"{number}.txt": "x"})
-    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.head = stage.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
     stage.opened(Reply(comment_id=f"thread:{said[1].id}", mark="b"), task=before)
     first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
     assert first == "Looked at; nothing was changed for it."
@@ -139,7 +139,7 @@ def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_t
     number = stage.opened().number
     assert stage.server.pulls[-1].labels == ["auto-generated", "feature", "parser"]
     git(stage.worktree, "commit", "--quiet", "--amend", "--message", f"Use {token}")
-    leaky = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    leaky = stage.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
     with pytest.raises(SecretLeaked, match="github_token was added"):
         stage.after(do.OpenPullRequest(branch=BRANCH, commit=leaky, round=2, replies=()))
     assert stage.server.pulls[-1].number == number
@@ -195,7 +195,7 @@ def test_what_was_merged_with_the_last_round_is_not_proposed_again(stage: Stage)
 
 def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
     commit(stage.worktree, {"b.txt": "x"}, "Zo\udceb: @alice \u202e fixes #1")
-    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.head = stage.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
     stage.server.branches[BRANCH] = stage.head
     number = stage.opened().number
     stage.server.reviews("alice", "APPROVED")
@@ -290,7 +290,7 @@ class Thoughtful(ForgeServer):
 def test_a_merge_waits_until_the_forge_has_worked_out_whether_it_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "SOON", 0.01)
+    monkeypatch.setattr(Unreachable, "usual_wait", 0.01)
     with Thoughtful(github_api.answer) as server:
         stage = Stage(tmp_path, server)
         stage.opened()

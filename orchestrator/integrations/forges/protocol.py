@@ -6,14 +6,14 @@ from orchestrator.core.events.forge import Comment, FailedCheck, ForgeCheck, Pul
 from orchestrator.integrations.errors import Refused
 
 
-class MergeRefused(Refused):
+class NotMergeable(Refused):
     """A pull request cannot be merged in its present state; nothing was merged.
 
     `again_after` is given where the forge has not yet computed whether it can be.
     """
 
 
-class HeadMoved(MergeRefused):
+class HeadMoved(NotMergeable):
     """The branch has another commit than the one that was judged; nothing was merged or deleted."""
 
 
@@ -58,7 +58,7 @@ class Forge(Protocol):
     def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
         """Squash and merge exactly this head; the commit of that merge, also where it stands already.
 
-        Raises HeadMoved, and MergeRefused where a rule of the repository is not met, also if the account could pass
+        Raises HeadMoved, and NotMergeable where a rule of the repository is not met, also if the account could pass
         over it.
         """
 

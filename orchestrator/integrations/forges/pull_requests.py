@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from orchestrator.core.events.forge import Mergeable, PullRequest, PullRequestDraft, PullStatus
 from orchestrator.integrations.errors import Declined
-from orchestrator.integrations.forges.protocol import HeadMoved, MergeRefused
+from orchestrator.integrations.forges.protocol import HeadMoved, NotMergeable
 from orchestrator.integrations.forges.texts import key_of
 from orchestrator.redaction.display import escape_text
 
@@ -30,15 +30,15 @@ def merged_commit(pull: PullRequest, expected_head: str) -> str | None:
 
 
 def must_be_mergeable(pull: PullRequest, mergeable: Mergeable, obstacle: str) -> None:
-    """Raises MergeRefused unless every rule of the repository is met: an administrator's token would pass over them."""
+    """Raises NotMergeable unless every rule of the repository is met: an administrator's token would pass over them."""
     if pull.status is not PullStatus.OPEN or mergeable is not Mergeable.YES:
         why = f": {escape_text(obstacle) or mergeable}" if pull.status is PullStatus.OPEN else ""
-        raise MergeRefused(
+        raise NotMergeable(
             f"{escape_text(pull.url)} is {pull.status} and cannot be merged as it stands{why}",
             again_after=10.0 if mergeable is Mergeable.UNKNOWN else None,
         )
 
 
-def refusal_of(error: Declined) -> MergeRefused:
+def refusal_of(error: Declined) -> NotMergeable:
     """What the forge means when it declines to merge."""
-    return HeadMoved(str(error)) if error.status == _CONFLICT else MergeRefused(str(error))
+    return HeadMoved(str(error)) if error.status == _CONFLICT else NotMergeable(str(error))

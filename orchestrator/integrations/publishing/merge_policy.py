@@ -1,10 +1,11 @@
-"""Whether a pull request may be merged (sources.md §1.9, /merge): all must hold, and nothing waives any of it."""
+"""Whether a pull request may be merged: every condition must hold, and nothing waives any of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from orchestrator.core.events.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
+from orchestrator.core.task.model import Task
 from orchestrator.redaction.display import escape_text
 
 UNSETTLED = "the forge has not yet worked out whether it can be merged"
@@ -18,6 +19,12 @@ class MergePolicy:
 
     head: str
     approvals: int = 1
+
+
+def hindrances_of(task: Task, state: PullState) -> tuple[str, ...]:
+    """Why a task's open pull request may not be merged now; none for one that is merged or closed."""
+    policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
+    return merge_blockers(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
 
 def merge_blockers(state: PullState, policy: MergePolicy) -> tuple[str, ...]:
