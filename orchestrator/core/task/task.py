@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from orchestrator.core.task.agent import PAUSED, Agent, PauseReason, Run
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending, total_spending
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import FailureLog
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
 from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.core.task.user_requests import Subject, UserRequest, pending
 
 
@@ -43,56 +44,6 @@ class TaskStatus(StrEnum):
 _FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.ARCHIVED})
 
 
-class AgentStatus(StrEnum):
-    """What a task's agent is meant to be doing (seed 003)."""
-
-    IDLE = "idle"
-    RUNNING = "running"
-    PAUSED = "paused"
-    WAITING_DEPENDENCY = "waiting_dependency"
-    WAITING_QUESTION = "waiting_question"
-    WAITING_REVIEW = "waiting_review"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-PAUSED = frozenset(
-    {AgentStatus.PAUSED, AgentStatus.WAITING_DEPENDENCY, AgentStatus.WAITING_QUESTION, AgentStatus.WAITING_REVIEW}
-)
-"""In which an agent's processes are to stand still."""
-
-
-class PauseReason(StrEnum):
-    """Why an agent that could run does not; SERVICE is the model's service, overloaded or out of reach."""
-
-    DEPENDENCY = "dependency"
-    QUESTION = "question"
-    REVIEW = "review"
-    RATE_LIMIT = "rate_limit"
-    SERVICE = "service"
-    BUDGET = "budget"
-    USER = "user"
-    PRESSURE = "pressure"
-
-
-class StageStatus(StrEnum):
-    """How far one stage is (seed 000)."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-class StepStatus(StrEnum):
-    """How far one step of the plan is (seed 000)."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
 class Priority(StrEnum):
     """Which of two waiting tasks goes first."""
 
@@ -100,15 +51,6 @@ class Priority(StrEnum):
     NORMAL = "normal"
     HIGH = "high"
     CRITICAL = "critical"
-
-
-class TicketType(StrEnum):
-    """What kind of work a ticket asks for (seed 000)."""
-
-    FEATURE = "feature"
-    BUGFIX = "bugfix"
-    CODE_REVIEW = "code_review"
-    RELEASE = "release"
 
 
 class NextAction(StrEnum):
@@ -128,136 +70,6 @@ class NextAction(StrEnum):
     PUBLISH = "publish"
     MERGE = "merge"
     RELEASE = "release"
-
-
-class ProcessState(StrEnum):
-    """What is really there of a run, as last seen; a PARKING one is being ended, to be resumed from its session."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    FROZEN = "frozen"
-    UNFREEZABLE = "unfreezable"
-    PARKING = "parking"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A process tree under a holder, of an agent or a check; one that stands still is ended at `park_at`."""
-
-    folder: str
-    process: ProcessState = ProcessState.STARTING
-    park_at: datetime | None = None
-
-    @property
-    def is_of_agent(self) -> bool:
-        """Whether it is an agent's."""
-        return self.folder.startswith("agents/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
-    """The agent at work: its role, its attempt (which never repeats within a task) and its session and turn.
-
-    `read_offset` counts bytes of its output that were read; `cost_usd` and `tokens_used` are the task's so far. What
-    earlier sessions had used is kept apart, for the CLI's totals are cumulative over a session (collected.md §1.2):
-    they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
-    `nudges` how often it was found stalled since it last got on. `begun_anew` says that it is in the place of one whose
-    conversation is lost.
-
-    Of the present turn: tool calls, tools at work, commands that ran out of time, tokens as far as told, until when the
-    CLI is about to try a call again, and whether it was frozen while a tool worked.
-    """
-
-    status: AgentStatus = AgentStatus.IDLE
-    blocked_by: PauseReason | None = None
-    role: str | None = None
-    attempt: int = 0
-    pid: int | None = None
-    session_id: str | None = None
-    session_seen: bool = False
-    resumed: bool = False
-    begun_anew: bool = False
-    turn: int = 0
-    turn_deadline: datetime | None = None
-    current_step: int | None = None
-    read_offset: int = 0
-    tool_uses: int = 0
-    tokens_used: int = 0
-    cost_usd: float = 0.0
-    turn_tokens: int = 0
-    tokens_before: int = 0
-    cost_before: float = 0.0
-    waits: int = 0
-    limit_window: str | None = None
-    open_tools: int = 0
-    timed_out: tuple[str, ...] = ()
-    retry_until: datetime | None = None
-    thawed_at_work: bool = False
-    corrected: bool = False
-    nudges: int = 0
-    at_work_since: datetime | None = None
-    last_update: datetime | None = None
-    last_saved: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SensitiveCheck:
-    """What the secret filter said of the ticket (seed 000)."""
-
-    result: str
-    redacted_count: int = 0
-    scanned_at: datetime | None = None
-    allowed_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """The outside requirement a task came from."""
-
-    key: str
-    type: TicketType = TicketType.FEATURE
-    source: str = "local"
-    sensitive_check: SensitiveCheck | None = None
-    preflight: Preflight | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageRecord:
-    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it."""
-
-    status: StageStatus = StageStatus.PENDING
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    artifacts: tuple[str, ...] = ()
-    visits: int = 0
-    digest: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step of the plan and the commits made for it; `digest` is of what the plan says of it."""
-
-    step_id: int
-    description: str
-    digest: str = ""
-    status: StepStatus = StepStatus.PENDING
-    commits: tuple[str, ...] = ()
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    last_checkpoint: StepCheckpoint | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """How often something may still be tried."""
-
-    limit: int
-    used: int = 0
-
-    @property
-    def left(self) -> int:
-        """Tries that remain, never below zero."""
-        return max(0, self.limit - self.used)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
