@@ -28,7 +28,7 @@ from orchestrator.core.events.agent_messages import (
     Verification,
     in_order,
 )
-from orchestrator.core.task.model import Agent
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
 from orchestrator.processes.output import Output

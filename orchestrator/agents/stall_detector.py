@@ -22,7 +22,8 @@ from pathlib import Path
 import structlog
 
 from orchestrator.core.events.events import Event, StallSeen
-from orchestrator.core.task.model import NextAction, ProcessState, Task
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.spec import Activity
 

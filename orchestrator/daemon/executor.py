@@ -20,9 +20,9 @@ from orchestrator.clock import not_before
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.runs import HeardLimit, Note, Post, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError

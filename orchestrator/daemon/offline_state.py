@@ -33,8 +33,8 @@ from orchestrator.core.events.operations import (
 )
 from orchestrator.core.task.failures import KEPT
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject

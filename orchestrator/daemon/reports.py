@@ -13,8 +13,8 @@ import structlog
 
 from orchestrator.core.decide.lifecycle import REPORT_FILE, evaluations
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import write_atomically

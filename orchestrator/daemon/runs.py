@@ -18,9 +18,10 @@ from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, Rea
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked, Limit
+from orchestrator.core.task.agent import Agent, ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
-from orchestrator.core.task.model import Agent, ProcessState, Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.errors import OrchestratorError

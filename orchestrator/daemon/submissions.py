@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, TaskFactory
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers

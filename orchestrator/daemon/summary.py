@@ -13,7 +13,8 @@ from orchestrator.core.decide.final_message import (
 )
 from orchestrator.core.task.checks import CheckResult, nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Step, Task
+from orchestrator.core.task.progress import Step
+from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import as_code, inert
 
 SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"

@@ -17,10 +17,10 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.model import Priority, Task, TaskStatus, Ticket, TicketType
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import make_private, write_atomically

@@ -8,12 +8,14 @@ from typing import get_type_hints
 
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task import pipeline as words
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
-from orchestrator.core.task.model import Agent, SensitiveCheck, StageRecord, Step, Task, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, SensitiveCheck, TicketType
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.json_schema import array, maybe, one_of, properties_of, record, schema_of
 from orchestrator.pipelines.role import EFFORTS, PERMISSION_MODES, OnAsk, Tier

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import IS_SECRET, RequestKind, RequestStatus, variable_of
 from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.redaction.masking import is_secret

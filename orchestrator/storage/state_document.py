@@ -12,11 +12,13 @@ from functools import lru_cache
 from typing import cast
 
 from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import Agent, StageRecord, Step, Task
 from orchestrator.core.task.pipeline import REVISIONS
+from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import UserRequest
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, to_json

@@ -28,7 +28,7 @@ import structlog
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.checkpoint import Checkpoint
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import JsonObject, from_json, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically

@@ -37,8 +37,9 @@ from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.checkpoint import reason_for
-from orchestrator.core.task.model import Agent, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import Inbox, retry_until_committed

@@ -24,7 +24,7 @@ import structlog
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import CheckpointSaved, Event
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, SavedWork, checkpoint_of
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, state_of, ticking_until

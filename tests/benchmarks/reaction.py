@@ -34,9 +34,11 @@ from orchestrator.core.events.events import (
     TaskSubmitted,
 )
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.task.task import NextAction, Task
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers

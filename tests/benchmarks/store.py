@@ -14,21 +14,12 @@ from time import perf_counter
 import psutil
 
 from orchestrator.core.events.events import TaskSubmitted, TurnFinished, TurnOutcome
+from orchestrator.core.task.agent import Agent, AgentStatus
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import (
-    Agent,
-    AgentStatus,
-    Budget,
-    SensitiveCheck,
-    StageRecord,
-    StageStatus,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    Ticket,
-)
+from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.storage.journal import NAME
 from orchestrator.storage.store import FolderStore, Summary
 

@@ -19,8 +19,9 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer
 from orchestrator.core.decide.prompt import outbox_of, turn_text
 from orchestrator.core.events.agent_events import AgentEvent, SessionActivity, SessionState
-from orchestrator.core.task.model import StageRecord, StageStatus, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageRecord, StageStatus
+from orchestrator.core.task.task import Task
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
 DEADLINE = 60.0

@@ -4,8 +4,9 @@ from dataclasses import replace
 from functools import cache
 
 from orchestrator.core.task.checks import Check, CheckKind
-from orchestrator.core.task.model import SensitiveCheck, Task, Ticket
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.world import START

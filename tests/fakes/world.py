@@ -18,8 +18,8 @@ from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.storage.state_document import from_document, to_document
 

@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.schedule.admission import waiting_queue
-from orchestrator.core.task.model import AgentStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.task.model import NextAction, TaskStatus
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell, only_error

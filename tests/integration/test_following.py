@@ -10,7 +10,7 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.output_reader import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, OutputReader, ReaderCallbacks
 from orchestrator.core.events.agent_events import Asked, Limit
 from orchestrator.core.events.events import Event, TurnFinished
-from orchestrator.core.task.model import Agent
+from orchestrator.core.task.agent import Agent
 from orchestrator.formats.codec import JsonObject, to_json
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)

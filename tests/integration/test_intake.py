@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Priority, Task, TaskStatus, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import Preflight, TicketType
 from orchestrator.daemon.submissions import Submissions
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject

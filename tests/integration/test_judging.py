@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.check_rules import Rules
-from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict, with_result
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Rules, Verdict, with_result
+from orchestrator.core.task.task import Task
 from orchestrator.wiring import bundled_redactor
 from orchestrator.workspaces.evaluation.judge import REPORT, CheckRun, Judge, argv, first_failing_line
 from orchestrator.workspaces.evaluation.resolve import resolve

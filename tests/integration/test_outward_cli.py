@@ -15,8 +15,9 @@ from orchestrator import clock
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.events.publish_events import MergeRefused, PullRequestOpened, PullRequestSeen
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
-from orchestrator.core.task.model import NextAction, StageStatus, TaskStatus
+from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import ROOT, Shell, only_error

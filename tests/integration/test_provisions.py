@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.vault import FILE, Vault, VaultError

@@ -13,8 +13,8 @@ from orchestrator import clock
 from orchestrator.core.decide.publishing import newest_marks
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import publish_events
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.forges import remote
 from orchestrator.integrations.forges.open_forge import Host

@@ -7,8 +7,9 @@ from pathlib import Path
 from orchestrator.core.events.events import AlarmRang
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure
-from orchestrator.core.task.model import StageRecord, Task, TaskStatus
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.summary import Change
 from orchestrator.workspaces.workspace import Workspace

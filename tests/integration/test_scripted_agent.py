@@ -45,8 +45,11 @@ from orchestrator.core.events.agent_messages import (
     Recovery,
 )
 from orchestrator.core.task import guards
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checks import CheckResult, Verdict
-from orchestrator.core.task.model import Agent, Step, Task, Ticket
+from orchestrator.core.task.progress import Step
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
 from tests.integration.processes.stage import state_of

@@ -12,7 +12,8 @@ import pytest_asyncio
 
 from orchestrator.agents.stall_detector import Look, StallDetector, is_sign_of_life, may_stall
 from orchestrator.core.events.events import Event, StallSeen
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, ProcessState, Run, Task, TaskStatus
+from orchestrator.core.task.agent import Agent, AgentStatus, ProcessState, Run
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.run_state import pid_of
 from orchestrator.processes.spec import Activity

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.events import WorkspaceReady
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
 from orchestrator.storage import tokens

@@ -15,11 +15,12 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Priority, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.storage.journal import lines

@@ -19,12 +19,13 @@ from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, DependencyType
 from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Priority, Task
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from orchestrator.core.task.checks import nothing_ran
 from orchestrator.core.task.failures import Failure, Pattern
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 FEW_PATTERNS = 2
 _LONGEST_TITLE = 200

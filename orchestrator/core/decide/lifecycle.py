@@ -23,25 +23,16 @@ from orchestrator.core.decide.pausing import (
 )
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.task import guards
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason, ProcessState, Run
 from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
 from orchestrator.core.task.checks import CheckResult, Verdict, first_try
 from orchestrator.core.task.failures import ACCEPTED, Analysis, Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import (
-    Agent,
-    AgentStatus,
-    NextAction,
-    PauseReason,
-    ProcessState,
-    Run,
-    StageStatus,
-    StepStatus,
-    Task,
-    TaskStatus,
-)
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 

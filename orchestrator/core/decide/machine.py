@@ -39,20 +39,12 @@ from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import events
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task import guards
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import with_result
-from orchestrator.core.task.model import (
-    AgentStatus,
-    Budget,
-    NextAction,
-    PauseReason,
-    ProcessState,
-    StageRecord,
-    Step,
-    Task,
-    TaskStatus,
-)
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import REVISIONS, Pipeline, Work
+from orchestrator.core.task.progress import Budget, StageRecord, Step
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 
 _DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)

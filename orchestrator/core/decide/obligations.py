@@ -16,9 +16,10 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core.decide import prompt
 from orchestrator.core.decide.pausing import deadlines
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.model import NextAction, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 
 _TURN_UNDER_WAY = (NextAction.TURN, NextAction.INTERRUPT)

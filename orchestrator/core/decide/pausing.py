@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from orchestrator.core.task.model import PAUSED, AgentStatus, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PAUSED, AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,

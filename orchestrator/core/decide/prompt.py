@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.task import guards
 from orchestrator.core.task.checks import CheckResult
-from orchestrator.core.task.model import StageStatus, Step, StepStatus, Task
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, UserRequest, variable_of
 
 _WANTED = {Work.AGENT: "What is wanted of you now:", Work.STEPS: "What all the steps together are to answer:"}

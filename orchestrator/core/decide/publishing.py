@@ -14,9 +14,9 @@ from typing import assert_never
 from orchestrator.core.decide import lifecycle, outcomes, pausing
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.task.model import NextAction, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish, Reply
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 
 MOST_REFUSALS = 3

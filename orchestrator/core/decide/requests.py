@@ -9,8 +9,9 @@ from typing import assert_never
 
 from orchestrator.core.decide import lifecycle, outcomes, pausing, publishing, transitions, turns
 from orchestrator.core.events import events
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     Answer,
     BadAnswer,

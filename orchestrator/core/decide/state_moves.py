@@ -19,8 +19,9 @@ from orchestrator.core.events.operations import OperationRefused, Refusal, StepU
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.progress import Budget, StageStatus, Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 
 

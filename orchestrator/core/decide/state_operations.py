@@ -21,8 +21,10 @@ from orchestrator.core.events.operations import (
     not_at_work,
 )
 from orchestrator.core.task import guards
-from orchestrator.core.task.model import AgentStatus, NextAction, StepStatus, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from orchestrator.core.decide.lifecycle import cap_reached
-from orchestrator.core.task.model import AgentStatus, PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestKind
 from orchestrator.errors import InvalidTransition
 

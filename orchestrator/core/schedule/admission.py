@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
     NAMELESS,
     ActiveLimit,

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.core.task.model import PauseReason, Task
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task
 
 MARGIN = 0.1
 _GIB = 2**30

@@ -13,7 +13,8 @@ from orchestrator.core.schedule.admission import (
     places,
     waiting_queue,
 )
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"

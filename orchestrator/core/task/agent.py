@@ -105,3 +105,7 @@ class Agent:
     at_work_since: datetime | None = None
     last_update: datetime | None = None
     last_saved: datetime | None = None
+
+
+NO_AGENT = Agent()
+"""Before the first attempt."""

@@ -11,8 +11,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from orchestrator.core.events.events import Event, RunFrozen
-from orchestrator.core.task.model import AgentStatus, PauseReason, StageStatus, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 KEPT = 10
 """How many are kept beside the pinned ones."""

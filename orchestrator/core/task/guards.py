@@ -12,7 +12,8 @@ from typing import assert_never
 
 from orchestrator.core.task import pipeline as words
 from orchestrator.core.task.failures import Analysis
-from orchestrator.core.task.model import StepStatus, Task
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 
 LOCAL_BYPASS = "LOCAL_BYPASS"

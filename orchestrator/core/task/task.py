@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from orchestrator.core.task.agent import PAUSED, Agent, PauseReason, Run
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending, total_spending
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import FailureLog
@@ -111,7 +111,7 @@ class Task:
     feedback: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     run: Run | None = None
-    agent: Agent = Agent()
+    agent: Agent = NO_AGENT
     steps: tuple[Step, ...] = ()
     results: Mapping[str, CheckResult] = field(default_factory=dict)
     report_path: str | None = None

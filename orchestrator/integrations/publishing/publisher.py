@@ -22,7 +22,7 @@ import structlog
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullRequestDraft, PullState, PullStatus
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.task.checks import nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import line_of, list_of, object_of
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication, Publish
+from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.integrations.forges.errors import ForgeError, UnknownForge

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from orchestrator.core.schedule.admission import SchedulerSnapshot, account_limit, waiting_queue
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.server.backend import Backend
 from orchestrator.server.routes.status import health_of
 from orchestrator.server.routes.tasks import TheBackend

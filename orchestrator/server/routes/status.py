@@ -10,8 +10,8 @@ from fastapi import APIRouter
 
 from orchestrator import __version__, clock
 from orchestrator.core.schedule.admission import Capacity, waiting_queue
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.server.backend import Backend
 from orchestrator.server.problems import Problem, Refusal
 from orchestrator.server.routes.tasks import TheBackend

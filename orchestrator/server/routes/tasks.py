@@ -18,7 +18,8 @@ from orchestrator.core.events.events import (
     ResumeRequested,
     RetryRequested,
 )
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.task_factory import Submission, SubmissionRefused
 from orchestrator.errors import InvalidTransition
 from orchestrator.server.backend import Backend, backend_of

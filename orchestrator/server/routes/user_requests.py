@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from orchestrator import clock
 from orchestrator.core.decide.transitions import require
 from orchestrator.core.events.events import AskAnswered
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     IS_SECRET,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from orchestrator.core.decide.final_message import ended_at, final_message, has_ended
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.server.schemas.views import AskView, TaskLine, TaskView, to_view
 from orchestrator.storage.store import Summary

@@ -15,7 +15,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
 from orchestrator.core.events.events import TurnOutcome
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount

@@ -13,8 +13,9 @@ from typing import assert_never
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Agent, Task
+from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
 from orchestrator.supervisor.simulation.memory import Plug
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree

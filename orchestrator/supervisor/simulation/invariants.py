@@ -17,8 +17,9 @@ from orchestrator.core.schedule.admission import (
     spent_today,
 )
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending, reached_cap
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 PENNY = 0.001
 """How far two sums of money may be apart for having been rounded."""

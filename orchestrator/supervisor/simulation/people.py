@@ -12,10 +12,12 @@ from random import Random
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.checks import Check
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock

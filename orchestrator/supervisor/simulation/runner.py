@@ -16,8 +16,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.protocols import TaskLookups

@@ -14,8 +14,8 @@ import orjson
 from orchestrator.core.events.commands import LookAtGate
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.masking import names_in

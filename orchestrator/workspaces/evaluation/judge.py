@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.files import read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import Redactor

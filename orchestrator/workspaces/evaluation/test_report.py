@@ -5,7 +5,7 @@ from datetime import datetime
 
 from orchestrator.core.task.checks import Check, CheckResult, Verdict, nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import stamp
 from orchestrator.redaction.display import as_code, inert
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.storage.journal import NAME, lines
 from orchestrator.storage.store import FolderStore, Loaded
 from tests.fakes.tasks import TASK_ID, submitted

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed
 from orchestrator.storage.journal import NAME, DamagedJournal, StoreError
 from orchestrator.storage.state_document import to_document

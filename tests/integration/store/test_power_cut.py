@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import Agent, Run
 from orchestrator.core.task.checkpoint import KEPT
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import Agent, Budget, Run, SensitiveCheck, StageRecord, Step, Task, Ticket
+from orchestrator.core.task.progress import Budget, StageRecord, Step
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.patch import Operation, applied, difference
 from orchestrator.storage.journal import DamagedJournal, lines

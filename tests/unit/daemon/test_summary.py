@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import NextAction, Task, TaskStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.daemon.summary import Change, blocked_summary, summary
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at

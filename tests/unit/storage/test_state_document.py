@@ -8,8 +8,9 @@ import pytest
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import NextAction, SensitiveCheck, Task, TaskStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.formats.codec import Json
 from orchestrator.storage.state_document import from_document, to_document
 from tests.fakes.world import START

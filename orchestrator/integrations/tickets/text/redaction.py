@@ -6,7 +6,8 @@ And ticket.json, which is what an agent reads of it (sources.md §1.2, §1.5).
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from orchestrator.core.task.model import SensitiveCheck, Task
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.redaction.rules import Redactor, Result, Scan

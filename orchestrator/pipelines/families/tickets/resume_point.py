@@ -10,9 +10,9 @@ from enum import StrEnum
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.state_moves import present_artifacts, state_of
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject, to_json
 from orchestrator.storage.state_document import to_document
 

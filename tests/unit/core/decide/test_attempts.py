@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.decide.lifecycle import FOR_A_PERSON
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from tests.unit.playbook import (
     Playbook,
     alarm,

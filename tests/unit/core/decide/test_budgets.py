@@ -17,8 +17,9 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps, Spending, reached_cap, seconds_left, total_spending, usd_left
-from orchestrator.core.task.model import NextAction, PauseReason, Task
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
     Playbook,

@@ -4,7 +4,8 @@ import pytest
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import AnswerRefused
 from tests.unit.playbook import (

@@ -8,8 +8,9 @@ import pytest
 from orchestrator.core.decide.final_message import final_message, has_ended, recommended
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import NextAction, StageRecord, Task, TaskStatus
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from tests.fakes.world import START
 from tests.unit.playbook import a_task, at, at_work
 

@@ -16,12 +16,13 @@ from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
 from orchestrator.core.task.pipeline import Work
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import AnswerRefused, InvalidTransition

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.task.guards import NOTHING_SEEN
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestStatus
 from tests.unit.core.decide.test_usage_limits import after

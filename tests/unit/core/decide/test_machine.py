@@ -9,8 +9,11 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import AgentStatus, NextAction, SensitiveCheck, StageStatus, Task, TaskStatus
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
 from tests.fakes.world import START

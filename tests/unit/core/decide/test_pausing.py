@@ -7,8 +7,9 @@ import pytest
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
     Happening,

@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import NextAction, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.user_requests import POLICY, RequestDraft, RequestStatus, Subject
 from tests.fakes.tasks import TWO_CHECKS, bundled_pipeline, full_pipeline, submitted

@@ -11,9 +11,9 @@ from orchestrator.core.events import events
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import NextAction, StageStatus, Step, StepStatus, Task
+from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.storage.state_document import from_document, to_document
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, Playbook, at, at_work, evaluating, finished, full, judged, looked

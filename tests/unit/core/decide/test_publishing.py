@@ -12,9 +12,11 @@ from orchestrator.core.decide.publishing import LOOK_AGAIN
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.commands import OpenPullRequest
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, StageStatus, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import RequestStatus, Subject
 from orchestrator.errors import InvalidTransition

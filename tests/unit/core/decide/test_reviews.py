@@ -8,9 +8,11 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, StageStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import POLICY, BadAnswer, RequestDraft, RequestStatus, Subject
 from orchestrator.errors import AnswerRefused

@@ -8,8 +8,9 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (

@@ -16,10 +16,12 @@ from orchestrator.core.events.operations import (
     StepUpdate,
     Transition,
 )
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.task.model import AgentStatus, StageStatus, StepStatus, Task, TaskStatus
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 from orchestrator.formats.codec import Json

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
+from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from tests.fakes.world import START
 from tests.unit.playbook import (
     Playbook,

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from tests.unit.playbook import Playbook, alarm, at_work, finished, later, started
 
 

@@ -22,7 +22,8 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.usage_limits import (
     LAST_SECOND,

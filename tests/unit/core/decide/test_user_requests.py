@@ -13,7 +13,8 @@ from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.decide.turns import MOST_ASKS
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     LONGEST_ANSWER,

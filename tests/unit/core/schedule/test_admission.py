@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, blockers, tasks_to_admit, waiting_queue
-from orchestrator.core.task.model import AgentStatus, PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from tests.fakes.world import START
 from tests.unit.playbook import Playbook, a_task, at_work
 

@@ -14,7 +14,8 @@ from orchestrator.core.schedule.pressure import (
     tasks_to_freeze,
     tasks_to_release,
 )
-from orchestrator.core.task.model import AgentStatus, PauseReason, Task
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Task
 from tests.fakes.world import START
 from tests.unit.playbook import a_task, at_work
 

@@ -9,7 +9,8 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Run, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from tests.fakes.world import START
 from tests.unit.playbook import (

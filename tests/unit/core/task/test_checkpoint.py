@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason, ProcessState, Run
 from orchestrator.core.task.checkpoint import (
     KEPT,
     AgentSnapshot,
@@ -19,17 +20,8 @@ from orchestrator.core.task.checkpoint import (
     superseded_checkpoints,
 )
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import (
-    Agent,
-    AgentStatus,
-    PauseReason,
-    ProcessState,
-    Run,
-    StageRecord,
-    StageStatus,
-    Task,
-    TaskStatus,
-)
+from orchestrator.core.task.progress import StageRecord, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import from_json, to_json
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START

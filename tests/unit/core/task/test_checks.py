@@ -14,7 +14,7 @@ from orchestrator.core.task.checks import (
     nothing_ran,
     with_result,
 )
-from orchestrator.core.task.model import NextAction
+from orchestrator.core.task.task import NextAction
 from tests.unit.playbook import Playbook, a_task, at, judged
 
 PASS = CheckResult(verdict=Verdict.PASS, reason="exit code 0")

@@ -6,7 +6,6 @@ import pytest
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts, missing, missing_of_step
-from orchestrator.core.task.model import Budget, SensitiveCheck, Step, StepStatus, Task
 from orchestrator.core.task.pipeline import (
     BudgetLeft,
     BudgetWithin,
@@ -22,7 +21,10 @@ from orchestrator.core.task.pipeline import (
     TicketFiltered,
     TreeClean,
 )
+from orchestrator.core.task.progress import Budget, Step, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
+from orchestrator.core.task.ticket import SensitiveCheck
 from tests.unit.playbook import a_task
 
 NOTES = FileExists(file="notes.md")

@@ -7,7 +7,8 @@ import pytest
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import NextAction, Task, Ticket, TicketType
+from orchestrator.core.task.task import NextAction, Task
+from orchestrator.core.task.ticket import Ticket, TicketType
 from orchestrator.integrations.publishing.pull_request import (
     PullRequestWords,
     Related,

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from orchestrator.core.events.commands import SendTurn
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps, Spending
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest

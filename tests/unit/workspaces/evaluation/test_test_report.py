@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure, FailureLog
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.workspaces.evaluation import test_report
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
