@@ -281,7 +281,7 @@ def _floors(settings: Settings) -> Floors:
 def _model_of(task: Task, launching: LaunchConfig) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
     role = _pipeline_of(task).stage(task.stage).role
-    named = model_of(launching.role(role), task.terms, launching.tiers) if role else None
+    named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
 
 

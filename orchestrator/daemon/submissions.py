@@ -53,7 +53,11 @@ class Submissions:
     def _refuse_a_second(self, requirement: Requirement, new: Task) -> None:
         """Two tasks of one ticket would do the same work; what a person hands in as a text is a ticket of its own."""
         for task in self.loop.tasks.values():
-            same = (task.ticket.source, task.ticket.key, task.repo) == (new.ticket.source, new.ticket.key, new.repo)
+            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
+                new.ticket.source,
+                new.ticket.key,
+                new.source.repo,
+            )
             if same and not task.status.is_final:
                 raise AlreadyActive(
                     f"{requirement.url} has a task in this repository already: {task.id} ({task.status.value}); "

@@ -39,7 +39,7 @@ def summary(task: Task, change: Change) -> str:
         "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
         "## Checks\n\n" + _checks(task, change.checks_differ),
         "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
-        f"## To look at it\n\n    git -C {task.repo} log -p {task.base_commit[:12]}..{task.branch}",
+        f"## To look at it\n\n    git -C {task.source.repo} log -p {task.source.base_commit[:12]}..{task.source.branch}",
         f"Everything the agents wrote and the checks printed is in {task.folder}.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -71,13 +71,16 @@ def _closing(task: Task) -> str:
 
 
 def _facts(task: Task, changed: str) -> str:
-    head = as_code((task.head or task.base_commit)[:12])
+    head = as_code((task.source.head or task.source.base_commit)[:12])
     rows = [
-        ("Branch", f"{as_code(task.branch)} at {head}, from {as_code(task.base_branch)}"),
-        ("Repository", inert(task.repo)),
+        ("Branch", f"{as_code(task.source.branch)} at {head}, from {as_code(task.source.base_branch)}"),
+        ("Repository", inert(task.source.repo)),
         ("Change", inert(changed)),
         ("Evaluations", _evaluations(task)),
-        ("Agents", f"{task.agent.attempt} processes, {task.agent.tokens_used} tokens, {task.agent.cost_usd:.2f} USD"),
+        (
+            "Agents",
+            f"{task.agent.attempt} processes, {task.agent.usage.tokens} tokens, {task.agent.usage.cost_usd:.2f} USD",
+        ),
     ]
     return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value.replace('|', _PIPE)} |" for name, value in rows)))
 
@@ -99,15 +102,15 @@ def _checks(task: Task, checks_differ: bool) -> str:
         (
             "| Check | Verdict | Time | Why |",
             "|---|---|---|---|",
-            *(_row(name, one) for name, one in task.results.items()),
+            *(_row(name, one) for name, one in task.evaluation.results.items()),
         )
     )
     commands = "\n".join(
-        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.checks if one.command
+        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.evaluation.checks if one.command
     )
     unseen = "**No check ran: nobody has seen this change work.**"
     notes = [
-        *([unseen] if nothing_ran(task.checks, task.results) else []),
+        *([unseen] if nothing_ran(task.evaluation.checks, task.evaluation.results) else []),
         *(["The branch changes `.orchestrator.toml`; the checks above are those of the base commit."] * checks_differ),
     ]
     return "\n\n".join(part for part in (table, commands, *notes) if part)

@@ -86,8 +86,8 @@ class ProvidedSecrets:
 def _types(task: Task) -> Mapping[str, DependencyType]:
     """The kind of every dependency of a task that was provided as a value."""
     types = {
-        ask.asking.name: DependencyType(ask.asking.type)
-        for ask in task.asks
+        ask.draft.name: DependencyType(ask.draft.type)
+        for ask in task.requests
         if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
     }
     return {name: kind for name, kind in types.items() if kind in IS_SECRET}

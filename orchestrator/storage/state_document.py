@@ -45,7 +45,7 @@ def to_document(task: Task) -> JsonObject:
         "task_id": task.id,
         "updated_at": stamp(task.updated_at),
         "ticket_id": task.ticket.key,
-        "created_at": stamp(task.created_at),
+        "created_at": stamp(task.timing.created_at),
         "workspace_dir": task.folder,
         "ticket_type": task.ticket.type.value,
         "pipeline_variant": task.pipeline,
@@ -60,10 +60,10 @@ def to_document(task: Task) -> JsonObject:
         "total_phases": None,
         "run": to_json(task.run),
         "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
-        "checks": {check.name: check.command for check in task.checks},
-        "check_options": {check.name: _check_options(check) for check in task.checks},
+        "checks": {check.name: check.command for check in task.evaluation.checks},
+        "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
         "agent": _agent(task.agent),
-        "waiting": [_ask(ask) for ask in task.pending_asks],
+        "waiting": [_ask(ask) for ask in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
         "failure_summary": _summary(task.failures),
@@ -134,11 +134,15 @@ def _facts(task: Task, stage: str) -> JsonObject:
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps: list[Json] = [_shown(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
-            return {"branch": task.branch, "plan_progress": progress, "commits": commits}
+            return {"branch": task.source.branch, "plan_progress": progress, "commits": commits}
         case "EVALUATION":
             results: JsonObject = dict.fromkeys(RESULT_NAMES)
-            results |= {check: result.verdict.value for check, result in task.results.items()}
-            return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
+            results |= {check: result.verdict.value for check, result in task.evaluation.results.items()}
+            return {
+                "results": results,
+                "result_details": to_json(task.evaluation.results),
+                "report_path": task.evaluation.report_path,
+            }
         case "COMPLETION":
             return _picked(_shown(task.publication), PUBLISHED)
         case _:
@@ -212,11 +216,11 @@ def _config(task: Task) -> JsonObject:
     return {
         "max_design_revisions": limits.get(REVISIONS),
         "max_eval_cycles": limits.get("eval_cycles"),
-        **_shown(task.terms),
+        **_shown(task.policy),
         "autonomy": {
-            "mode": task.terms.autonomy.value,
-            "on_blocked": task.terms.on_blocked.value,
-            "auto_merge": task.terms.auto_merge,
+            "mode": task.policy.autonomy.value,
+            "on_blocked": task.policy.on_blocked.value,
+            "auto_merge": task.policy.auto_merge,
         },
     }
 
@@ -230,7 +234,7 @@ def _ask(ask: UserRequest) -> JsonObject:
     return {
         "number": ask.number,
         "kind": ask.kind.value,
-        "text": ask.asking.text,
+        "text": ask.draft.text,
         "asked_at": stamp(ask.asked_at),
         "deadline": stamp(ask.deadline) if ask.deadline else None,
     }

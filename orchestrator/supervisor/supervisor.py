@@ -334,7 +334,7 @@ class Supervisor:
             self._hands.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spent)
+                self.account.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
@@ -346,7 +346,7 @@ class Supervisor:
         if task is not None and task.agent.attempt == attempt:
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
-            if task.owed is NextAction.TURN and not task.is_paused and cap_reached(task):
+            if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self.post(task_id, AlarmRang(at=self._clock()))
 
     def _lose(self, task: Task, error: Exception) -> None:

@@ -5,7 +5,7 @@ from functools import cache
 
 from orchestrator.core.task.checks import Check, CheckKind
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import Source, Task, Timing
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.pipeline_file import parse_pipeline
@@ -38,11 +38,8 @@ def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
         folder=f"/data/tasks/{task_id}",
         ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
         pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
+        source=Source(repo="/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{task_id}"),
+        timing=Timing(created_at=START),
         updated_at=START,
-        branch=f"feature/{task_id}",
     )
     return replace(task, **changes)  # type: ignore[arg-type]  # any field

@@ -28,7 +28,7 @@ def wanting(
     asks = tuple(
         UserRequest(
             number=number,
-            asking=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
+            draft=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
             digest="",
             stage="IMPLEMENTATION",
             visit=1,

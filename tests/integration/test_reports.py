@@ -115,9 +115,9 @@ def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_p
     workspace = Workspace(tmp_path / "data")
     task = submitted(repo=str(tmp_path / "repo"), base_commit=base)
     assert change_of(workspace, task) == Change(size="nothing was committed")
-    assert "cannot be read" in change_of(workspace, replace(task, head="f" * 40)).size
-    made = workspace.prepare(task.id, tmp_path / "repo", base, task.branch)
+    assert "cannot be read" in change_of(workspace, replace(task, source=replace(task.source, head="f" * 40))).size
+    made = workspace.prepare(task.id, tmp_path / "repo", base, task.source.branch)
     head = commit(made.worktree, {".orchestrator.toml": "[checks]\n", "b.txt": "two\n"})
     workspace.facts(task.id, base, base)
-    found = change_of(workspace, replace(task, head=head))
+    found = change_of(workspace, replace(task, source=replace(task.source, head=head)))
     assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True)

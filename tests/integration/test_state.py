@@ -52,7 +52,9 @@ async def task(desk: Desk) -> Task:
     repo = desk.settings.data_dir.parent / "repo"
     task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
     await desk.supervisor.settled()
-    prepared = await asyncio.to_thread(desk.workspace.prepare, task.id, repo, task.base_commit, task.branch)
+    prepared = await asyncio.to_thread(
+        desk.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
+    )
     ready = WorkspaceReady(
         at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
     )

@@ -210,11 +210,15 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
         case TransitionKind.HALT | TransitionKind.AGAIN:
             return ()
         case TransitionKind.NEXT | TransitionKind.END:
-            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
+            unrun = tuple(
+                f"{check.name} has no result"
+                for check in task.evaluation.checks
+                if check.name not in task.evaluation.results
+            )
             return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
-            failed = any(result.verdict not in accepted for result in task.results.values())
+            failed = any(result.verdict not in accepted for result in task.evaluation.results.values())
             return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
         case _:
             assert_never(edge.way)
@@ -244,8 +248,10 @@ def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
     )
-    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
-    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
+    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.evaluation.results
+    return replace(
+        task, stage=stage, stages={**task.stages, stage: entered}, evaluation=replace(task.evaluation, results=results)
+    )
 
 
 def _noted(step: Step, update: StepUpdate) -> Step:

@@ -100,4 +100,4 @@ def _few(what: str, left: int, setting: str, floor: int) -> str:
 
 
 def _begun(task: Task) -> tuple[float, str]:
-    return ((task.started_at or task.created_at).timestamp(), task.id)
+    return ((task.timing.started_at or task.timing.created_at).timestamp(), task.id)

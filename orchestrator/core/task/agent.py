@@ -61,18 +61,88 @@ class Run:
         return self.folder.startswith("agents/")
 
 
+class SessionOrigin(StrEnum):
+    """How the conversation of an attempt began."""
+
+    NEW = "new"
+    RESUMED = "resumed"
+    """It is the conversation of an earlier attempt."""
+    RESTARTED = "restarted"
+    """It replaces the conversation of an earlier attempt, which is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The CLI's conversation; `is_known` once the CLI has named it, so that it can be resumed."""
+
+    id: str | None = None
+    is_known: bool = False
+    origin: SessionOrigin = SessionOrigin.NEW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnProgress:
+    """The present turn; the next turn starts from a whole new one, and `number` counts them within the attempt.
+
+    `deadline` is set while the turn runs, `active_since` while its processes are not frozen. `step` is the step of the
+    plan that it works on. `tokens` is what it has used so far, `open_tools` counts the tools at work, `timed_out` names
+    the commands that ran out of time, `retry_until` is when the CLI repeats a failed call. `was_frozen_in_tool` says
+    that the processes were frozen while a tool was at work.
+    """
+
+    number: int = 0
+    deadline: datetime | None = None
+    active_since: datetime | None = None
+    step: int | None = None
+    tool_uses: int = 0
+    tokens: int = 0
+    open_tools: int = 0
+    timed_out: tuple[str, ...] = ()
+    retry_until: datetime | None = None
+    was_frozen_in_tool: bool = False
+
+
+FIRST_TURN = TurnProgress()
+"""Before the first turn of an attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the task's agents have used so far, and how much of it before the present session.
+
+    The CLI's totals are cumulative over a session, so they are added to what earlier sessions had used.
+    """
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    tokens_before_session: int = 0
+    cost_before_session: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setbacks:
+    """What kept the agent from getting on since its last good turn.
+
+    `limit_waits` counts the turns in a row that ended because the model was not available, `limit_window` is the usage
+    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that this
+    attempt was told once of output that cannot be read.
+    """
+
+    limit_waits: int = 0
+    limit_window: str | None = None
+    nudges: int = 0
+    was_corrected: bool = False
+
+
+NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), Usage(), Setbacks()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """The agent at work: its role, its attempt (which never repeats within a task) and its session and turn.
+    """The agent at work; its attempt never repeats within a task.
 
-    `read_offset` counts bytes of its output that were read; `cost_usd` and `tokens_used` are the task's so far. What
-    earlier sessions had used is kept apart, for the CLI's totals are cumulative over a session (collected.md §1.2):
-    they are differenced, never summed. `waits` counts the turns in a row that ended because the model could not be had,
-    `nudges` how often it was found stalled since it last got on. `begun_anew` says that it is in the place of one whose
-    conversation is lost.
-
-    Of the present turn: tool calls, tools at work, commands that ran out of time, tokens as far as told, until when the
-    CLI is about to try a call again, and whether it was frozen while a tool worked.
+    `read_offset` counts the bytes of its output that were read, `last_update` is when it was last heard of, and
+    `last_saved` when the last checkpoint was taken.
     """
 
     status: AgentStatus = AgentStatus.IDLE
@@ -80,29 +150,11 @@ class Agent:
     role: str | None = None
     attempt: int = 0
     pid: int | None = None
-    session_id: str | None = None
-    session_seen: bool = False
-    resumed: bool = False
-    begun_anew: bool = False
-    turn: int = 0
-    turn_deadline: datetime | None = None
-    current_step: int | None = None
+    session: Session = NO_SESSION
+    TURN: TurnProgress = FIRST_TURN
+    usage: Usage = NOTHING_USED
+    setbacks: Setbacks = NO_SETBACKS
     read_offset: int = 0
-    tool_uses: int = 0
-    tokens_used: int = 0
-    cost_usd: float = 0.0
-    turn_tokens: int = 0
-    tokens_before: int = 0
-    cost_before: float = 0.0
-    waits: int = 0
-    limit_window: str | None = None
-    open_tools: int = 0
-    timed_out: tuple[str, ...] = ()
-    retry_until: datetime | None = None
-    thawed_at_work: bool = False
-    corrected: bool = False
-    nudges: int = 0
-    at_work_since: datetime | None = None
     last_update: datetime | None = None
     last_saved: datetime | None = None
 

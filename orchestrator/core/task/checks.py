@@ -149,6 +149,23 @@ DEFAULT_RULES = Rules()
 Results = Mapping[str, CheckResult]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The checks that the task's commits are judged by, and the results of the newest evaluation."""
+
+    checks: tuple[Check, ...] = ()
+    results: Results = field(default_factory=dict)
+    report_path: str | None = None
+
+    @property
+    def next_check(self) -> Check | None:
+        """The first check that has no result yet."""
+        return next((check for check in self.checks if check.name not in self.results), None)
+
+
+NOT_EVALUATED = Evaluation()
+
+
 def first_try(name: str) -> str:
     """Under which name the result of a first try stands, when there was a second."""
     return f"{name} (first try)"

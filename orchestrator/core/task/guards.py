@@ -92,7 +92,7 @@ def _missing(guard: words.Guard, task: Task, evidence: Evidence) -> tuple[str, .
         case words.BudgetLeft():
             return _budget(guard, task)
         case words.BudgetWithin():
-            return () if task.terms.autonomy is Autonomy.AUTO else _budget(guard, task)
+            return () if task.policy.autonomy is Autonomy.AUTO else _budget(guard, task)
         case words.StepsCompleted():
             return _steps(task) or tuple(
                 f"step {step.step_id} is not completed"
@@ -160,11 +160,11 @@ def _steps(task: Task) -> tuple[str, ...]:
 
 
 def _checks(guard: words.ChecksAcceptable, task: Task) -> tuple[str, ...]:
-    if not task.results:
+    if not task.evaluation.results:
         return ("no check was run",)
     return tuple(
         f"{name}: {result.verdict} ({result.reason})"
-        for name, result in task.results.items()
+        for name, result in task.evaluation.results.items()
         if result.verdict not in guard.accept
     )
 

@@ -1,8 +1,8 @@
-"""The nouns: a task and what hangs on it, as frozen values.
+"""A task as a frozen value.
 
-A task keeps three fields of one vocabulary each (architecture.md, "States"): its status, the stage of its pipeline
-and the status of its agent. What is outstanding within a stage is the fourth, `owed`: obligations.py turns it into
-commands. Everything else is a fact that somebody will want to read; what can be derived is not kept.
+Three fields say where it stands, each in a vocabulary of its own: its status, the stage of its pipeline and the status
+of its agent. `next_action` is what the daemon has to see to next; obligations.py turns it into commands. What can be
+derived is not stored.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run
-from orchestrator.core.task.budget import NOTHING_SPENT, Spending, total_spending
-from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
+from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.failures import FailureLog
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
@@ -73,11 +73,54 @@ class NextAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The repository, what the work starts from, and the branch that it is done on.
+
+    `head` is the newest commit that the daemon has seen there.
+    """
+
+    repo: str
+    base_branch: str
+    base_commit: str
+    branch: str
+    worktree: str | None = None
+    head: str | None = None
+
+    @property
+    def commit(self) -> str:
+        """The newest commit of the work, or the one that it starts from."""
+        return self.head or self.base_commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When the task may start, and before which others."""
+
+    priority: Priority = Priority.NORMAL
+    after: tuple[str, ...] = ()
+    start_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When the task was made, started and ended."""
+
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+
+
+ANY_TIME = Schedule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
 
-    `feedback` is what its agent left undone and is told of in its next turn; `wanted` what somebody asks for beyond the
-    ticket, told to every agent until the work has come to where that was asked.
+    `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
+    `feedback` is what the agent left undone and is told in its next turn. `requested_changes` is what somebody asks for
+    beyond the ticket; every agent is told until the work is back where it was asked for.
     """
 
     id: str
@@ -85,54 +128,36 @@ class Task:
     folder: str
     ticket: Ticket
     pipeline: str
-    repo: str
-    base_branch: str
-    base_commit: str
-    created_at: datetime
+    source: Source
+    schedule: Schedule = ANY_TIME
+    policy: TaskPolicy = DEFAULT_POLICY
+    timing: Timing
     updated_at: datetime
-    branch: str
-    worktree: str | None = None
-    head: str | None = None
-    checks: tuple[Check, ...] = ()
-    priority: Priority = Priority.NORMAL
-    after: tuple[str, ...] = ()
-    start_at: datetime | None = None
-    terms: TaskPolicy = DEFAULT_POLICY
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    failed_at: datetime | None = None
     seq: int = 0
     status: TaskStatus = TaskStatus.PENDING
     block_reason: str | None = None
     stage: str = ""
     stages: Mapping[str, StageRecord] = field(default_factory=dict)
-    owed: NextAction = NextAction.ADMISSION
+    steps: tuple[Step, ...] = ()
+    next_action: NextAction = NextAction.ADMISSION
     retry_at: datetime | None = None
     feedback: tuple[str, ...] = ()
-    wanted: tuple[str, ...] = ()
+    requested_changes: tuple[str, ...] = ()
     run: Run | None = None
     agent: Agent = NO_AGENT
-    steps: tuple[Step, ...] = ()
-    results: Mapping[str, CheckResult] = field(default_factory=dict)
-    report_path: str | None = None
+    evaluation: Evaluation = NOT_EVALUATED
     failures: FailureLog = field(default_factory=FailureLog)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
+    spending: TaskSpending = NO_SPENDING
     publication: Publication = NOT_PUBLISHED
-    asks: tuple[UserRequest, ...] = ()
+    requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
-    spent: Mapping[str, Spending] = field(default_factory=dict)
-    spent_at_limit: float | None = None
 
     @property
     def cycle(self) -> int:
         """Which evaluation this is or was, or will be before the first, counted from one in each round of review."""
         budget = self.budgets.get("eval_cycles")
         return budget.used + 1 if budget else 1
-
-    @property
-    def next_check(self) -> Check | None:
-        """The first check that has no result yet."""
-        return next((check for check in self.checks if check.name not in self.results), None)
 
     @property
     def is_active(self) -> bool:
@@ -147,7 +172,7 @@ class Task:
     @property
     def waits_for_merge(self) -> bool:
         """Whether its pull request is under review outside; a stage of a later round may be under review here."""
-        here = any(ask.asking.subject in (Subject.STAGE, Subject.RELEASE) for ask in self.pending_asks)
+        here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property
@@ -159,7 +184,7 @@ class Task:
     def waits_for_word(self) -> bool:
         """Whether it met a usage limit, and goes on when a person says so."""
         limited = self.is_paused and self.agent.blocked_by is PauseReason.RATE_LIMIT
-        return limited and self.retry_at is None and self.agent.waits > 0
+        return limited and self.retry_at is None and self.agent.setbacks.limit_waits > 0
 
     @property
     def holds_slot(self) -> bool:
@@ -170,22 +195,13 @@ class Task:
     def wants_slot(self) -> bool:
         """Whether it would start or go on if there were a place."""
         if self.status is TaskStatus.PENDING:
-            return self.owed is NextAction.ADMISSION and not self.is_paused
+            return self.next_action is NextAction.ADMISSION and not self.is_paused
         return self.status is TaskStatus.IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
 
     @property
-    def pending_asks(self) -> tuple[UserRequest, ...]:
+    def pending_requests(self) -> tuple[UserRequest, ...]:
         """What a person has still to answer."""
-        return pending(self.asks)
-
-    @property
-    def total_spent(self) -> Spending:
-        """What it has used since it began."""
-        return total_spending(self.spent.values())
-
-    def spent_on(self, day: str) -> Spending:
-        """What it used on a day, as 2026-11-21 in UTC."""
-        return self.spent.get(day, NOTHING_SPENT)
+        return pending(self.requests)
 
     @property
     def progress(self) -> int:
@@ -196,6 +212,6 @@ class Task:
             return 0
         done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
         record = self.stages.get(self.stage)
-        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.current_step:
+        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.TURN.step:
             done += sum(step.status is StepStatus.COMPLETED for step in self.steps) / len(self.steps)
         return min(99, int(100 * done / len(self.stages)))

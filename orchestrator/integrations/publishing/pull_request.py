@@ -142,10 +142,14 @@ def _changes(task: Task) -> str:
 
 
 def _results(task: Task) -> str:
-    unseen = "**No check ran: nobody has seen this change work.**" if nothing_ran(task.checks, task.results) else ""
+    unseen = (
+        "**No check ran: nobody has seen this change work.**"
+        if nothing_ran(task.evaluation.checks, task.evaluation.results)
+        else ""
+    )
     rows = [
         f"| {_cell(name)} | {one.verdict} | {'' if one.seconds is None else f'{one.seconds:.1f} s'} |"
-        for name, one in task.results.items()
+        for name, one in task.evaluation.results.items()
     ]
     table = "\n".join(("| Stage | Status | Duration |", "|---|---|---|", *rows)) if rows else ""
     return "\n\n".join(filter(None, (unseen, table)))

@@ -64,7 +64,7 @@ class PublishTargets:
         stages = self._pipeline_of(task).stages.values()
         if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
             return task
-        git, _ = open_repository(Path(task.repo))
+        git, _ = open_repository(Path(task.source.repo))
         address = git.ask("config", "--get", "remote.origin.url")
         if address is None:
             return task

@@ -103,8 +103,8 @@ def _running(backend: Backend, task: Task) -> RunningView:
         "pid": agent.pid,
         "cpu_seconds": used and used.cpu_seconds,
         "rss_bytes": used and used.rss_bytes,
-        "tokens_used": agent.tokens_used,
-        "cost_usd": agent.cost_usd,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
     }
     return to_view(RunningView, shown, backend.redact)
 

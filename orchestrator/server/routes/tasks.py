@@ -109,7 +109,7 @@ async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -
         event = PriorityChanged(at=clock.now(), priority=body.priority, by=by)
         now = await backend.supervisor.request(task.id, event)
     if body.caps is not None:
-        caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
+        caps = replace(now.policy.caps, **body.caps.model_dump(exclude_unset=True))
         now = await backend.supervisor.request(task.id, CapsChanged(at=clock.now(), caps=caps, by=by))
     return task_view(now, backend.redact)
 
@@ -168,7 +168,7 @@ async def _asked(
 def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
     if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
         return False
-    if wanted.repo is not None and one.repo != str(wanted.repo):
+    if wanted.repo is not None and one.source.repo != str(wanted.repo):
         return False
     if wanted.status:
         return one.status in wanted.status

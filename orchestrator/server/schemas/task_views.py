@@ -16,15 +16,15 @@ _DERIVED = frozenset({"allowed", "asks", "waiting", "autonomy", "caps", "spent",
 def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
     """A task, whole."""
     shown = {name: getattr(task, name) for name in TaskView.model_fields if name not in _DERIVED}
-    asks = tuple(ask_view(task, ask, redact) for ask in task.asks)
+    asks = tuple(ask_view(task, ask, redact) for ask in task.requests)
     shown |= {
         "allowed": allowed(task),
         "asks": asks,
-        "waiting": tuple(view for view, ask in zip(asks, task.asks, strict=True) if ask.is_pending),
+        "waiting": tuple(view for view, ask in zip(asks, task.requests, strict=True) if ask.is_pending),
         "paused": task.is_paused,
-        "autonomy": task.terms.autonomy,
-        "caps": task.terms.caps,
-        "spent": spent_shown(task.total_spent),
+        "autonomy": task.policy.autonomy,
+        "caps": task.policy.caps,
+        "spent": spent_shown(task.spending.total),
         "closing": final_message(task, ended_at(task)) if has_ended(task) else None,
     }
     return to_view(TaskView, shown, redact)
@@ -42,8 +42,8 @@ def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
         "title": one.title,
         "status": one.status,
         "stage": one.stage,
-        "repo": one.repo,
-        "created_at": one.created_at,
+        "repo": one.source.repo,
+        "created_at": one.timing.created_at,
         "updated_at": one.updated_at,
     }
     if isinstance(one, Task):
@@ -52,7 +52,7 @@ def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
             "paused": one.is_paused,
             "blocked_by": one.agent.blocked_by,
             "progress": one.progress,
-            "priority": one.priority,
+            "priority": one.schedule.priority,
         }
     else:
         shown |= {"ticket": one.ticket, "progress": 100 if one.status is TaskStatus.COMPLETED else None}
@@ -61,7 +61,7 @@ def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
 
 def ask_view(task: Task, ask: UserRequest, redact: Callable[[str], str]) -> AskView:
     """One thing that a person is asked for; a dependency's answer is a reason, never its value."""
-    asking = ask.asking
+    asking = ask.draft
     shown = {
         "id": f"{task.id}.{ask.number}",
         "task": task.id,

@@ -180,7 +180,7 @@ class AgentTree(Tree):
     def _plan(self, task: Task) -> deque[tuple[float, Doing]]:
         """What it will do in a turn of some minutes, and when."""
         dice, odds = self._around.dice, self._around.odds
-        may_request = odds.requests if task.terms.autonomy is Autonomy.INTERACTIVE else 0.0
+        may_request = odds.requests if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
         chances = (
             (Doing.ASK, odds.asks),
             (Doing.WANT, odds.wants_dependency),

@@ -116,7 +116,9 @@ class SimulatedExecutor:
             if (self._now - tree.sign).total_seconds() >= stall_after:
                 tree.sign = self._now
                 agent = task.agent
-                seen = events.StallSeen(at=self._now, attempt=agent.attempt, turn=agent.turn, evidence="no output")
+                seen = events.StallSeen(
+                    at=self._now, attempt=agent.attempt, turn=agent.TURN.number, evidence="no output"
+                )
                 self._post(task.id, seen)
 
     @property
@@ -198,7 +200,7 @@ class SimulatedExecutor:
         self._told(
             task,
             lambda at: events.WorkspaceReady(
-                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.base_commit
+                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.source.base_commit
             ),
         )
 
@@ -292,7 +294,7 @@ class SimulatedExecutor:
                 offset, tokens = line.end, line.meaning.tokens
 
                 def heard(agent: Agent) -> Agent:
-                    return replace(agent, read_offset=offset, turn_tokens=tokens)
+                    return replace(agent, read_offset=offset, TURN=replace(agent.TURN, tokens=tokens))
 
                 self.told = True
                 self._supervisor.note(tree.task_id, tree.attempt, heard)

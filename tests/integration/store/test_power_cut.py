@@ -95,7 +95,9 @@ def test_a_last_line_with_blocks_that_never_reached_the_disk_is_torn(store: Fold
 
 def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_set_back(store: FolderStore) -> None:
     task = history(store)[-1]
-    store.note_telemetry(replace(task, agent=replace(task.agent, read_offset=5000, tool_uses=3)))
+    store.note_telemetry(
+        replace(task, agent=replace(task.agent, read_offset=5000, TURN=replace(task.agent.TURN, tool_uses=3)))
+    )
     with_telemetry = state_of(store).read_bytes()
     task = decided(store, task, agent=replace(task.agent, attempt=2))  # its offset is again the one last committed
     store.release(task.id)
@@ -107,7 +109,7 @@ def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_s
 
 def test_telemetry_survives_a_restart_and_never_enters_the_journal(store: FolderStore) -> None:
     task, before = history(store)[-1], journal_of(store).read_bytes()
-    noted = replace(task, agent=replace(task.agent, read_offset=12_345, tokens_used=99))
+    noted = replace(task, agent=replace(task.agent, read_offset=12_345, usage=replace(task.agent.usage, tokens=99)))
     store.note_telemetry(noted)
     assert journal_of(store).read_bytes() == before
     assert opened_again(store).task == noted

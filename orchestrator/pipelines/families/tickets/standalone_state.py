@@ -129,8 +129,11 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
     task = replace(
         task,
-        checks=tuple(Check(name=name, command="") for name in verdicts),
-        results={name: result for name, result in verdicts.items() if result is not None},
+        evaluation=replace(
+            task.evaluation,
+            checks=tuple(Check(name=name, command="") for name in verdicts),
+            results={name: result for name, result in verdicts.items() if result is not None},
+        ),
     )
     return replace(task, budgets={**_budgets(task, document), **task.budgets})
 

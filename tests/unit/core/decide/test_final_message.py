@@ -57,7 +57,9 @@ def test_what_became_of_it_outside_stands_in_the_place_of_the_branch(publication
 def test_a_report_is_named_by_its_path_and_by_its_ticket() -> None:
     task = completed(Publication(report_url="https://jira/ABC-1"))
     stages = {**task.stages, "PLANNING": StageRecord(artifacts=("notes.md", "review-report.md"))}
-    said = final_message(replace(task, stages=stages, head=task.base_commit), LATER).splitlines()
+    said = final_message(
+        replace(task, stages=stages, source=replace(task.source, head=task.source.base_commit)), LATER
+    ).splitlines()
     assert said[1:] == [f"report: {task.folder}/review-report.md, told on https://jira/ABC-1"]
 
 

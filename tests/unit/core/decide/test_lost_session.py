@@ -49,7 +49,7 @@ def test_a_new_session_that_is_not_found_is_a_failure_like_any_other() -> None:
 def begun_anew(*happenings: Happening) -> Task:
     """A task whose agent died after all of that, in the first turn of one that cannot go on with its conversation."""
     begun = at_work()
-    task = replace(begun, terms=replace(begun.terms, autonomy=Autonomy.INTERACTIVE))
+    task = replace(begun, policy=replace(begun.policy, autonomy=Autonomy.INTERACTIVE))
     task = after(task, session, *happenings, exited, later(3600), alarm, admitted, alarm, started)
     assert task.agent.resumed
     return after(task, finished(GONE, error_class="session"), exited, alarm, started)
@@ -64,5 +64,5 @@ def test_whoever_takes_the_place_of_a_lost_conversation_is_told_so_and_where_to_
 
 def test_what_only_the_lost_conversation_knew_is_answered_once_more() -> None:
     known = (asking(question()), answered(1, RequestStatus.ANSWERED, "left"), admitted, finished(), finished())
-    assert after(begun_anew(*known, looked(NOTHING_SEEN)), finished()).asks[0].told
+    assert after(begun_anew(*known, looked(NOTHING_SEEN)), finished()).requests[0].is_delivered
     assert "- Which one? — left" in turn_text(full(), begun_anew(*known, looked(NOTHING_SEEN)))

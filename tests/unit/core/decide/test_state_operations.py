@@ -220,8 +220,8 @@ def test_what_was_asked_of_people_about_a_stage_is_withdrawn_when_a_person_force
     task = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     asked_for = pausing.add_request(task, RequestDraft(subject=Subject.STAGE, text="review it", name="ANALYSIS"), START)
     forced = after(asked_for, force("PLANNING"))
-    assert (forced.status, forced.stage, forced.pending_asks) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
-    assert forced.asks[-1].status is RequestStatus.WITHDRAWN
+    assert (forced.status, forced.stage, forced.pending_requests) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
+    assert forced.requests[-1].status is RequestStatus.WITHDRAWN
 
 
 def test_steps_are_news_only_in_the_stage_that_works_through_them() -> None:

@@ -125,7 +125,10 @@ def test_a_task_short_of_room_names_the_present_want() -> None:
         (lambda: at("ANALYSIS", NextAction.AGENT), "the planner is being started"),
         (at_work, "the planner works at turn 1 of attempt 1"),
         (lambda: at("IMPLEMENTATION", NextAction.STOP), "the planner is being ended"),
-        (lambda: replace(at_work(), owed=NextAction.RETRY, retry_at=START), "the next attempt begins at 22:00:00 UTC"),
+        (
+            lambda: replace(at_work(), next_action=NextAction.RETRY, retry_at=START),
+            "the next attempt begins at 22:00:00 UTC",
+        ),
         (evaluating, "the checks run on commit c2"),
         (
             lambda: at("COMPLETION", NextAction.DELIVERY),

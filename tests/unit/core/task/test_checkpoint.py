@@ -6,7 +6,16 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.agent import (
+    Agent,
+    AgentStatus,
+    PauseReason,
+    ProcessState,
+    Run,
+    Session,
+    TurnProgress,
+    Usage,
+)
 from orchestrator.core.task.checkpoint import (
     KEPT,
     AgentSnapshot,
@@ -32,7 +41,14 @@ AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
     stage="DESIGN",
     stages={"DESIGN": StageRecord(status=StageStatus.IN_PROGRESS, visits=1)},
-    agent=Agent(status=AgentStatus.RUNNING, role="planner", attempt=2, session_id="s", turn=3, tokens_used=7),
+    agent=Agent(
+        status=AgentStatus.RUNNING,
+        role="planner",
+        attempt=2,
+        session=Session(id="s"),
+        TURN=TurnProgress(number=3),
+        usage=Usage(tokens=7),
+    ),
     run=Run(folder="agents/2", process=ProcessState.RUNNING),
 )
 

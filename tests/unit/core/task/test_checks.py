@@ -79,7 +79,7 @@ def test_the_second_try_has_a_folder_of_its_own_and_decides() -> None:
     task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(flaky,)))
     play = Playbook(task) >> judged(Verdict.FAIL) << f"check unit_test in logs/1-unit_test-{task.seq}"
     assert play >> judged(Verdict.PASS) << "deliver c2"
-    assert set(play.task.results) == {"unit_test", first_try("unit_test")}
+    assert set(play.task.evaluation.results) == {"unit_test", first_try("unit_test")}
 
 
 def test_a_failed_build_goes_to_who_explains_it_at_once() -> None:
@@ -91,7 +91,7 @@ def test_a_task_with_nothing_but_the_daemons_own_look_says_that_nothing_was_test
     look = Check(name="security", command="", kind=CheckKind.SECURITY)
     task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(look,)))
     play = Playbook(task) >> judged(Verdict.PASS) << "deliver c2"
-    assert {name: one.verdict for name, one in play.task.results.items()} == {
+    assert {name: one.verdict for name, one in play.task.evaluation.results.items()} == {
         "security": Verdict.PASS,
         "unit_test": Verdict.SKIPPED,
     }

@@ -105,7 +105,7 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (LEFT, a_task(), ("the task has no budget tries",)),
         (WITHIN, spent(2), ()),
         (WITHIN, spent(3), ()),
-        (WITHIN, replace(spent(3), terms=ATTENDED), ("the budget tries is used up (3 of 2)",)),
+        (WITHIN, replace(spent(3), policy=ATTENDED), ("the budget tries is used up (3 of 2)",)),
         (DONE, planned(("c1",), ("c2",)), ()),
         (DONE, planned(), ("the plan has no steps",)),
         (DONE, planned(("c1",), (), status=StepStatus.FAILED), ("step 1 is not completed", "step 2 is not completed")),

@@ -32,7 +32,7 @@ def asked(status: RequestStatus, answer: str | None = None) -> UserRequest:
     asking = RequestDraft(subject=Subject.QUESTION, text="Which?")
     return UserRequest(
         number=1,
-        asking=asking,
+        draft=asking,
         digest=asking.digest,
         stage="ANALYSIS",
         visit=1,
@@ -57,7 +57,7 @@ def test_an_end_that_is_none() -> None:
 
 def test_a_second_answer() -> None:
     pending, one, other = (
-        replace(WORKING, asks=(ask,))
+        replace(WORKING, requests=(ask,))
         for ask in (
             asked(RequestStatus.PENDING),
             asked(RequestStatus.ANSWERED, "this"),
@@ -74,7 +74,11 @@ def test_a_turn_inside_a_limit_or_beyond_a_cap() -> None:
     assert not list(invariants.a_turn_begins_only_when_it_may(WORKING, scene(WORKING), TURN))
     inside = replace(scene(WORKING), windows={"five_hour": wall})
     assert list(invariants.a_turn_begins_only_when_it_may(WORKING, inside, TURN))
-    spent = replace(WORKING, spent={"2026-11-21": Spending(usd=2.0)}, terms=TaskPolicy(caps=Caps(usd=1.0)))
+    spent = replace(
+        WORKING,
+        spending=replace(WORKING.spending, by_day={"2026-11-21": Spending(usd=2.0)}),
+        policy=TaskPolicy(caps=Caps(usd=1.0)),
+    )
     assert list(invariants.a_turn_begins_only_when_it_may(spent, scene(spent), TURN))
     poor = replace(scene(spent), room=Capacity(day=Caps(usd=1.0)))
     assert len(list(invariants.a_turn_begins_only_when_it_may(spent, poor, TURN))) == 2
@@ -89,7 +93,7 @@ def test_what_is_done_twice_or_runs_on() -> None:
 
 
 def test_a_bill_of_another_sum() -> None:
-    task = replace(WORKING, spent={"2026-11-21": Spending(usd=2.0, tokens=10)})
+    task = replace(WORKING, spending=replace(WORKING.spending, by_day={"2026-11-21": Spending(usd=2.0, tokens=10)}))
     assert not list(invariants.the_bill_is_right(task, Spending(usd=2.0, tokens=10)))
     assert list(invariants.the_bill_is_right(task, Spending(usd=2.1, tokens=10)))
 
