@@ -89,10 +89,10 @@ class _Turn:
 def _turn_of(agent: Agent) -> _Turn:
     """The turn that an agent is in, as far as it was heard before."""
     return _Turn(
-        tool_uses=agent.TURN.tool_uses,
-        open={f"{EARLIER} {number}": EARLIER for number in range(agent.TURN.open_tools)},
-        timed_out=list(agent.TURN.timed_out),
-        tokens={EARLIER: agent.TURN.tokens},
+        tool_uses=agent.turn.tool_uses,
+        open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
+        timed_out=list(agent.turn.timed_out),
+        tokens={EARLIER: agent.turn.tokens},
     )
 
 
@@ -256,8 +256,8 @@ class OutputReader:
                 agent,
                 read_offset=max(offset, agent.read_offset),
                 last_update=at,
-                TURN=replace(
-                    agent.TURN,
+                turn=replace(
+                    agent.turn,
                     tool_uses=uses,
                     open_tools=at_work,
                     timed_out=late,

@@ -96,7 +96,7 @@ class StallDetector:
             evidence = evidence_of(silence.first, look)
             log.warning("stall_seen", task=task.id, attempt=task.agent.attempt, evidence=evidence)
             seen = StallSeen(
-                at=self._clock(), attempt=task.agent.attempt, turn=task.agent.TURN.number, evidence=evidence
+                at=self._clock(), attempt=task.agent.attempt, turn=task.agent.turn.number, evidence=evidence
             )
             self._post(task.id, seen)
             silence = _Silence(heard=heard, first=look, newest=look)
@@ -108,7 +108,7 @@ def may_stall(task: Task, now: datetime) -> bool:
     agent = task.agent
     under_way = task.next_action is NextAction.TURN and task.is_active and not task.is_paused
     runs = task.run is not None and task.run.is_of_agent and task.run.process is ProcessState.RUNNING
-    waits = agent.TURN.open_tools > 0 or (agent.TURN.retry_until is not None and now < agent.TURN.retry_until)
+    waits = agent.turn.open_tools > 0 or (agent.turn.retry_until is not None and now < agent.turn.retry_until)
     return under_way and runs and not waits
 
 
@@ -138,4 +138,4 @@ def _look_at(folder: Path) -> Look:
 
 def _heard(task: Task) -> LastSign:
     agent = task.agent
-    return agent.attempt, agent.TURN.number, agent.read_offset, agent.last_update
+    return agent.attempt, agent.turn.number, agent.read_offset, agent.last_update

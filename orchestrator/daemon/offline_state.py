@@ -249,7 +249,7 @@ def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidenc
     evidence = seen_in(Path(task.folder))
     if task.source.worktree is None or pipeline.stage(task.stage).work is not Work.STEPS:
         return evidence
-    facts = workspace.facts(task.id, task.source.base_commit, task.source.head or task.source.base_commit)
+    facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
 

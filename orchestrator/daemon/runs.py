@@ -231,7 +231,7 @@ class RunExecutor:
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
-            request = f"interrupt-{task.agent.attempt}-{task.agent.TURN.number}"
+            request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._say(folder, self.launching.driver.interrupt(request))
         await self._runs.stop(folder)
         self._look(folder)

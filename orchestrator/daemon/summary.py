@@ -39,7 +39,7 @@ def summary(task: Task, change: Change) -> str:
         "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
         "## Checks\n\n" + _checks(task, change.checks_differ),
         "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
-        f"## To look at it\n\n    git -C {task.source.repo} log -p {task.source.base_commit[:12]}..{task.source.branch}",
+        f"## To look at it\n\n    git -C {source.repo} log -p {source.base_commit[:12]}..{source.branch}",
         f"Everything the agents wrote and the checks printed is in {task.folder}.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -71,7 +71,7 @@ def _closing(task: Task) -> str:
 
 
 def _facts(task: Task, changed: str) -> str:
-    head = as_code((task.source.head or task.source.base_commit)[:12])
+    head = as_code((task.source.commit)[:12])
     rows = [
         ("Branch", f"{as_code(task.source.branch)} at {head}, from {as_code(task.source.base_branch)}"),
         ("Repository", inert(task.source.repo)),

@@ -88,7 +88,7 @@ def a_worked_on_task(folder: Path, task_id: str) -> Task:
             role="implementer",
             attempt=7,
             session=Session(id="5" * 36),
-            TURN=TurnProgress(number=30),
+            turn=TurnProgress(number=30),
         ),
         steps=steps,
         failures=failures,
@@ -124,7 +124,7 @@ def _next(task: Task) -> tuple[Task, TurnFinished]:
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        TURN=replace(task.agent.TURN, tool_uses=9),
+        turn=replace(task.agent.turn, tool_uses=9),
         usage=replace(task.agent.usage, tokens=task.seq),
         last_update=at,
     )

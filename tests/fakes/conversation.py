@@ -149,7 +149,7 @@ class Stage:
 
     def step(self, number: int, **changes: object) -> str:
         """The text that the daemon would send for a step of the plan."""
-        agent = replace(self.task.agent, TURN=replace(self.task.agent.TURN, step=number))
+        agent = replace(self.task.agent, turn=replace(self.task.agent.turn, step=number))
         return self.turn("IMPLEMENTATION", None, **{"agent": agent, **changes})
 
     @contextmanager

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-from orchestrator.core.task.checks import Check, CheckKind
+from orchestrator.core.task.checks import Check, CheckKind, Results
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Source, Task, Timing
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
@@ -28,6 +28,11 @@ def bundled_pipeline(name: str) -> Pipeline:
 def full_pipeline() -> Pipeline:
     """The pipeline that every ticket goes through unless told otherwise."""
     return bundled_pipeline("full")
+
+
+def with_results(task: Task, results: Results, **changes: object) -> Task:
+    """A task whose newest evaluation came to `results`; any of its fields may be another."""
+    return replace(task, evaluation=replace(task.evaluation, results=results), **changes)  # type: ignore[arg-type]
 
 
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:

@@ -224,7 +224,7 @@ class World:
     def _work(self, task: Task) -> None:
         name = f"{task.stage} visit {task.stages[task.stage].visits}"
         if self.pipeline.stage(task.stage).work is Work.STEPS:
-            name += f" step {task.agent.TURN.step}"
+            name += f" step {task.agent.turn.step}"
             self.commits.append(f"c{len(self.commits) + 1}".ljust(40, "0"))
         self._once(f"work {name}")
         self.works.add(name)

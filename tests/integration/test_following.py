@@ -57,7 +57,7 @@ def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> N
     ]
     end: JsonObject = {"type": "result", "subtype": "success", "result": "done", "usage": ENDLESS}
     heard = Heard(tmp_path, *said, *[end] * 2000)
-    assert heard.agent.TURN.tokens <= MOST_TOKENS
+    assert heard.agent.turn.tokens <= MOST_TOKENS
     last = heard.events[-1]
     assert isinstance(last, TurnFinished)
     assert last.tokens <= MOST_TOKENS

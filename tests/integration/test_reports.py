@@ -14,7 +14,7 @@ from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.summary import Change
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository
-from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.tasks import full_pipeline, submitted, with_results
 from tests.fakes.world import START
 
 FAILED = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=1, log="logs/1-unit_test/x")
@@ -61,8 +61,8 @@ def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: 
 
 def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
     keeper = reports()
-    keeper.decided(replace(evaluated(tmp_path), results={}), EVENT)
-    keeper.catch_up(replace(evaluated(tmp_path), results={}))
+    keeper.decided(with_results(evaluated(tmp_path), {}), EVENT)
+    keeper.catch_up(with_results(evaluated(tmp_path), {}))
     assert not list(tmp_path.iterdir())
     keeper.catch_up(evaluated(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"test-report.md", "test-report-1.md"}

@@ -45,7 +45,7 @@ from orchestrator.core.events.agent_messages import (
     Recovery,
 )
 from orchestrator.core.task import guards
-from orchestrator.core.task.agent import Agent, TurnProgress
+from orchestrator.core.task.agent import Agent, Session, SessionOrigin, TurnProgress
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.progress import Step
 from orchestrator.core.task.task import Source, Task, Timing
@@ -90,7 +90,7 @@ def stage(tmp_path: Path) -> Stage:
         ),
         timing=Timing(created_at=now),
         updated_at=now,
-        agent=Agent(attempt=1, TURN=TurnProgress(number=1)),
+        agent=Agent(attempt=1, turn=TurnProgress(number=1)),
     )
     Path(outbox_of(task)).mkdir(parents=True)
     file = ROOT / "config/pipelines/full.toml"
@@ -223,7 +223,12 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
         assert of(TurnFinished, events) == []
         assert not agent.output.endswith(b"\n")
         assert agent.exit_code() == -signal.SIGKILL
-    resumed = replace(stage.task.agent, attempt=2, resumed=True, TURN=replace(stage.task.agent.TURN, number=1, step=1))
+    resumed = replace(
+        stage.task.agent,
+        attempt=2,
+        session=Session(origin=SessionOrigin.RESUMED),
+        turn=replace(stage.task.agent.turn, number=1, step=1),
+    )
     with stage.agent(resume=True) as agent:
         events = agent.turn(stage.step(1, steps=steps, agent=resumed))
         assert of(TurnFinished, events)[0].outcome is Outcome.OK

@@ -25,7 +25,7 @@ AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
     owed=NextAction.TURN,
     run=Run(folder="agents/1", process=ProcessState.RUNNING),
-    agent=Agent(status=AgentStatus.RUNNING, attempt=1, TURN=TurnProgress(number=1)),
+    agent=Agent(status=AgentStatus.RUNNING, attempt=1, turn=TurnProgress(number=1)),
 )
 READY = "import os, sys, time\nos.write(1, b'ready\\n')\n"
 SLEEPER = READY + "time.sleep(600)\n"
@@ -187,15 +187,15 @@ def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
         (replace(AT_WORK, run=Run(folder="agents/1", process=ProcessState.STARTING)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.PAUSED)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.WAITING_QUESTION)), False),
-        (replace(AT_WORK, agent=replace(AT_WORK.agent, TURN=replace(AT_WORK.agent.TURN, open_tools=1))), False),
+        (replace(AT_WORK, agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, open_tools=1))), False),
         (
             replace(
                 AT_WORK,
-                agent=replace(AT_WORK.agent, TURN=replace(AT_WORK.agent.TURN, retry_until=NOW + timedelta(seconds=1))),
+                agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, retry_until=NOW + timedelta(seconds=1))),
             ),
             False,
         ),
-        (replace(AT_WORK, agent=replace(AT_WORK.agent, TURN=replace(AT_WORK.agent.TURN, retry_until=NOW))), True),
+        (replace(AT_WORK, agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, retry_until=NOW))), True),
     ],
 )
 def test_only_a_turn_under_way_with_nothing_to_wait_for_can_stall(task: Task, may: bool) -> None:

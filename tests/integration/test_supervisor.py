@@ -281,7 +281,7 @@ async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path
 async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as house:
         await house.with_agent("A")
-        house.supervisor.note("A", 1, lambda agent: replace(agent, TURN=replace(agent.TURN, tokens=1200)))
+        house.supervisor.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
         house.supervisor.update_pressure(None)
         await house.settled()
         assert "InterruptTurn" in house.hands.names("A")

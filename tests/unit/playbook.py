@@ -297,7 +297,7 @@ def withdrawn(request_id: str = "r1") -> Happening:
 def stalled(task: Task, at: datetime) -> events.Event:
     """Nothing was heard or seen of the present turn."""
     return events.StallSeen(
-        at=at, attempt=task.agent.attempt, turn=task.agent.TURN.number, evidence="no output for 900 s"
+        at=at, attempt=task.agent.attempt, turn=task.agent.turn.number, evidence="no output for 900 s"
     )
 
 
@@ -351,14 +351,14 @@ def looked(evidence: Evidence | None = None) -> Happening:
         at=at,
         stage=task.stage,
         visit=task.stages[task.stage].visits,
-        turn=task.agent.TURN.number,
+        turn=task.agent.turn.number,
         evidence=evidence or _left_behind(task),
     )
 
 
 def _left_behind(task: Task) -> Evidence:
     elsewhere = LEFT_ELSEWHERE.get((task.pipeline, task.stage))
-    return elsewhere or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.TURN.number}")
+    return elsewhere or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn.number}")
 
 
 def committed(*commits: str, dirty: Sequence[str] = ()) -> Evidence:
@@ -382,12 +382,12 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
 
 def delivered(task: Task, at: datetime) -> events.Event:
     """The branch stands in the user's repository."""
-    return events.BranchDelivered(at=at, branch=task.source.branch, commit=task.source.head or task.source.base_commit)
+    return events.BranchDelivered(at=at, branch=task.source.branch, commit=task.source.commit)
 
 
 def proposed(task: Task, at: datetime) -> events.Event:
     """The pull request is open and up to date."""
-    head = task.source.head or task.source.base_commit
+    head = task.source.commit
     return publish_events.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
 
 

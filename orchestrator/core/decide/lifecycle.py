@@ -30,6 +30,7 @@ from orchestrator.core.task.agent import (
     ProcessState,
     Run,
     Session,
+    SessionOrigin,
     Setbacks,
     TurnProgress,
     Usage,
@@ -75,7 +76,7 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
         stages={**task.stages, stage: entered},
         feedback=(),
         evaluation=replace(task.evaluation, results={} if work is Work.CHECKS else task.evaluation.results),
-        agent=replace(task.agent, TURN=replace(task.agent.TURN, step=None)),
+        agent=replace(task.agent, turn=replace(task.agent.turn, step=None)),
     )
     return continue_stage(pipeline, reset_retries(task), at)
 
@@ -104,29 +105,36 @@ def begin_agent(task: Task, role: str) -> Task:
     """The task with a new attempt owed; it goes on with the session of an attempt of the same role that had one."""
     old = task.agent
     attempt = old.attempt + 1
-    resumed = old.role == role and old.session.is_known and old.session.id is not None
-    fresh_session = str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}"))
+    session = _next_session(task, role, attempt)
+    used = old.usage if session.is_resumed else _banked(old.usage)
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
         role=role,
         attempt=attempt,
-        session=Session(id=old.session.id if resumed else fresh_session),
-        resumed=resumed,
-        begun_anew=old.role == role and not resumed,
-        TURN=TurnProgress(step=old.TURN.step),
-        usage=Usage(
-            tokens=old.usage.tokens,
-            cost_usd=old.usage.cost_usd,
-            tokens_before_session=old.usage.tokens_before_session if resumed else old.usage.tokens,
-            cost_before_session=old.usage.cost_before_session if resumed else old.usage.cost_usd,
-        ),
+        session=session,
+        turn=TurnProgress(step=old.turn.step),
+        usage=used,
         last_saved=old.last_saved,
         setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
     )
     task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
     task = replace(task, retry_at=_until(task))
     return pause_if_over_caps(task)
+
+
+def _next_session(task: Task, role: str, attempt: int) -> Session:
+    """The session of a new attempt: that of an attempt of the same role if the CLI knows it, or else a new one."""
+    old = task.agent
+    if old.role == role and old.session.is_known and old.session.id is not None:
+        return Session(id=old.session.id, origin=SessionOrigin.RESUMED)
+    origin = SessionOrigin.RESTARTED if old.role == role else SessionOrigin.NEW
+    return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
+
+
+def _banked(usage: Usage) -> Usage:
+    """The usage at the beginning of a new session, whose totals count from zero."""
+    return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
 
 def _until(task: Task) -> datetime | None:
@@ -150,9 +158,9 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     step = plan.next_step(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None
     agent = replace(
         task.agent,
-        TURN=replace(
-            task.agent.TURN,
-            number=task.agent.TURN.number + 1,
+        turn=replace(
+            task.agent.turn,
+            number=task.agent.turn.number + 1,
             deadline=deadline(task, at),
             active_since=None if task.is_paused else at,
             tool_uses=0,
@@ -176,7 +184,7 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 def cap_reached(task: Task) -> str | None:
     """Which of the task's caps is reached, in words for a person; None while something is left."""
-    spent_so_far = task.spending.total + Spending(tokens=task.agent.TURN.tokens)
+    spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
     since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
     most = task.policy.usd_after_limit
     if most is not None and task.spending.usd_at_limit is not None and since >= most:
@@ -247,9 +255,7 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     checked = pipeline.stage(task.stage).work is Work.CHECKS
     artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
-    text = f"{task.stage} is done: review " + (
-        artifacts or f"commit {(task.source.head or task.source.base_commit)[:12]}"
-    )
+    text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.source.commit)[:12]}")
     text = "; ".join((text, *overspent))
     asking = RequestDraft(
         subject=Subject.STAGE,
@@ -282,9 +288,9 @@ def complete_step(pipeline: Pipeline, task: Task, evidence: Evidence, at: dateti
 
     Only a step that gets done is progress: what is still missing when all are done does not renew the tries.
     """
-    steps = plan.finish_step(task.steps, task.agent.TURN.step or 0, evidence.commits, at)
+    steps = plan.finish_step(task.steps, task.agent.turn.step or 0, evidence.commits, at)
     task = replace(task, steps=steps, feedback=())
-    task = task if task.agent.TURN.step is None else reset_retries(task)
+    task = task if task.agent.turn.step is None else reset_retries(task)
     if plan.next_step(steps) is not None:
         return continue_stage(pipeline, task, at)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)
@@ -304,7 +310,7 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
 
 def _given_up(task: Task, why: str, at: datetime) -> Task:
     """The task with it on record that its stage, or the step that is open in it, could not be done."""
-    step = task.agent.TURN.step
+    step = task.agent.turn.step
     steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
     kind = "step_failed" if step else "stage_failed"
     return record_failed_turn(replace(task, steps=steps), at, kind, why, "user_intervention")

@@ -148,7 +148,7 @@ def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
     status = AgentStatus.RUNNING if task.run and task.next_action is not NextAction.CHECKS else AgentStatus.IDLE
     task = replace(task, agent=replace(task.agent, status=status))
     stood = task.run is not None and task.run.process is not ProcessState.RUNNING
-    return task if stood or task.agent.TURN.active_since is not None else _timed(task, event.at)
+    return task if stood or task.agent.turn.active_since is not None else _timed(task, event.at)
 
 
 def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
@@ -169,7 +169,7 @@ def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at:
 
 
 def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    asked = (task.stage, task.stages[task.stage].visits, task.agent.TURN.number)
+    asked = (task.stage, task.stages[task.stage].visits, task.agent.turn.number)
     if task.next_action is not NextAction.GATE or (event.stage, event.visit, event.turn) != asked:
         return task
     stage, evidence = pipeline.stage(task.stage), event.evidence
@@ -225,7 +225,7 @@ def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) 
     lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in beyond)
     if not lacking:
         return lifecycle.advance(pipeline, task, event.at)
-    if stage.role and not task.agent.TURN.tool_uses and not evidence.fresh:
+    if stage.role and not task.agent.turn.tool_uses and not evidence.fresh:
         lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
     refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
     return lifecycle.try_again(pipeline, task, lacking + refused, event.at)
@@ -291,21 +291,21 @@ def _thawed(task: Task, event: events.RunThawed) -> Task:
     after = _run_is(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
-    at_work = after.agent.TURN.deadline is not None and after.agent.TURN.open_tools > 0
+    at_work = after.agent.turn.deadline is not None and after.agent.turn.open_tools > 0
     agent = replace(
-        after.agent, TURN=replace(after.agent.TURN, was_frozen_in_tool=after.agent.TURN.was_frozen_in_tool or at_work)
+        after.agent, turn=replace(after.agent.turn, was_frozen_in_tool=after.agent.turn.was_frozen_in_tool or at_work)
     )
     return _timed(replace(after, agent=agent, run=replace(after.run, park_at=None)), event.at)
 
 
 def _timed(task: Task, at: datetime) -> Task:
     """The task whose turn, if one is under way, has its time from now on."""
-    if task.agent.TURN.deadline is None:
+    if task.agent.turn.deadline is None:
         return task
     return replace(
         task,
         agent=replace(
-            task.agent, TURN=replace(task.agent.TURN, deadline=lifecycle.deadline(task, at), active_since=at)
+            task.agent, turn=replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at)
         ),
     )
 
@@ -318,7 +318,7 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
         return _while_standing(task, event.at)
     if task.next_action is NextAction.RETRY and task.retry_at and event.at >= task.retry_at:
         return lifecycle.continue_stage(pipeline, task, event.at)
-    deadline = task.agent.TURN.deadline
+    deadline = task.agent.turn.deadline
     if task.run is None or task.run.process in (ProcessState.FROZEN, ProcessState.PARKING):
         return task
     if task.next_action is NextAction.TURN and lifecycle.cap_reached(turns.add_worked_time(task, event.at)) is not None:

@@ -45,7 +45,7 @@ def alarms(task: Task) -> tuple[datetime, ...]:
     times = (
         task.retry_at if _waits_for_time(task) else None,
         run.park_at if run and still and task.is_paused else None,
-        agent.TURN.deadline if task.next_action in _TURN_UNDER_WAY and timed else None,
+        agent.turn.deadline if task.next_action in _TURN_UNDER_WAY and timed else None,
     )
     return deadlines(task) + tuple(time for time in times if time is not None)
 
@@ -70,7 +70,7 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     run = task.run
     following = (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
     if run is not None and not task.is_active:
-        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.TURN.deadline is not None))
+        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn.deadline is not None))
     if run is not None and run.process is ProcessState.PARKING:
         return (*following, do.StopRun(folder=run.folder, interrupt=False))
     if not task.is_active:
@@ -95,7 +95,7 @@ def _looking(task: Task) -> tuple[do.Command, ...]:
 
 
 def _publish(pipeline: Pipeline, task: Task) -> do.Command:
-    publication, commit = task.publication, task.source.head or task.source.base_commit
+    publication, commit = task.publication, task.source.commit
     stage = pipeline.stage(task.stage)
     match stage.publish:
         case Publish.REPORT:
@@ -135,22 +135,22 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noq
         case NextAction.TURN:
             return (_turn(pipeline, task), *_answers(task))
         case NextAction.INTERRUPT:
-            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.TURN.number),)
+            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.turn.number),)
         case NextAction.GATE:
             return (_look(task),)
         case NextAction.STOP:
-            return (do.StopRun(folder=run.folder, interrupt=agent.TURN.deadline is not None),) if run else ()
+            return (do.StopRun(folder=run.folder, interrupt=agent.turn.deadline is not None),) if run else ()
         case NextAction.CHECKS:
             return _check(task)
         case NextAction.DELIVERY:
-            return (do.DeliverBranch(branch=task.source.branch, commit=task.source.head or task.source.base_commit),)
+            return (do.DeliverBranch(branch=task.source.branch, commit=task.source.commit),)
         case NextAction.PUBLISH:
             return (_publish(pipeline, task),)
         case NextAction.MERGE:
             publication = task.publication
             return (do.MergePullRequest(number=publication.number or 0, head=publication.head or ""),)
         case NextAction.RELEASE:
-            version, commit = task.publication.version or "", task.source.head or task.source.base_commit
+            version, commit = task.publication.version or "", task.source.commit
             return (do.TagRelease(version=version, commit=commit, branch=task.source.branch),)
         case _:
             assert_never(task.next_action)
@@ -176,7 +176,7 @@ def _start(task: Task) -> do.StartAgent:
         attempt=agent.attempt,
         role=agent.role or "",
         session_id=agent.session.id or "",
-        resume=agent.resumed,
+        resume=agent.session.is_resumed,
     )
 
 
@@ -184,8 +184,8 @@ def _turn(pipeline: Pipeline, task: Task) -> do.SendTurn:
     agent = task.agent
     return do.SendTurn(
         attempt=agent.attempt,
-        turn=agent.TURN.number,
-        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.TURN.number}")),
+        turn=agent.turn.number,
+        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.turn.number}")),
         text=prompt.turn_text(pipeline, task),
     )
 
@@ -194,9 +194,9 @@ def _look(task: Task) -> do.LookAtGate:
     return do.LookAtGate(
         stage=task.stage,
         visit=task.stages[task.stage].visits,
-        turn=task.agent.TURN.number,
+        turn=task.agent.turn.number,
         attempt=task.agent.attempt,
-        since=task.source.head or task.source.base_commit,
+        since=task.source.commit,
     )
 
 
@@ -204,4 +204,4 @@ def _check(task: Task) -> tuple[do.Command, ...]:
     check = task.evaluation.next_check
     if check is None or task.run is None:
         return ()
-    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.source.head or task.source.base_commit),)
+    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.source.commit),)

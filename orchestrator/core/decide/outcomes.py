@@ -45,7 +45,7 @@ def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action:
     """The task with it on record that its agent's present turn came to nothing, and what follows from that."""
     return record_failure(task, at, Failure(
         id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
-        attempted=f"turn {task.agent.TURN.number} of attempt {task.agent.attempt}", command=None,
+        attempted=f"turn {task.agent.turn.number} of attempt {task.agent.attempt}", command=None,
         expected="a turn that finishes its work", type=kind, summary=reason[:500], action=action,
     ))  # fmt: skip
 
@@ -74,4 +74,4 @@ def reset_all_retries(task: Task, but: str | None = None) -> Task:
 
 def step_name(task: Task) -> str | None:
     """The present step as failures name it."""
-    return str(task.agent.TURN.step) if task.agent.TURN.step else None
+    return str(task.agent.turn.step) if task.agent.turn.step else None

@@ -154,7 +154,7 @@ def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
         stage=task.stage,
         visit=task.stages[task.stage].visits,
         attempt=task.agent.attempt,
-        turn=task.agent.TURN.number,
+        turn=task.agent.turn.number,
         asked_at=at,
         deadline=at + timedelta(seconds=task.policy.question_timeout) if may_lapse else None,
     )

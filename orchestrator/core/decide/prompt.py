@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.task import guards
+from orchestrator.core.task.agent import SessionOrigin
 from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
 from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
@@ -53,7 +54,7 @@ def _mends(task: Task) -> bool:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.agent.begun_anew and task.agent.TURN.number == 1:
+    if task.agent.session.origin is SessionOrigin.RESTARTED and task.agent.turn.number == 1:
         why = (
             "Another agent was at this work and its conversation is lost. Look at the branch, what lies uncommitted "
             "and the files in workspace_dir (agents/*/out too), then go on from what it left."
@@ -64,7 +65,7 @@ def _why(task: Task, stage: Stage) -> str:
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
-    elif task.agent.resumed and task.agent.TURN.number == 1:
+    elif task.agent.session.is_resumed and task.agent.turn.number == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
     elif stage.work is Work.CHECKS:
         why = "Checks failed on the finished commit, and the next planner needs to know why."
@@ -86,7 +87,7 @@ def _answers(task: Task) -> str:
 
 def _news(task: Task) -> tuple[UserRequest, ...]:
     """What was asked before this turn and is answered; what this turn itself asks for is answered on the way."""
-    now = (task.agent.attempt, task.agent.TURN.number)
+    now = (task.agent.attempt, task.agent.turn.number)
     return tuple(ask for ask in task.requests if ask.is_undelivered and (ask.attempt, ask.turn) < now)
 
 
@@ -109,15 +110,17 @@ def _answer(ask: UserRequest) -> str:
 
 
 def _places(task: Task) -> str:
+    source = task.source
+    begun_at = f"branch {source.branch}, begun at {source.base_commit[:12]} of {source.base_branch}"
     return (
         f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
-        f"worktree: {task.source.worktree} (branch {task.source.branch}, begun at {task.source.base_commit[:12]} of {task.source.base_branch})\n"
+        f"worktree: {source.worktree} ({begun_at})\n"
         f"outbox: {outbox_of(task)}"
     )
 
 
 def _step(task: Task) -> str:
-    number = task.agent.TURN.step
+    number = task.agent.turn.step
     step = next((one for one in task.steps if one.step_id == number), None)
     if step is None:
         return f"Every step is done. Commit what is still to change under a subject that begins {task.ticket.key}:"

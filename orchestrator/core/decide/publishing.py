@@ -206,7 +206,7 @@ def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
 def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
-    publication = replace(task.publication, version=event.version, head=task.source.head or task.source.base_commit)
+    publication = replace(task.publication, version=event.version, head=task.source.commit)
     task = replace(task, source=replace(task.source, head=event.commit), publication=publication)
     if task.policy.auto_merge:
         return replace(task, next_action=NextAction.RELEASE)

@@ -81,7 +81,7 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
     elif not task.holds_slot:
         return pausing.park(task) if event.park and task.is_paused else task
     if event.turn is not None:
-        under_way = (task.next_action, task.agent.TURN.number) == (NextAction.TURN, event.turn)
+        under_way = (task.next_action, task.agent.turn.number) == (NextAction.TURN, event.turn)
         return turns.interrupt_turn(task, event.at) if under_way else task
     if event.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
         task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
@@ -149,11 +149,11 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
     task = replace(
         task, policy=replace(task.policy, caps=event.caps), spending=replace(task.spending, usd_at_limit=after_limit)
     )
-    if task.next_action is NextAction.TURN and task.agent.TURN.active_since is not None:
+    if task.next_action is NextAction.TURN and task.agent.turn.active_since is not None:
         task = turns.add_worked_time(task, event.at)
         agent = replace(
             task.agent,
-            TURN=replace(task.agent.TURN, active_since=event.at, deadline=lifecycle.deadline(task, event.at)),
+            turn=replace(task.agent.turn, active_since=event.at, deadline=lifecycle.deadline(task, event.at)),
         )
         task = replace(task, agent=agent)
     if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and lifecycle.cap_reached(task) is None:

@@ -99,7 +99,8 @@ def apply_move(pipeline: Pipeline, task: Task, move: Transition, edge: Move, at:
         case TransitionKind.HALT:
             return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
         case TransitionKind.END:
-            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
+            task = _left(task, move, at)
+            return replace(task, status=TaskStatus.COMPLETED, timing=replace(task.timing, completed_at=at))
         case TransitionKind.NEXT:
             return _entered(pipeline, _left(task, move, at), edge.stage, at)
         case TransitionKind.AGAIN:

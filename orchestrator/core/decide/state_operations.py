@@ -147,6 +147,6 @@ def _unhurried(before: Task, after: Task) -> Task:
         return after
     agent = replace(
         after.agent,
-        TURN=replace(after.agent.TURN, number=before.agent.TURN.number, deadline=before.agent.TURN.deadline),
+        turn=replace(after.agent.turn, number=before.agent.turn.number, deadline=before.agent.turn.deadline),
     )
     return replace(after, next_action=NextAction.STOP, agent=agent)

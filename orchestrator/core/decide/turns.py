@@ -143,7 +143,7 @@ def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
     """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
     agent = task.agent
     if (
-        (event.attempt, event.turn) != (agent.attempt, agent.TURN.number)
+        (event.attempt, event.turn) != (agent.attempt, agent.turn.number)
         or task.next_action is not NextAction.TURN
         or task.is_paused
     ):
@@ -169,7 +169,7 @@ def interrupt_turn(task: Task, at: datetime) -> Task:
     return replace(
         task,
         next_action=NextAction.INTERRUPT,
-        agent=replace(task.agent, TURN=replace(task.agent.TURN, deadline=deadline)),
+        agent=replace(task.agent, turn=replace(task.agent.turn, deadline=deadline)),
     )
 
 
@@ -182,13 +182,13 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        TURN=replace(task.agent.TURN, deadline=None, open_tools=0),
+        turn=replace(task.agent.turn, deadline=None, open_tools=0),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
         agent = lifecycle.bank_usage(agent)
     task = replace(add_worked_time(task, event.at), run=None)
-    task = replace(task, agent=replace(agent, TURN=replace(agent.TURN, active_since=None)))
+    task = replace(task, agent=replace(agent, turn=replace(agent.turn, active_since=None)))
     if not task.is_active:
         return task
     task = _untold(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
@@ -208,7 +208,7 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
 
 def _untold(task: Task) -> Task:
     """What a process was answered in a turn that it did not end is not sure to stand in its session."""
-    now = (task.agent.attempt, task.agent.TURN.number)
+    now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
         replace(ask, is_delivered=False)
         if ask.is_delivered and ask.draft.request_id and (ask.attempt, ask.turn) == now
@@ -220,11 +220,11 @@ def _untold(task: Task) -> Task:
 
 def add_worked_time(task: Task, at: datetime) -> Task:
     """The task with the time that its agent was at work put on its account."""
-    since = task.agent.TURN.active_since
+    since = task.agent.turn.active_since
     if since is None:
         return task
     task = _with_spending(task, Spending(seconds=max(0.0, (at - since).total_seconds())), at)
-    return replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, active_since=None)))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, active_since=None)))
 
 
 def _accounted(task: Task, event: events.TurnFinished) -> Task:
@@ -237,7 +237,7 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        TURN=replace(task.agent.TURN, tool_uses=event.tool_uses, deadline=None, tokens=0, open_tools=0),
+        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, open_tools=0),
         usage=replace(task.agent.usage, tokens=tokens, cost_usd=usd),
         last_update=event.at,
     )
@@ -246,7 +246,7 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
 
 def _told(task: Task) -> Task:
     """After a turn that went well its agent knows the answers that stood in the text, and those it had waited for."""
-    now = (task.agent.attempt, task.agent.TURN.number)
+    now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
         replace(ask, is_delivered=True)
         if ask.is_undelivered and (ask.draft.request_id or (ask.attempt, ask.turn) < now)
@@ -261,17 +261,17 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     rest = replace(
         agent,
         setbacks=replace(agent.setbacks, limit_waits=0, nudges=0),
-        TURN=replace(agent.TURN, timed_out=(), was_frozen_in_tool=False),
+        turn=replace(agent.turn, timed_out=(), was_frozen_in_tool=False),
     )
     task = replace(task, agent=rest)
     if task.next_action is NextAction.INTERRUPT or any(
         ask.is_pending or ask.is_undelivered for ask in _of_this_turn(task)
     ):
         return lifecycle.next_turn(pipeline, task, event.at)
-    if agent.TURN.was_frozen_in_tool and agent.TURN.timed_out:
+    if agent.turn.was_frozen_in_tool and agent.turn.timed_out:
         unfair = tuple(
             f"the command {name!r} ran out of time only because you had been stopped meanwhile; run it again"
-            for name in agent.TURN.timed_out
+            for name in agent.turn.timed_out
         )
         return lifecycle.next_turn(pipeline, replace(task, feedback=unfair), event.at)
     if event.malformed and not agent.setbacks.was_corrected:
@@ -287,7 +287,7 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
 
 
 def _of_this_turn(task: Task) -> tuple[UserRequest, ...]:
-    now = (task.agent.attempt, task.agent.TURN.number)
+    now = (task.agent.attempt, task.agent.turn.number)
     return tuple(ask for ask in task.requests if (ask.attempt, ask.turn) == now and not ask.draft.subject.of_daemon)
 
 
@@ -304,7 +304,7 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
         mend = lifecycle.FOR_A_PERSON[event.error_class]
         reason = f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}"
         return outcomes.block(task, reason, event.at)
-    if event.error_class == ErrorClass.SESSION and task.agent.resumed:
+    if event.error_class == ErrorClass.SESSION and task.agent.session.is_resumed:
         return lifecycle.restart_session(task, event.at)
     return lifecycle.fail_attempt(pipeline, task, event.reason, event.error_class or "turn_failed", event.at)
 
@@ -325,7 +325,7 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
     task = lifecycle.next_turn(pipeline, replace(task, spending=replace(task.spending, usd_at_limit=before)), at)
     text = f"{event.reason}; " + (f"it goes on at {until:%Y-%m-%d %H:%M} UTC" if by_itself else "it waits for `resume`")
     task = pausing.add_notice(
-        task, NoticeKind.LIMIT_REACHED, text, at, f"limit-{task.agent.attempt}-{task.agent.TURN.number}"
+        task, NoticeKind.LIMIT_REACHED, text, at, f"limit-{task.agent.attempt}-{task.agent.turn.number}"
     )
     return replace(task, retry_at=until if by_itself else None)
 

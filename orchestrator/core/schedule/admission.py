@@ -159,7 +159,7 @@ def day_used_up(scene: SchedulerSnapshot, more: int = 0) -> str | None:
     """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
     if scene.room.day == NO_CAPS:
         return None
-    running = sum(task.holds_slot and task.agent.TURN.deadline is not None for task in scene.tasks) + more
+    running = sum(task.holds_slot and task.agent.turn.deadline is not None for task in scene.tasks) + more
     reserved = Spending(usd=scene.room.turn_usd * running)
     over = reached_cap(spent_today(scene) + reserved, scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
@@ -175,20 +175,20 @@ def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str
     running = [
         task
         for task in scene.tasks
-        if task.holds_slot and task.next_action is NextAction.TURN and task.agent.TURN.tokens
+        if task.holds_slot and task.next_action is NextAction.TURN and task.agent.turn.tokens
     ]
-    since = [task.agent.TURN.active_since or scene.now for task in running]
+    since = [task.agent.turn.active_since or scene.now for task in running]
     seconds = sum((scene.now - one).total_seconds() for one in since)
-    meanwhile = Spending(tokens=sum(task.agent.TURN.tokens for task in running), seconds=seconds)
+    meanwhile = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
     over = reached_cap(spent_today(scene) + meanwhile, replace(scene.room.day, turns=None))
     if over:
-        yield from ((task.id, task.agent.TURN.number, f"the day's budget is used up: {over}") for task in running)
+        yield from ((task.id, task.agent.turn.number, f"the day's budget is used up: {over}") for task in running)
 
 
 def tasks_to_pause(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
     """The tasks between two turns that must not begin the next, what for, and the reason in words."""
     for task in scene.tasks:
-        if task.holds_slot and task.agent.TURN.deadline is None and task.next_action in BETWEEN_TURNS:
+        if task.holds_slot and task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
             hold = held_before_turn(task, scene)
             if hold is not None:
                 yield task.id, *hold

@@ -79,6 +79,11 @@ class Session:
     is_known: bool = False
     origin: SessionOrigin = SessionOrigin.NEW
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it is the conversation of an earlier attempt."""
+        return self.origin is SessionOrigin.RESUMED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnProgress:
@@ -151,7 +156,7 @@ class Agent:
     attempt: int = 0
     pid: int | None = None
     session: Session = NO_SESSION
-    TURN: TurnProgress = FIRST_TURN
+    turn: TurnProgress = FIRST_TURN
     usage: Usage = NOTHING_USED
     setbacks: Setbacks = NO_SETBACKS
     read_offset: int = 0

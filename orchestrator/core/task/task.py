@@ -212,6 +212,6 @@ class Task:
             return 0
         done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
         record = self.stages.get(self.stage)
-        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.TURN.step:
+        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.turn.step:
             done += sum(step.status is StepStatus.COMPLETED for step in self.steps) / len(self.steps)
         return min(99, int(100 * done / len(self.stages)))

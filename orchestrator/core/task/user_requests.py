@@ -153,9 +153,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """One thing asked of a person; `number` never repeats within a task, `is_delivered` says that the agent has the answer.
+    """One thing asked of a person; `number` never repeats within a task.
 
-    `deadline` is when the default is taken; `reminded` counts the reminders that went out.
+    `deadline` is when the default is taken; `reminded` counts the reminders that went out. `is_delivered` says that the
+    agent has the answer.
     """
 
     number: int

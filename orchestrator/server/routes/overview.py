@@ -58,7 +58,7 @@ def _glance(backend: Backend, task: Task, scene: SchedulerSnapshot) -> GlanceVie
         "paused": task.is_paused,
         "stage": task.stage,
         "progress": task.progress,
-        "step": agent.TURN.step,
+        "step": agent.turn.step,
         "steps": len(task.steps),
         "role": agent.role,
         "agent": agent.status,

@@ -168,7 +168,7 @@ async def _asked(
 def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
     if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
         return False
-    if wanted.repo is not None and one.source.repo != str(wanted.repo):
+    if wanted.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(wanted.repo):
         return False
     if wanted.status:
         return one.status in wanted.status

@@ -42,20 +42,25 @@ def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
         "title": one.title,
         "status": one.status,
         "stage": one.stage,
-        "repo": one.source.repo,
-        "created_at": one.timing.created_at,
         "updated_at": one.updated_at,
     }
     if isinstance(one, Task):
         shown |= {
             "ticket": one.ticket.key,
+            "repo": one.source.repo,
+            "created_at": one.timing.created_at,
             "paused": one.is_paused,
             "blocked_by": one.agent.blocked_by,
             "progress": one.progress,
             "priority": one.schedule.priority,
         }
     else:
-        shown |= {"ticket": one.ticket, "progress": 100 if one.status is TaskStatus.COMPLETED else None}
+        shown |= {
+            "ticket": one.ticket,
+            "repo": one.repo,
+            "created_at": one.created_at,
+            "progress": 100 if one.status is TaskStatus.COMPLETED else None,
+        }
     return to_view(TaskLine, shown, redact)
 
 

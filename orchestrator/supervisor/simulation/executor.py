@@ -117,7 +117,7 @@ class SimulatedExecutor:
                 tree.sign = self._now
                 agent = task.agent
                 seen = events.StallSeen(
-                    at=self._now, attempt=agent.attempt, turn=agent.TURN.number, evidence="no output"
+                    at=self._now, attempt=agent.attempt, turn=agent.turn.number, evidence="no output"
                 )
                 self._post(task.id, seen)
 
@@ -294,7 +294,7 @@ class SimulatedExecutor:
                 offset, tokens = line.end, line.meaning.tokens
 
                 def heard(agent: Agent) -> Agent:
-                    return replace(agent, read_offset=offset, TURN=replace(agent.TURN, tokens=tokens))
+                    return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
 
                 self.told = True
                 self._supervisor.note(tree.task_id, tree.attempt, heard)

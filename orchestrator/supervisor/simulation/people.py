@@ -75,7 +75,7 @@ class People:
         if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task):
             self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
-            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.TURN.number}"
+            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
                 self._once(key, lambda: self._soon(task.id, 3 * HOUR, _resumed))
 

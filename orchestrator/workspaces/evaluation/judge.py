@@ -147,7 +147,7 @@ class Judge:
         return _weighed(check, verdict), reason
 
     def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
-        said = messages(self.git_of(task.id), task.source.base_commit, task.source.head or task.source.base_commit)
+        said = messages(self.git_of(task.id), task.source.base_commit, task.source.commit)
         change = Diff(added={**self._change(task).added, **said.added})
         verdict, reason = verdict_on(find_secrets(change, self.redactor), change)
         return _weighed(check, verdict), reason
@@ -176,7 +176,7 @@ class Judge:
         flags = ("-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         plain = ("-c", "core.quotePath=false", "-c", f"core.bigFileThreshold={LARGEST_TEXT_FILE}")
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--no-color")
-        head = task.source.head or task.source.base_commit
+        head = task.source.commit
         return parse_diff(
             self.git_of(task.id).run(*plain, "diff-tree", *flags, *prefixes, task.source.base_commit, head, "--")
         )

@@ -38,7 +38,7 @@ def failures_of_evaluation(task: Task) -> tuple[Failure, ...]:
 
 def _header(task: Task, at: datetime) -> Iterable[str]:
     yield f"# Test report: {inert(task.title)}"
-    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.source.branch)}\\\nHEAD: {as_code(task.source.head or task.source.base_commit)}"
+    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.source.branch)}\\\nHEAD: {as_code(task.source.commit)}"
     rows = [
         f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.evaluation.results.items()
     ]

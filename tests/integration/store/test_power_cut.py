@@ -96,7 +96,7 @@ def test_a_last_line_with_blocks_that_never_reached_the_disk_is_torn(store: Fold
 def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_set_back(store: FolderStore) -> None:
     task = history(store)[-1]
     store.note_telemetry(
-        replace(task, agent=replace(task.agent, read_offset=5000, TURN=replace(task.agent.TURN, tool_uses=3)))
+        replace(task, agent=replace(task.agent, read_offset=5000, turn=replace(task.agent.turn, tool_uses=3)))
     )
     with_telemetry = state_of(store).read_bytes()
     task = decided(store, task, agent=replace(task.agent, attempt=2))  # its offset is again the one last committed

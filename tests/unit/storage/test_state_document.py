@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.formats.codec import Json
 from orchestrator.storage.state_document import from_document, to_document
@@ -103,7 +103,19 @@ def much_lived() -> Task:
     for number in range(3):
         task = replace(task, failures=task.failures.with_failure(a_failure(number)))
     ticket = replace(task.ticket, sensitive_check=SensitiveCheck(result="REDACTED", redacted_count=2, scanned_at=START))
-    return replace(task, ticket=ticket, schedule=replace(task.schedule, after=("LOCAL-1",), start_at=START), retry_at=START + timedelta(milliseconds=1), evaluation=replace(task.evaluation, results={**task.evaluation.results, "lint": CheckResult(verdict=Verdict.WARN, seconds=1.5, log="logs/1-lint/out.log")}, report_path="report.md"), publication=Publication(pr_url="https://example.org/1", merged_at=START, merge_commit="m" * 40), feedback=("a", "b"), block_reason="no", timing=replace(task.timing, failed_at=START))  # fmt: skip
+    lint = CheckResult(verdict=Verdict.WARN, seconds=1.5, log="logs/1-lint/out.log")
+    results = {**task.evaluation.results, "lint": lint}
+    return replace(
+        task,
+        ticket=ticket,
+        schedule=Schedule(after=("LOCAL-1",), start_at=START),
+        retry_at=START + timedelta(milliseconds=1),
+        evaluation=replace(task.evaluation, results=results, report_path="report.md"),
+        publication=Publication(pr_url="https://example.org/1", merged_at=START, merge_commit="m" * 40),
+        feedback=("a", "b"),
+        block_reason="no",
+        timing=replace(task.timing, failed_at=START),
+    )
 
 
 def test_every_key_of_the_seed_is_there_under_its_name() -> None:

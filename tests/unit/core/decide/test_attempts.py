@@ -72,7 +72,7 @@ def test_a_session_that_was_never_seen_is_not_resumed() -> None:
 def test_a_resumed_session_that_does_not_answer_is_given_up() -> None:
     play = Playbook(at_work()) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     play = play >> exited << "wake in 20 s" >> later(20) >> alarm << "start planner 3"
-    assert not play.task.agent.resumed
+    assert not play.task.agent.session.is_resumed
 
 
 def test_another_role_never_goes_on_with_a_session() -> None:

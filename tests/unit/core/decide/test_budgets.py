@@ -17,8 +17,16 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.agent import PauseReason
-from orchestrator.core.task.budget import Caps, Spending, reached_cap, seconds_left, total_spending, usd_left
+from orchestrator.core.task.agent import PauseReason, TurnProgress
+from orchestrator.core.task.budget import (
+    Caps,
+    Spending,
+    TaskSpending,
+    reached_cap,
+    seconds_left,
+    total_spending,
+    usd_left,
+)
 from orchestrator.core.task.task import NextAction, Task
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
@@ -93,7 +101,7 @@ def test_the_next_turn_is_not_begun_beyond_any_cap_and_goes_on_when_it_is_raised
 
 
 def test_a_new_agent_is_not_started_beyond_a_cap() -> None:
-    spent = replace(at("DESIGN", NextAction.GATE), spent={"2026-11-20": Spending(usd=9.0)})
+    spent = replace(at("DESIGN", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=9.0)}))
     play = Playbook(replace(spent, policy=replace(spent.policy, caps=Caps(usd=9.0)))) >> looked() << "stop agents/1"
     play = play >> exited
     assert (play.task.agent.blocked_by, play.task.next_action) == (BUDGET, NextAction.AGENT)
@@ -120,7 +128,7 @@ def test_a_pause_during_which_a_cap_is_reached_is_followed_by_no_turn() -> None:
 def test_a_turn_that_reaches_its_cap_is_ended_by_what_is_told_on_the_way() -> None:
     task = at_work(caps=Caps(tokens=5000))
     play = (
-        Playbook(replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, tokens=5000))))
+        Playbook(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, tokens=5000))))
         >> alarm
         << "end turn 1 of 1"
     )
@@ -218,7 +226,7 @@ TOKENS, HOURS = Capacity(places=9, day=Caps(tokens=1000)), Capacity(places=9, da
 
 def in_a_turn(tokens: int) -> Task:
     task = at_work()
-    return replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, tokens=tokens)))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, tokens=tokens)))
 
 
 @pytest.mark.parametrize(
@@ -237,13 +245,13 @@ def test_a_turn_that_uses_up_the_day_is_interrupted_and_no_other_begins(
     task: Task, room: Capacity, hours: float, interrupted: bool
 ) -> None:
     found = [(name, turn) for name, turn, _ in turns_to_interrupt(scene(task, room=room, hours=hours))]
-    assert found == ([(task.id, task.agent.TURN.number)] if interrupted else [])
+    assert found == ([(task.id, task.agent.turn.number)] if interrupted else [])
 
 
 def test_only_the_turn_that_is_meant_is_ended_for_the_day() -> None:
     play = Playbook(in_a_turn(1000)) >> pause(BUDGET, turn=1) << "end turn 1 of 1" << "wake in 60 s"
     assert play >> pause(BUDGET, turn=1)
-    following = replace(at_work(), agent=replace(at_work().agent, turn=2))
+    following = replace(at_work(), agent=replace(at_work().agent, turn=TurnProgress(number=2)))
     assert Playbook(following) >> pause(BUDGET, turn=1)
 
 
@@ -253,7 +261,7 @@ def test_a_task_at_its_own_cap_is_not_let_go_by_the_next_day() -> None:
 
 
 def test_money_spent_on_another_day_is_not_todays() -> None:
-    task = replace(at("ANALYSIS", NextAction.GATE), spent={"2026-11-20": Spending(usd=50.0)})
+    task = replace(at("ANALYSIS", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=50.0)}))
     assert day_used_up(scene(task)) is None
     assert (
         day_used_up(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.decide.lifecycle import ONCE_MORE, REPORT_FILE
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import ChecksAcceptable
 from orchestrator.core.task.progress import StageStatus
@@ -48,7 +48,11 @@ def test_warnings_do_not_hold_a_change_back() -> None:
 
 
 def test_a_task_without_checks_is_delivered_and_says_that_nobody_looked() -> None:
-    play = Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), checks=()))) >> exited << "deliver c2"
+    play = (
+        Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), evaluation=NOT_EVALUATED)))
+        >> exited
+        << "deliver c2"
+    )
     reason = "no check is configured or was found in the repository"
     assert play.task.evaluation.results == {"unit_test": CheckResult(verdict=Verdict.SKIPPED, reason=reason)}
 
@@ -197,7 +201,7 @@ work = "deliver"
 
 def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_by() -> None:
     notes = Evidence(files={"notes.md": FileFacts(chars=1)}, fresh=("notes.md",))
-    task = replace(a_task(), checks=a_task().evaluation.checks[:1])
+    task = replace(a_task(), evaluation=Evaluation(checks=a_task().evaluation.checks[:1]))
     play = (
         Playbook.submitted(task, parse_pipeline(SMALL, "small.toml"))
         >> admitted << "prepare the workspace"

@@ -315,7 +315,7 @@ def test_numbers_never_fall(decisions: list[Decision]) -> None:
         assert all(after.stages[name].visits >= record.visits for name, record in before.stages.items())
         same_attempt = after.agent.attempt == before.agent.attempt
         assert not same_attempt or after.agent.read_offset >= before.agent.read_offset
-        assert not same_attempt or after.agent.TURN.number >= before.agent.TURN.number
+        assert not same_attempt or after.agent.turn.number >= before.agent.turn.number
 
 
 @in_every_history

@@ -38,7 +38,7 @@ def test_a_session_that_is_gone_costs_no_try_and_a_new_one_begins_at_once() -> N
     play = play >> finished(GONE, error_class="session") << "stop agents/2" >> exited << "wake in 0 s"
     play = play >> alarm << "start planner 3"
     assert play.task.budgets["agent_retries"] == tries
-    assert not play.task.agent.resumed
+    assert not play.task.agent.session.is_resumed
 
 
 def test_a_new_session_that_is_not_found_is_a_failure_like_any_other() -> None:
@@ -51,7 +51,7 @@ def begun_anew(*happenings: Happening) -> Task:
     begun = at_work()
     task = replace(begun, policy=replace(begun.policy, autonomy=Autonomy.INTERACTIVE))
     task = after(task, session, *happenings, exited, later(3600), alarm, admitted, alarm, started)
-    assert task.agent.resumed
+    assert task.agent.session.is_resumed
     return after(task, finished(GONE, error_class="session"), exited, alarm, started)
 
 

@@ -12,7 +12,7 @@ from orchestrator.core.events import events
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.progress import StageStatus
-from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
@@ -153,7 +153,7 @@ def test_what_the_daemon_refused_is_said_up_to_ten_files() -> None:
 def old_turn(task: Task) -> Iterable[events.Event]:
     folder, visits = (task.run.folder if task.run else ""), task.stages[task.stage].visits
     late, seen = task.updated_at, Evidence(files={}, fresh=())
-    attempt, turn = task.agent.attempt, task.agent.TURN.number
+    attempt, turn = task.agent.attempt, task.agent.turn.number
     ok, result = events.TurnOutcome.OK, None
     yield events.WorkspaceReady(at=late, worktree="/elsewhere", branch="b", head="h")
     yield events.RunStarted(at=late, folder="agents/0", pid=1)
@@ -218,7 +218,11 @@ def test_a_stop_that_fails_leaves_an_ended_task_as_it_ended(end: TaskStatus) -> 
 
 
 def test_an_alarm_that_cannot_be_set_leaves_a_waiting_task_waiting() -> None:
-    play = Playbook.submitted(replace(a_task(), start_at=START)) << "wake in 0 s" >> failed(do.WakeAt(at=START))
+    play = (
+        Playbook.submitted(replace(a_task(), schedule=Schedule(start_at=START)))
+        << "wake in 0 s"
+        >> failed(do.WakeAt(at=START))
+    )
     assert (play.task.status, play.task.block_reason) == (TaskStatus.PENDING, None)
 
 

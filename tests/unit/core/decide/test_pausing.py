@@ -114,14 +114,14 @@ def test_a_pause_freezes_and_a_resume_waits_for_a_place_before_it_thaws() -> Non
 def test_time_that_stood_still_does_not_count_against_the_turn() -> None:
     play = Playbook(still()) >> later(1700) >> alarm >> resume() >> admitted << "thaw agents/1" >> alarm
     play = play >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert play.task.agent.TURN.deadline == play.now + later(3600)
+    assert play.task.agent.turn.deadline == play.now + later(3600)
 
 
 def test_a_thaw_after_the_turn_sets_no_deadline() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s"
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
-    assert play.task.agent.TURN.deadline is None
+    assert play.task.agent.turn.deadline is None
 
 
 def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_as_soon_as_it_is_there() -> None:

@@ -8,6 +8,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import commit_subject, outbox_of, turn_text
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import Session, SessionOrigin, TurnProgress
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
@@ -30,7 +31,7 @@ def explained() -> Task:
     task = evaluating(Verdict.FAIL)
     task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
     return replace(
-        task, next_action=NextAction.TURN, agent=replace(task.agent, TURN=replace(task.agent.TURN, number=1))
+        task, next_action=NextAction.TURN, agent=replace(task.agent, turn=replace(task.agent.turn, number=1))
     )
 
 
@@ -40,7 +41,7 @@ def mending() -> Task:
     for event in (looked()(task, START), events.RunStarted(at=START, folder="agents/4")):
         task, _ = machine.decide(full(), task, event)
     task = replace(task, run=None)
-    return replace(task, agent=replace(task.agent, resumed=False))
+    return replace(task, agent=replace(task.agent, session=replace(task.agent.session, origin=SessionOrigin.NEW)))
 
 
 def test_the_same_state_says_the_same_after_a_restart() -> None:
@@ -71,7 +72,7 @@ def test_a_step_is_named_with_its_plan_and_its_commit_subject() -> None:
     done = replace(task.steps[0], status=StepStatus.COMPLETED)
     doing = replace(task.steps[1], status=StepStatus.IN_PROGRESS)
     later = Step(step_id=3, description="Say it")
-    task = replace(task, steps=(done, doing, later), agent=replace(task.agent, TURN=replace(task.agent.TURN, step=2)))
+    task = replace(task, steps=(done, doing, later), agent=replace(task.agent, turn=replace(task.agent.turn, step=2)))
     text = text_of(task)
     assert "[x] 1. Do it\n[>] 2. Test it\n[ ] 3. Say it\n\nDo step 2 and nothing beyond it." in text
     assert "with the subject\nLOCAL-20261121_220000: Test it\nand end" in text
@@ -80,7 +81,7 @@ def test_a_step_is_named_with_its_plan_and_its_commit_subject() -> None:
 
 def test_a_turn_in_a_plan_without_steps_names_none() -> None:
     task = replace(at_work("IMPLEMENTATION"), steps=())
-    assert "Do step" not in text_of(replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, step=None))))
+    assert "Do step" not in text_of(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, step=None))))
 
 
 @pytest.mark.parametrize(("length", "cut"), [(47, False), (48, True), (4000, True)])
@@ -106,7 +107,7 @@ def test_feedback_says_exactly_what_is_missing() -> None:
 )
 def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) -> None:
     task = replace(mending(), requested_changes=(wish,))
-    task = replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, number=1)))
+    task = replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, number=1)))
     if wish is not ONCE_MORE:
         done = replace(task.stages["EVALUATION"], status=StageStatus.COMPLETED)
         task = replace(task, stages={**task.stages, "EVALUATION": done})
@@ -144,10 +145,12 @@ def test_what_was_noted_of_a_step_is_told_whoever_goes_on_with_it() -> None:
 
 def test_a_resumed_agent_is_told_that_it_was_interrupted() -> None:
     task = at_work()
-    again = replace(task, agent=replace(task.agent, resumed=True, TURN=replace(task.agent.TURN, number=1)))
+    again = replace(
+        task, agent=replace(task.agent, session=Session(origin=SessionOrigin.RESUMED), turn=TurnProgress(number=1))
+    )
     assert "why: You were interrupted in this stage." in text_of(again)
     assert "interrupted" not in text_of(
-        replace(again, agent=replace(again.agent, TURN=replace(again.agent.TURN, number=2)))
+        replace(again, agent=replace(again.agent, turn=replace(again.agent.turn, number=2)))
     )
 
 

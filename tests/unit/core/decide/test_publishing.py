@@ -208,7 +208,7 @@ def test_comments_are_taken_up_when_a_person_says_so() -> None:
     assert task.budgets["review_rounds"].used == 1
     text = turn_text(
         play.pipeline,
-        replace(task, next_action=NextAction.TURN, agent=replace(task.agent, TURN=replace(task.agent.TURN, number=1))),
+        replace(task, next_action=NextAction.TURN, agent=replace(task.agent, turn=replace(task.agent.turn, number=1))),
     )
     assert "mode: review_cycle\n\nwhy: The change is proposed, and reviewers ask for changes." in text
     assert "What is wanted of you now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
@@ -509,7 +509,7 @@ def test_a_release_is_looked_for_again_after_a_restart_and_tagged_once_confirmed
 
 def test_changes_to_a_release_lead_back_to_its_summary_from_the_commit_before_the_changelog() -> None:
     before = of("release", NextAction.PUBLISH)
-    commit = before.task.source.head or before.task.source.base_commit
+    commit = before.task.source.commit
     play = before >> prepared << "tell review_asked" >> told >> answered(1, CHANGES, "name the fix")
     task = (play >> admitted << "resume release-manager 2").task
     assert (task.stage, task.source.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)

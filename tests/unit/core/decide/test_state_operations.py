@@ -96,7 +96,7 @@ def test_a_move_that_is_let_ends_the_turn_for_the_old_stage_and_goes_on_in_its_s
     assert (play.task.stage, play.task.stages["ANALYSIS"].status) == ("PLANNING", StageStatus.COMPLETED)
     assert set(play.task.stages["ANALYSIS"].artifacts) == {"analysis.md", "related-code.json"}
     play = play >> exited << "resume planner 2"
-    assert play.task.agent.resumed
+    assert play.task.agent.session.is_resumed
 
 
 def test_a_plan_that_is_moved_on_from_brings_its_steps() -> None:
@@ -128,7 +128,8 @@ def test_what_waits_for_approval_is_not_moved_past_it() -> None:
 
 
 def test_nothing_is_moved_before_there_is_a_worktree_or_after_the_end() -> None:
-    fresh = replace(at_work("ANALYSIS"), worktree=None)
+    fresh = at_work("ANALYSIS")
+    fresh = replace(fresh, source=replace(fresh.source, worktree=None))
     for happening in (move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]), force("DESIGN")):
         assert refusal(fresh, happening)["missing"] == ["the task's worktree is not prepared yet"]
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task

@@ -127,7 +127,7 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
         << "wake in 3600 s"
     ).task
     assert (resumed.agent.attempt, resumed.agent.session.id) == (task.agent.attempt, task.agent.session.id)
-    assert resumed.agent.TURN.number == task.agent.TURN.number + 1
+    assert resumed.agent.turn.number == task.agent.turn.number + 1
     assert resumed.next_action is NextAction.TURN
     assert resumed.failures.total == 0
     assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
@@ -137,7 +137,9 @@ def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_proc
     lifted = resume(PauseReason.RATE_LIMIT)
     assert after(limited(HOUR), lifted, admitted).next_action is NextAction.TURN
     parked = after(limited(HOUR), exited, later(60))
-    assert (Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2").task.agent.resumed
+    assert (
+        Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
+    ).task.agent.session.is_resumed
 
 
 def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
@@ -169,7 +171,7 @@ def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -
     assert task.waits_for_service
     assert task.next_action is NextAction.RETRY
     going = after(task, later(HOUR + 60), alarm, admitted, alarm, started)
-    assert going.agent.resumed
+    assert going.agent.session.is_resumed
     assert going.failures.total == 0
 
 

@@ -106,7 +106,7 @@ def test_a_question_stands_still_at_once_and_its_answer_is_in_the_next_turn() ->
 
 def test_a_turn_that_ends_with_its_question_unanswered_is_followed_by_one_with_the_answer() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2] >> finished() >> frozen
-    assert (play.task.next_action, play.task.agent.TURN.number) == (NextAction.TURN, 2)
+    assert (play.task.next_action, play.task.agent.turn.number) == (NextAction.TURN, 2)
     play = play >> answered(1, ANSWERED, "right") >> admitted << "thaw agents/1" >> thawed << "turn 2 of 1"
     play = play << "wake in 3600 s"
     assert "- Which one? — right" in turn_text(full(), play.task)
@@ -421,13 +421,13 @@ def test_a_block_that_cannot_be_read_is_told_once_and_then_costs_a_try() -> None
 
 
 def with_tool(task: Task, *timed_out: str) -> Task:
-    return replace(task, agent=replace(task.agent, TURN=replace(task.agent.TURN, open_tools=1, timed_out=timed_out)))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, open_tools=1, timed_out=timed_out)))
 
 
 def test_a_command_that_ran_out_of_time_while_it_stood_still_is_run_once_more() -> None:
     still = (Playbook(with_tool(at_work())) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
     play = Playbook(still) >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert play.task.agent.TURN.was_frozen_in_tool
+    assert play.task.agent.turn.was_frozen_in_tool
     play = Playbook(with_tool(play.task, "npm test")) >> finished() << "turn 2 of 1"
     assert play.task.feedback[0].startswith("the command 'npm test' ran out of time only because")
     assert play >> finished() << "look at ANALYSIS"

@@ -46,7 +46,7 @@ AT_WORK = submitted(
         role="planner",
         attempt=2,
         session=Session(id="s"),
-        TURN=TurnProgress(number=3),
+        turn=TurnProgress(number=3),
         usage=Usage(tokens=7),
     ),
     run=Run(folder="agents/2", process=ProcessState.RUNNING),

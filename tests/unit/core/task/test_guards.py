@@ -25,6 +25,7 @@ from orchestrator.core.task.progress import Budget, Step, StepStatus
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.ticket import SensitiveCheck
+from tests.fakes.tasks import with_results
 from tests.unit.playbook import a_task
 
 NOTES = FileExists(file="notes.md")
@@ -73,7 +74,7 @@ def spent(used: int) -> Task:
 
 def judged(**verdicts: Verdict) -> Task:
     results = {name: CheckResult(verdict=verdict, reason="as it is") for name, verdict in verdicts.items()}
-    return replace(a_task(), results=results)
+    return with_results(a_task(), results)
 
 
 def planned(*commits: tuple[str, ...], status: StepStatus = StepStatus.COMPLETED) -> Task:
