@@ -32,6 +32,7 @@ class Change:
 
 def summary(task: Task, change: Change) -> str:
     """The Markdown of summary.md; of a task that has ended it begins with the message that closes it."""
+    source = task.source
     parts = [
         f"# {task.ticket.key}: {inert(task.title)}",
         *([_closing(task)] if has_ended(task) else []),

@@ -267,7 +267,7 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         house.wait_until(later, lambda now: now.agent.pid)
         house.stop()
         state = house.folder(later) / "state.json"
-        future = state.read_text().replace('"schema_version": 1', '"schema_version": 99')
+        future = state.read_text().replace('"schema_version": 2', '"schema_version": 99')
         state.write_text(future)
         house.start()
         let_go(tmp_path)

@@ -1,6 +1,6 @@
 """A task as it is handed in, and the bundled pipelines that it may go through."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 from orchestrator.core.task.checks import Check, CheckKind, Results
@@ -36,7 +36,7 @@ def with_results(task: Task, results: Results, **changes: object) -> Task:
 
 
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
-    """A task as it is handed in; any of its fields may be another."""
+    """A task as it is handed in; any of its fields, and those of its source and evaluation, may be another."""
     task = Task(
         id=task_id,
         title="Add a flag",
@@ -47,4 +47,7 @@ def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
         timing=Timing(created_at=START),
         updated_at=START,
     )
+    for part in (task.source, task.evaluation):
+        own = {one.name: changes.pop(one.name) for one in fields(part) if one.name in changes}
+        changes[type(part).__name__.lower()] = replace(part, **own)  # type: ignore[arg-type]  # any field
     return replace(task, **changes)  # type: ignore[arg-type]  # any field

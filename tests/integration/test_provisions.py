@@ -39,7 +39,7 @@ def wanting(
         )
         for number, (name, kind) in enumerate(dependencies, 1)
     )
-    return submitted(folder=str(tmp_path / "task"), asks=asks)
+    return submitted(folder=str(tmp_path / "task"), requests=asks)
 
 
 def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(

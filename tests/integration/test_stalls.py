@@ -23,7 +23,7 @@ from tests.integration.processes.stage import Stage, python, state_of, until
 NOW = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
 AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
-    owed=NextAction.TURN,
+    next_action=NextAction.TURN,
     run=Run(folder="agents/1", process=ProcessState.RUNNING),
     agent=Agent(status=AgentStatus.RUNNING, attempt=1, turn=TurnProgress(number=1)),
 )

@@ -1,23 +1,33 @@
 """Tasks and what they ask for as the API shows them: the core's values made into views."""
 
 from collections.abc import Callable
+from dataclasses import fields
 
 from orchestrator.core.decide.final_message import ended_at, final_message, has_ended
 from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.server.schemas.views import AskView, TaskLine, TaskView, to_view
 from orchestrator.storage.store import Summary
 
-_DERIVED = frozenset({"allowed", "asks", "waiting", "autonomy", "caps", "spent", "closing", "paused"})
+_SAME_NAME = (
+    *("id", "title", "status", "block_reason", "stage", "progress", "ticket", "pipeline", "folder", "retry_at"),
+    *("updated_at", "cycle", "run", "stages", "steps", "feedback", "failures", "budgets", "publication"),
+)
 
 
 def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
     """A task, whole."""
-    shown = {name: getattr(task, name) for name in TaskView.model_fields if name not in _DERIVED}
+    shown = {name: getattr(task, name) for name in _SAME_NAME}
+    for part in (task.source, task.schedule, task.timing, task.evaluation):
+        shown |= {one.name: getattr(part, one.name) for one in fields(part)}
     asks = tuple(ask_view(task, ask, redact) for ask in task.requests)
     shown |= {
+        "owed": task.next_action,
+        "wanted": task.requested_changes,
+        "agent": agent_view(task.agent),
         "allowed": allowed(task),
         "asks": asks,
         "waiting": tuple(view for view, ask in zip(asks, task.requests, strict=True) if ask.is_pending),
@@ -28,6 +38,23 @@ def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
         "closing": final_message(task, ended_at(task)) if has_ended(task) else None,
     }
     return to_view(TaskView, shown, redact)
+
+
+def agent_view(agent: Agent) -> dict[str, object]:
+    """The agent, as `AgentView` has it."""
+    return {
+        "status": agent.status,
+        "blocked_by": agent.blocked_by,
+        "role": agent.role,
+        "attempt": agent.attempt,
+        "pid": agent.pid,
+        "session_id": agent.session.id,
+        "turn": agent.turn.number,
+        "current_step": agent.turn.step,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
+        "last_update": agent.last_update,
+    }
 
 
 def spent_shown(spent: Spending) -> dict[str, float]:

@@ -81,7 +81,7 @@ def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(stor
 def test_a_state_from_the_future_is_left_alone_and_says_what_to_do(store: FolderStore) -> None:
     task = history(store)[-1]
     store.release(task.id)
-    content = sealed({**to_document(task), "schema_version": 2, "journal_bytes": 1})
+    content = sealed({**to_document(task), "schema_version": 3, "journal_bytes": 1})
     state_of(store).write_bytes(content)
     with pytest.raises(FutureFile, match="has version 2, this program reads 1; install the version that wrote it"):
         store.load(task.id, keep_open=True)

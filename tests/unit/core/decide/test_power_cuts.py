@@ -143,7 +143,7 @@ class Story:
         world = World(pipeline=pipeline, asks=self.asks, walled=self.walled, rounds=self.rounds, merges=self.merges)
         begun = submitted(
             checks=TWO_CHECKS,
-            terms=self.terms,
+            policy=self.terms,
             pipeline=self.pipeline,
             publication=Publication(forge=self.forge),
         )

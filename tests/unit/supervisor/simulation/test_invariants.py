@@ -17,7 +17,7 @@ from tests.fakes.world import START
 
 TURN = SendTurn(attempt=1, turn=2, uuid="u", text="go on")
 NOTHING = invariants.Signs(alarm=None, under_way=False, is_active=False)
-WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", owed=NextAction.TURN)
+WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", next_action=NextAction.TURN)
 
 
 def scene(*tasks: Task, places: int = 1) -> SchedulerSnapshot:
