@@ -83,7 +83,7 @@ def test_a_state_from_the_future_is_left_alone_and_says_what_to_do(store: Folder
     store.release(task.id)
     content = sealed({**to_document(task), "schema_version": 3, "journal_bytes": 1})
     state_of(store).write_bytes(content)
-    with pytest.raises(FutureFile, match="has version 2, this program reads 1; install the version that wrote it"):
+    with pytest.raises(FutureFile, match="has version 3, this program reads 2; install the version that wrote it"):
         store.load(task.id, keep_open=True)
     assert [type(found) for found in store.summaries()] == [FutureFile]
     assert state_of(store).read_bytes() == content
