@@ -7,19 +7,19 @@ from shutil import rmtree
 import httpx
 import pytest
 
-from orchestrator import checkpoint_files
-from orchestrator.api.bodies import TaskFilter
-from orchestrator.api.checkpoint_views import CheckpointView
-from orchestrator.api.task_views import task_view
-from orchestrator.api.views import FailuresView, TaskView, View, WhyView, seen
-from orchestrator.core.admission import Room, Scene
-from orchestrator.core.codec import time_of, to_json
-from orchestrator.core.document import to_document
-from orchestrator.core.model import Task
-from orchestrator.core.why import explain
-from orchestrator.journal import lines
-from orchestrator.store import FolderStore, Summary
-from orchestrator.vault import Vault
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.model import Task
+from orchestrator.formats.codec import time_of, to_json
+from orchestrator.server.schemas.bodies import TaskFilter
+from orchestrator.server.schemas.checkpoints import CheckpointView
+from orchestrator.server.schemas.task_views import task_view
+from orchestrator.server.schemas.views import FailuresView, TaskView, View, WhyView, to_view
+from orchestrator.storage import checkpoint_files
+from orchestrator.storage.journal import lines
+from orchestrator.storage.state_document import to_document
+from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.vault import Vault
 from orchestrator.wiring import bundled_redactor
 from tests.acceptance.house import House, Json
 from tests.fakes.recorded import Recorded, parts, recorded
@@ -126,20 +126,20 @@ def ids(there: Recorded) -> list[str]:
     return [one["id"] for one in there.expected["tasks"].values()]
 
 
-def views_of(store: FolderStore, task: Task, scene: Scene) -> Json:
+def views_of(store: FolderStore, task: Task, scene: SchedulerSnapshot) -> Json:
     """What the API answers about a task, its state.json, and the values that people provided for it."""
     why = explain(task, scene)
     where = {"task": task.id, "status": task.status, "stage": task.stage}
-    still = {"paused": task.paused, "blocked_by": task.agent.blocked_by}
-    reason = seen(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
+    still = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
+    reason = to_view(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
     folder = store.folder(task.id)
     return {
         "id": task.id,
         "seq": task.seq,
         "task": shown(task_view(task, redact)),
         "why": shown(reason),
-        "failures": shown(seen(FailuresView, task.failures, redact)),
-        "checkpoints": [shown(seen(CheckpointView, one, redact)) for one in checkpoint_files.kept(folder)],
+        "failures": shown(to_view(FailuresView, task.failures, redact)),
+        "checkpoints": [shown(to_view(CheckpointView, one, redact)) for one in checkpoint_files.kept(folder)],
         "state": to_document(task),
         "provided": dict(Vault(store.data_dir).values(folder, task.id)),
     }
@@ -149,13 +149,13 @@ def shown(view: View) -> Json:
     return view.model_dump(mode="json", by_alias=True)
 
 
-def scene(there: Recorded, store: FolderStore) -> Scene:
+def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
     """What texts about a task depend on, as of the time of the recording."""
     found = [one for one in store.summaries() if isinstance(one, Summary)]
-    return Scene(
+    return SchedulerSnapshot(
         tasks=tuple(store.load(one.id).task for one in found if not one.ended),
         ended={one.id: one.status for one in found if one.ended},
-        room=Room(),
+        room=Capacity(),
         now=time_of(there.expected["at"]),
         windows=store.account().windows,
     )

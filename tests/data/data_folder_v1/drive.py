@@ -17,7 +17,6 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from orchestrator import checkpoint_files, clock
 from orchestrator.api.checkpoint_views import CheckpointView
 from orchestrator.api.task_views import task_view
 from orchestrator.api.views import FailuresView, WhyView, seen
@@ -29,6 +28,8 @@ from orchestrator.core.model import BlockedBy, Process, Task, TaskStatus
 from orchestrator.core.why import explain
 from orchestrator.store import FolderStore, Loaded, Summary
 from orchestrator.vault import Vault
+
+from orchestrator import checkpoint_files, clock
 from orchestrator.wiring import bundled_redactor
 from tests.acceptance.forge_house import ForgeHouse, Upstream
 from tests.acceptance.house import FILES, Json, line_count
