@@ -99,6 +99,7 @@ class WallForOne:
         return self._quick(scene)
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_two_of_the_real_claude_share_their_account_s_limit(tmp_path: Path, claude: Path, ticker: Ticker) -> None:
     model = WallForOne(ticker)

@@ -10,7 +10,7 @@ from typing import cast
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.events import events
@@ -208,7 +208,6 @@ TASKS = st.builds(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(task=TASKS)
 def test_a_task_in_any_pipeline_comes_back_from_its_document_as_it_was(task: Task) -> None:
     assert from_document(cast(JsonObject, json.loads(json.dumps(to_document(task))))) == task

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.decide import machine
@@ -282,7 +282,6 @@ def lived(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> list[Decis
 def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None]:
     """A test that holds a law against many histories."""
 
-    @settings(max_examples=100, deadline=None)
     @given(TERMS, HISTORIES)
     def test(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> None:
         law(lived(terms, history))
