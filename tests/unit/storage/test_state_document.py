@@ -197,7 +197,19 @@ def test_limits_are_shown_as_the_seeds_configuration() -> None:
 
 OPTIONAL = (
     *("seq", "block_reason", "worktree", "head", "priority", "after", "start_at", "started_at", "completed_at"),
-    *("failed_at", "status", "stage", "budgets", "next_action", "retry_at", "feedback", "run", "agent", "progress", "waiting"),
+    *(
+        "failed_at",
+        "status",
+        "stage",
+        "budgets",
+        "next_action",
+        "retry_at",
+        "feedback",
+        "run",
+        "agent",
+        "progress",
+        "waiting",
+    ),
     *("schema_version", "current_phase", "total_phases", "current_agent"),
 )
 
