@@ -46,7 +46,7 @@ from orchestrator.core.events.agent_messages import (
 )
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import Agent, Session, SessionOrigin, TurnProgress
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.checks import CheckResult, Evaluation, Verdict
 from orchestrator.core.task.progress import Step
 from orchestrator.core.task.task import Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
@@ -157,7 +157,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
         (stage.folder / "logs").mkdir()
         (stage.folder / "logs/unit.log").write_text("AssertionError: 'hello--world-' != 'hello-world'\n")
         failed = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", log="logs/unit.log")
-        agent.turn(stage.turn("EVALUATION", results={"unit_test": failed}))
+        agent.turn(stage.turn("EVALUATION", evaluation=Evaluation(results={"unit_test": failed})))
         analysis = json.loads((stage.outbox / "failure-analysis.json").read_text())
         assert "hello--world-" in analysis["root_cause_hypothesis"]
         assert analysis["confidence"] == "high"

@@ -20,7 +20,7 @@ from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Priority, Schedule, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.storage.journal import lines
@@ -307,7 +307,7 @@ async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
         ):
             born = START + timedelta(seconds=number)
             await house.submitted(name, lambda task, born=born, priority=priority: replace(  # type: ignore[misc]
-                task, created_at=born, priority=priority
+                task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not house.hands.asked
         house.supervisor.room = Capacity(places=1)
