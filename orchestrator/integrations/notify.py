@@ -19,8 +19,8 @@ from typing import assert_never
 
 import structlog
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, stamp
 from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.child_process import OutputTail, end_command

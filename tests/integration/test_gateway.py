@@ -17,7 +17,7 @@ import structlog
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from orchestrator.core.task.model import TicketType
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.errors import AuthenticationFailed, NotFound, UnfitAnswer, Unreachable
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.account import TrackerAccount

@@ -5,7 +5,7 @@ import structlog
 from orchestrator.core.events import commands as do
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.events.publish_events import MergeRefused, PullRequestMerged
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.integrations.errors import RemoteError, Unreachable
 from orchestrator.integrations.forges.protocol import Forge, NotMergeable
 from orchestrator.integrations.publishing.merge_policy import UNSETTLED, hindrances_of
@@ -29,7 +29,7 @@ def merge_pull_request(
             raise Unreachable(f"{state.pull.url}: {UNSETTLED}")
         if hindrances:
             return MergeRefused(at=outbound.clock(), hindrances=hindrances)
-        subjects = outbound.workspace.subjects(task.id, task.base_commit, command.head)
+        subjects = outbound.workspace.subjects(task.id, task.source.base_commit, command.head)
         words = squash_commit(task, subjects, command.number, state.pull.url, outbound.sources(task))
         words = outbound.fit_words(words)
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from orchestrator.core.events.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import escape_text
 
 UNSETTLED = "the forge has not yet worked out whether it can be merged"
@@ -23,7 +23,7 @@ class MergePolicy:
 
 def hindrances_of(task: Task, state: PullState) -> tuple[str, ...]:
     """Why a task's open pull request may not be merged now; none for one that is merged or closed."""
-    policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
+    policy = MergePolicy(head=task.publication.head or "", approvals=task.policy.approvals)
     return merge_blockers(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
@@ -43,13 +43,13 @@ class Outbound:
     @contextmanager
     def forge(self, task: Task) -> Iterator[Opened]:
         """Open the forge of the task's repository, which may have moved since the task was submitted. Blocks."""
-        opened = open_forge(forge_address(Path(task.repo)) or task.publication.forge or "", self.hosts())
+        opened = open_forge(forge_address(Path(task.source.repo)) or task.publication.forge or "", self.hosts())
         with closing(opened.forge):
             yield opened
 
     def upstream(self, task: Task) -> Upstream | None:
         """Return where a release is pushed to, None if it stays on this machine."""
-        address = push_address(Path(task.repo)) if task.publication.forge else None
+        address = push_address(Path(task.source.repo)) if task.publication.forge else None
         if address is None:
             return None
         with self.forge(task) as opened:
@@ -68,7 +68,7 @@ class Outbound:
 
     def refuse_secrets(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if a commit that would be pushed, or its message, adds a secret."""
-        refuse_told_secrets(self.workspace.git_of(task.id), task.base_commit, commit, self.redactor)
+        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
 
     def fit(self, text: str, kind: TextKind = TextKind.TEXT) -> str:
         """Return the text as it may leave. Raises PublishRefused, and keeps the text, where it must not."""

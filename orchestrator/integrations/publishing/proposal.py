@@ -14,7 +14,7 @@ import structlog
 from orchestrator.core.events import commands as do
 from orchestrator.core.events.forge import PullRequestDraft, PullStatus
 from orchestrator.core.events.publish_events import PullRequestOpened
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.protocol import Forge
 from orchestrator.integrations.publishing.outbound import Outbound
@@ -29,7 +29,7 @@ MOST_NAMED = 10
 
 def open_pull_request(outbound: Outbound, task: Task, command: do.OpenPullRequest) -> PullRequestOpened:
     """Push the commit and open the pull request, or bring the open one up to date and answer its comments."""
-    sources, address = outbound.sources(task), push_address(Path(task.repo))
+    sources, address = outbound.sources(task), push_address(Path(task.source.repo))
     words = outbound.fit_words(pull_request(task, sources))
     outbound.refuse_secrets(task, command.commit)
     with outbound.forge(task) as opened:
@@ -38,7 +38,7 @@ def open_pull_request(outbound: Outbound, task: Task, command: do.OpenPullReques
         draft = PullRequestDraft(
             key=f"{task.id}:pull-request",
             head=command.branch,
-            base=task.base_branch,
+            base=task.source.base_branch,
             title=words.title,
             body=words.body,
         )
@@ -69,7 +69,7 @@ def _answer_reviewers(outbound: Outbound, task: Task, command: do.OpenPullReques
 
 def _answer(outbound: Outbound, task: Task, commit: str) -> str:
     """What a round has changed, counted from what was pushed before it."""
-    since = task.publication.head or task.base_commit
+    since = task.publication.head or task.source.base_commit
     commits = outbound.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
     if not commits:
         return "Looked at; nothing was changed for it."

@@ -17,7 +17,7 @@ import structlog
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.texts import neutralize

@@ -7,7 +7,7 @@ import orjson
 from orchestrator.core.events import commands as do
 from orchestrator.core.events.forge import PullState, PullStatus
 from orchestrator.core.events.publish_events import PullRequestSeen
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.errors import SOON, RemoteError
 from orchestrator.integrations.forges.protocol import Forge
@@ -29,7 +29,7 @@ def look_at_pull_request(outbound: Outbound, task: Task, command: do.LookAtPullR
             number=command.number,
             status=PullStatus.OPEN,
             hindrances=(f"the pull request could not be looked at: {error}",),
-            look_after=max(error.again_after, task.terms.look_every) if error.again_after else None,
+            look_after=max(error.again_after, task.policy.look_every) if error.again_after else None,
         )
     new = feedback(looked, frozenset(command.seen)) if looked else None
     if new is not None:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.markdown import cleaned, open_fence, visible
 from orchestrator.redaction.display import escape_text
