@@ -81,7 +81,7 @@ async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchest
     assert "--ask 2" in only_error(await orchestrator("answer", task, "SQLite"), 2)
     done = await orchestrator("answer", task, "--json", stdin=b"2\n\n\n")
     assert done.code == 0, done.err
-    for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "if nothing is said: hello"):
+    for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "default: hello"):
         assert shown in done.err
     assert [ask["answer"] for ask in json.loads(done.out)["asks"]][:2] == ["Postgres", "hello"]
     assert [status for status, _ in answers(desk, task)] == [
@@ -165,7 +165,7 @@ async def test_a_value_that_cannot_be_hidden_is_taken_and_said_so(orchestrator: 
     task = await asked(orchestrator, desk, KEY, replace(KEY, name="OTHER_KEY"))
     done = await orchestrator("provide", task, "SHOP_KEY", "--json", stdin=b"abc")
     assert done.code == 0, done.err
-    assert "SHOP_KEY is not hidden where an agent or a tool prints it: " in done.err
+    assert "SHOP_KEY is not masked in the output of agents and tools: " in done.err
     assert json.loads(done.out)["asks"][0]["status"] == "provided"
     assert (await orchestrator("provide", task, "OTHER_KEY", stdin=VALUE.encode())).err == ""
 
@@ -236,7 +236,7 @@ async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, 
     assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
     await desk.supervisor.settled()
     assert desk.supervisor.tasks[first].agent.blocked_by is None
-    assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
+    assert "no task had to change" in (await orchestrator("resume", "--all")).err
 
 
 async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after_a_restart(orchestrator: Shell) -> None:
@@ -266,7 +266,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
-        assert "waits for room" in (await orchestrator("drain")).out
+        assert "waits for resources" in (await orchestrator("drain")).out
         second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
         assert desk.supervisor.tasks[first].agent.blocked_by is PauseReason.PRESSURE
         assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
@@ -285,7 +285,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
 
 
 async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
-    assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
+    assert "unknown before the first turn of an agent" in (await orchestrator("limits")).out
     now = clock.now()
     desk.supervisor.account.windows = {
         "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),

@@ -1,4 +1,4 @@
-"""`simulate`: how a week would go with these settings and pipelines, on a clock that jumps."""
+"""`simulate`: a week with these settings and pipelines, on a virtual clock."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,38 +21,38 @@ from orchestrator.supervisor.simulation.metrics import SimulationReport, Violati
 from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
 
 WAITED_FOR = {
-    "pending": "a place to begin",
-    "place": "a place to go on",
-    "draft": "being sent off",
-    "user": "a person who paused it",
-    "blocked": "a person's look",
+    "pending": "a place to start",
+    "place": "a place to continue",
+    "draft": "being submitted",
+    "user": "the person who paused it",
+    "blocked": "a person to unblock it",
     "question": "an answer",
     "review": "a review",
-    "dependency": "what it needs",
+    "dependency": "a dependency",
     "rate_limit": "a usage limit",
-    "service": "the model's service",
-    "budget": "more money",
-    "pressure": "room",
+    "service": "the model service",
+    "budget": "a larger budget",
+    "pressure": "free resources",
 }
 """What tasks wait for, in words."""
 
 
 class ReportView(RootModel[SimulationReport]):
-    """What came of it, as `--json` prints it."""
+    """The report, as `--json` prints it."""
 
 
 def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
-    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="How many tickets are handed in.")] = 500,
-    days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How many days go by.")] = 7.0,
-    seed: Annotated[int, typer.Option(help="The same number gives the same week.")] = 0,
+    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="How many tickets are submitted.")] = 500,
+    days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How many days to simulate.")] = 7.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same week.")] = 0,
     crashes: Annotated[int, typer.Option(min=0, max=100_000, help="How often the daemon is killed.")] = 200,
-    pipeline: Annotated[str | None, typer.Option(help="The only pipeline; default: all there are.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Use only this pipeline; default: all.")] = None,
     json: Json = False,
 ) -> int:
-    """Live through days of agents, people and an account, all made up, with your settings and pipelines.
+    """Simulate days of made-up agents, people and usage limits with your settings and pipelines.
 
-    Everything that decides is the real thing. Exits with 1 if the daemon would have done what it must never do.
+    All decisions are made by the real code. Exit code 1 if the daemon would have broken one of its guarantees.
     """
     settings = context_of(context).settings()
     start_logging("error", settings.log.format)
@@ -67,7 +67,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline]:
-    """The pipelines to use. Raises UsageError."""
+    """Return the pipelines to use. Raises UsageError."""
     if name is None:
         return definitions.pipelines
     if name not in definitions.pipelines:
@@ -117,7 +117,7 @@ def _show(report: SimulationReport) -> None:
                 ("crashes", f"{report.crashes}, {report.restarts} restarts"),
                 ("decisions", f"{report.decisions:,}, {report.turns:,} turns of agents"),
                 ("people", f"{report.answers} answers taken, {report.refusals} requests refused"),
-                ("limits", f"met {report.limits_met} times"),
+                ("limits", f"reached {report.limits_met} times"),
                 ("spent", f"${report.usd:,.2f}, {report.tokens:,} tokens"),
                 ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours a second"),
                 ("violations", str(len(report.violations))),
@@ -134,6 +134,6 @@ def _how_long(waits: Waits) -> tuple[str, ...]:
 
 
 def _broken(first: Violation) -> tuple[str, ...]:
-    """The first law that was broken, and what had happened to its task."""
+    """Describe the first broken guarantee, with the history of its task."""
     where = f" by {first.task}" if first.task else ""
     return (f"{first.law}: broken{where} at {first.at:%Y-%m-%d %H:%M:%S}: {first.text}", *first.history)
