@@ -45,7 +45,7 @@ class DeliveryResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class NotificationResult:
     """Whether people were told, and if not, why."""
 
     told: DeliveryResult
@@ -65,12 +65,12 @@ class Notifier:
         self._env = environment(base_env) | desktop
         self._one_at_a_time = asyncio.Lock()
 
-    async def tell(self, task: Task, notice: Notice) -> Delivery:
+    async def tell(self, task: Task, notice: Notice) -> NotificationResult:
         """Tell it, unless it was told before. What failed may be told again: nothing of it is remembered."""
         file = Path(task.folder) / FOLDER / notice.key
         async with self._one_at_a_time:
             if file.exists():
-                return Delivery(told=DeliveryResult.ALREADY_SENT)
+                return NotificationResult(told=DeliveryResult.ALREADY_SENT)
             document = announcement(task, notice)
             try:
                 reason, output = await self._run(document, mark=Path(f"/dev/null{file}"))
@@ -79,10 +79,10 @@ class Notifier:
                 reason, output = f"notify_command could not start {escape_text(self._program)}: {said}", ""
             if reason:
                 log.warning("notice_not_sent", task=task.id, key=notice.key, reason=reason, output=output)
-                return Delivery(told=DeliveryResult.FAILED, reason=reason)
+                return NotificationResult(told=DeliveryResult.FAILED, reason=reason)
             _remember(file, document)
             log.info("notice_sent", task=task.id, key=notice.key, kind=notice.kind.value)
-            return Delivery(told=DeliveryResult.SENT)
+            return NotificationResult(told=DeliveryResult.SENT)
 
     async def _run(self, document: Mapping[str, Json], mark: Path) -> tuple[str, str]:
         """Why the command failed, empty if it did not, and the last of its output.

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from orchestrator.core.task.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task
-from orchestrator.integrations.notify import Delivery, DeliveryResult, Notifier
+from orchestrator.integrations.notify import DeliveryResult, NotificationResult, Notifier
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 from tests.integration.processes.stage import state_of, until
@@ -54,7 +54,7 @@ def open_files() -> set[str]:
 
 async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "cat >got").tell(task, notice("Größe?\n\x1b[2J"))
-    assert answer == Delivery(told=DeliveryResult.SENT)
+    assert answer == NotificationResult(told=DeliveryResult.SENT)
     got = json.loads((tmp_path / "got").read_text())
     assert (got["key"], got["event"], got["task_id"], got["text"]) == (
         KEY,
