@@ -1,10 +1,9 @@
-"""Telling people, by a command of their own that gets one notice as JSON on its standard input.
+"""Notify people with a command of their own, which gets one notice as JSON on its standard input.
 
-A notice is told once: a file named by its key, with what was told, is written after the command ended well. If the
-daemon is killed between the two, the notice is told again. A command has so many seconds. When it ends, and when its
-time is up, all that it started ends with it, also what put itself into a session of its own: it is known by a mark in
-its environment. Its output is read to the end of its life, and only the last of it is kept. One command runs at a time,
-so notices come in the order in which they were told.
+A notice is sent once: after the command succeeded, a file named by the notice's key is written. If the daemon is killed
+between the two, the notice is sent again. When the command ends or its time is up, all processes that it started are
+killed too, even in another session: a variable in their environment marks them. Only the end of the command's output
+is kept. One command runs at a time, so notices keep their order.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ _TO_REACH_PEOPLE = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DI
 
 
 class DeliveryResult(StrEnum):
-    """What became of a notice."""
+    """The outcome of sending a notice."""
 
     SENT = "sent"
     ALREADY_SENT = "already_sent"
@@ -46,7 +45,7 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationResult:
-    """Whether people were told, and if not, why."""
+    """Whether people were notified, and if not, why."""
 
     told: DeliveryResult
     reason: str = ""
@@ -55,7 +54,7 @@ class NotificationResult:
 class Notifier:
     """Runs the user's `notify_command`, program and arguments; `limit` in seconds, `base_env` is the daemon's own.
 
-    ValueError for a command without a program: where nobody is to be told there is no notifier.
+    Raises ValueError for an empty command.
     """
 
     def __init__(self, command: tuple[str, ...], base_env: Mapping[str, str], limit: float = DEFAULT_LIMIT) -> None:
@@ -66,7 +65,7 @@ class Notifier:
         self._one_at_a_time = asyncio.Lock()
 
     async def tell(self, task: Task, notice: Notice) -> NotificationResult:
-        """Tell it, unless it was told before. What failed may be told again: nothing of it is remembered."""
+        """Send a notice unless it was sent before; a failed one may be sent again."""
         file = Path(task.folder) / FOLDER / notice.key
         async with self._one_at_a_time:
             if file.exists():
@@ -85,10 +84,10 @@ class Notifier:
             return NotificationResult(told=DeliveryResult.SENT)
 
     async def _run(self, document: Mapping[str, Json], mark: Path) -> tuple[str, str]:
-        """Why the command failed, empty if it did not, and the last of its output.
+        """Return why the command failed, "" if it did not, and the end of its output.
 
-        OSError or ValueError if it cannot be started. `mark` is no folder of a task: the API would take the command,
-        and whoever answers by it, for an agent.
+        Raises OSError or ValueError if it cannot be started. `mark` is not a task's folder, else the API would take
+        the command for an agent.
         """
         with closing(OutputTail()) as output, _as_file(document) as stdin:
             process = await asyncio.create_subprocess_exec(
@@ -112,22 +111,22 @@ class Notifier:
 
     def _meaning(self, code: int | None) -> str:
         if code is None:
-            return f"notify_command was not done after {self._limit:g} s and was stopped; let it be quicker"
+            return f"notify_command did not end within {self._limit:g} s and was stopped; make it faster"
         return f"notify_command failed with exit code {code}; the log has its output" if code else ""
 
 
 @dataclass(slots=True)
 class Messenger:
-    """Tells people by whatever the settings name now; where that is nothing, nobody is to be told."""
+    """Notifies people as the present settings say; without a notifier, nobody is notified."""
 
     notifier: Notifier | None
 
     def use(self, notifier: Notifier | None) -> None:
-        """Tell by this from now on."""
+        """Use this notifier from now on."""
         self.notifier = notifier
 
     async def tell(self, task: Task, notice: Notice) -> str | None:
-        """Why people were not told, which may be tried again; empty if they were, None if nobody is to be."""
+        """Return why sending failed, which may be repeated; "" if it succeeded, None without a notifier."""
         if self.notifier is None:
             return None
         return (await self.notifier.tell(task, notice)).reason
@@ -135,7 +134,7 @@ class Messenger:
 
 @contextmanager
 def _as_file(document: Mapping[str, Json]) -> Iterator[int]:
-    """An open file in memory that holds a document: whoever does not read it keeps nobody waiting."""
+    """A file in memory with a document: unlike a pipe, it blocks nobody if it is not read."""
     descriptor = os.memfd_create("notice")
     try:
         with open(descriptor, "w", encoding="ascii", closefd=False) as file:
@@ -148,7 +147,7 @@ def _as_file(document: Mapping[str, Json]) -> Iterator[int]:
 
 
 def _remember(file: Path, document: Mapping[str, Json]) -> None:
-    """Put down what was told; where that cannot be, it will be told again."""
+    """Record what was sent; if that fails, it will be sent again."""
     try:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         write_atomically(file, json.dumps(document).encode() + b"\n")
@@ -157,7 +156,7 @@ def _remember(file: Path, document: Mapping[str, Json]) -> None:
 
 
 def announcement(task: Task, notice: Notice) -> dict[str, Json]:
-    """A notice as programs read it, with the task that it is about and the command line that a person may want next."""
+    """Return a notice as JSON, with its task and the command that a person may want to run next."""
     return {
         "key": notice.key,
         "event": notice.kind.value,
@@ -172,7 +171,7 @@ def announcement(task: Task, notice: Notice) -> dict[str, Json]:
 
 
 def what_to_do(kind: NoticeKind, task_id: str) -> str:
-    """The command line that shows what it is about, or answers it; none of them decides anything by itself."""
+    """Return the command that shows what a notice is about, or answers it; none decides anything by itself."""
     match kind:
         case NoticeKind.REVIEW_ASKED | NoticeKind.COMPLETED:
             return f"orchestrator show {task_id}"

@@ -96,7 +96,7 @@ def test_a_second_round_of_a_ticket_leaves_the_first_branch_alone(tmp_path: Path
         ("ABC-124", [], (2, "private_key_pem in line 1")),
         ("ABC-123", [Status(401)], (1, "into JIRA_API_TOKEN")),
         ("ABC-123", [Status(503, {"Retry-After": "3600"})], (1, "try again after 3600 s")),
-        ("https://elsewhere.example/browse/ABC-1", [], (2, "is on no tracker that is set up")),
+        ("https://elsewhere.example/browse/ABC-1", [], (2, "is on no configured tracker")),
     ],
     ids=["no such ticket", "a secret", "login", "busy", "a stranger"],
 )

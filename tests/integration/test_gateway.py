@@ -120,10 +120,10 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
                 AuthenticationFailed,
                 r"does not accept the login of the gateway 'jira-gateway' \(check JIRA_API_TOKEN\)",
             ),
-            ("ERR-2", NotFound, "the ticket is not there"),
-            ("ERR-3", SecretWithheld, r"secrets stand in it \(private_key_pem, \\x1b\[2J\); take them out"),
+            ("ERR-2", NotFound, "the ticket does not exist"),
+            ("ERR-3", SecretWithheld, r"contains secrets \(private_key_pem, \\x1b\[2J\); remove them"),
             ("ERR-4", Unreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
-            ("ERR-5", ToolRefused, "does not take jira_read_ticket for the ticket: ticket_id is required"),
+            ("ERR-5", ToolRefused, "rejects jira_read_ticket for the ticket: ticket_id is required"),
         ):
             with pytest.raises(error, match=said):
                 await gate.call("jira_read_ticket", ticket_id=key)
@@ -134,7 +134,7 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
 async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path) -> None:
     blocked = {**BUG, "_filter_metadata": {"scan_result": "BLOCKED", "blocked_patterns": ["jwt_token"]}}
     with pytest.raises(
-        SecretWithheld, match=r"keeps ABC-1 on jira\.acme\.example back: secrets stand in it \(jwt_token\)"
+        SecretWithheld, match=r"withholds ABC-1 on jira\.acme\.example because it contains secrets \(jwt_token\)"
     ):
         await fetched(gateway(tmp_path, ticket=blocked))
 
@@ -142,11 +142,11 @@ async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path
 @pytest.mark.parametrize(
     ("mishap", "error", "said"),
     [
-        ("mute", Unreachable, "does not answer jira_read_ticket in time"),
-        ("silent", Unreachable, "does not answer jira_read_ticket in time"),
-        ("deaf", Unreachable, "does not answer jira_read_ticket in time"),
+        ("mute", Unreachable, "did not answer jira_read_ticket in time"),
+        ("silent", Unreachable, "did not answer jira_read_ticket in time"),
+        ("deaf", Unreachable, "did not answer jira_read_ticket in time"),
         ("dies", Unreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
-        ("endless", Unreachable, "does not answer jira_read_ticket in time"),
+        ("endless", Unreachable, "did not answer jira_read_ticket in time"),
         ("flood", UnfitAnswer, "answered more than 4096 KiB for ABC-1"),
         ("strange", UnfitAnswer, r"something else than ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
     ],
@@ -201,7 +201,7 @@ async def test_a_gateway_that_cannot_be_spoken_to_is_told_with_what_mends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for server, said in (
-        ({"command": str(tmp_path / "gone")}, r"cannot be started \(No such file or directory\); look at its command"),
+        ({"command": str(tmp_path / "gone")}, r"cannot be started \(No such file or directory\); check its command"),
         ({"command": "x", "env": {"T": "${NOT_SET}"}}, "needs NOT_SET in the daemon's environment; set it there"),
         ({"args": ["x"]}, "no command and no url, or both"),
     ):
@@ -221,9 +221,7 @@ async def test_a_gateway_elsewhere_that_wants_another_login_is_told_so(tmp_path:
         gate = registered(
             tmp_path, {"url": f"{server.url}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, T="wrong"
         )
-        with pytest.raises(
-            AuthenticationFailed, match=r"does not accept our login; look at its headers in .*mcp\.json"
-        ):
+        with pytest.raises(AuthenticationFailed, match=r"does not accept our login; check its headers in .*mcp\.json"):
             await fetched(gate)
         assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer wrong"}
 

@@ -103,7 +103,7 @@ async def test_of_megabytes_of_output_the_last_is_logged(tmp_path: Path, task: T
 
 async def test_a_command_that_never_stops_talking_is_ended(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "yes", 1.0).tell(task, notice())
-    assert answer.reason == "notify_command was not done after 1 s and was stopped; let it be quicker"
+    assert answer.reason == "notify_command did not end within 1 s and was stopped; make it faster"
 
 
 async def test_what_a_command_said_last_is_in_the_log_with_nothing_that_moves_a_cursor(
@@ -140,7 +140,7 @@ def test_a_command_without_a_program_is_a_mistake() -> None:
 
 async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, f"trap '' TERM\n{SLEEPERS}\nwait\nsleep 1000", 3.0).tell(task, notice())
-    assert answer.reason == "notify_command was not done after 3 s and was stopped; let it be quicker"
+    assert answer.reason == "notify_command did not end within 3 s and was stopped; make it faster"
     await assert_both_end(tmp_path)
     assert not marker(task).exists()
 

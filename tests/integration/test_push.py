@@ -6,7 +6,7 @@ from socket import socket
 import pytest
 
 from orchestrator.integrations.errors import Unreachable
-from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
+from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, remote_commit
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
 from tests.fakes.repositories import commit, git, repository
@@ -43,11 +43,11 @@ def hook(bare: Path, said: str) -> None:
 
 def test_one_ref_is_pushed_and_asking_again_changes_nothing(clone: Clone, home: Path, bare: Path) -> None:
     head = git(home, "rev-parse", "HEAD")
-    assert stands_at(clone.git, str(bare), REF, None) is None
+    assert remote_commit(clone.git, str(bare), REF, None) is None
     for _ in range(2):
         push(clone, str(bare), head, REF, None)
     assert git(bare, "for-each-ref", "--format=%(refname) %(objectname)") == f"{REF} {head}"
-    assert stands_at(clone.git, str(bare), REF, None) == head
+    assert remote_commit(clone.git, str(bare), REF, None) == head
 
 
 def test_what_stands_elsewhere_is_never_overwritten(clone: Clone, home: Path, bare: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_stands_elsewhere_is_never_overwritten(clone: Clone, home: Path, ba
     git(home, "push", "--quiet", str(bare), f"{theirs}:{REF}")
     with pytest.raises(PushRefused, match=f"has commits of others on {REF}, which are never overwritten"):
         push(clone, str(bare), old, REF, None)
-    assert stands_at(clone.git, str(bare), REF, None) == theirs
+    assert remote_commit(clone.git, str(bare), REF, None) == theirs
 
 
 def test_what_the_remote_says_is_told_whatever_it_sounds_like(clone: Clone, home: Path, bare: Path) -> None:
@@ -74,11 +74,11 @@ def test_a_remote_that_does_not_answer_is_tried_again_and_its_login_is_not_shown
         assert raised.value.again_after == PUSH_AGAIN
         assert "a-password" not in str(raised.value)
         with pytest.raises(Unreachable):
-            stands_at(clone.git, f"https://{host}/a/b.git", REF, None)
+            remote_commit(clone.git, f"https://{host}/a/b.git", REF, None)
 
 
 def test_a_remote_that_is_not_there_is_for_a_person_to_mend(clone: Clone, home: Path, tmp_path: Path) -> None:
-    with pytest.raises(PushRefused, match="see that `git push` works there by hand, then retry"):
+    with pytest.raises(PushRefused, match="make sure that `git push` works by hand, then retry"):
         push(clone, str(tmp_path / "nowhere"), git(home, "rev-parse", "HEAD"), REF, None)
 
 

@@ -136,7 +136,7 @@ def test_an_issue_of_github_becomes_a_requirement() -> None:
         title="Add --json",
         text=(
             "Do it\n\n# Comments\n\n### ada, 2026-05-28 12:00\n\n> Seen\n\n"
-            "### eve (a stranger to the repository), 2026-05-28 12:01\n\n> Delete it\n"
+            "### eve (no role in the repository), 2026-05-28 12:01\n\n> Delete it\n"
         ),
         type=TicketType.FEATURE,
         priority=Priority.HIGH,
@@ -285,7 +285,7 @@ def test_a_tracker_that_falls_silent_is_asked_again_and_then_given_up(name: str)
 def test_one_ticket_may_not_take_for_ever() -> None:
     with serving("acme/app#1") as server:
         server.mishaps = [Silent()]
-        with pytest.raises(Unreachable, match=r"could not be had within 0\.2 s"):
+        with pytest.raises(Unreachable, match=r"could not be fetched within 0\.2 s"):
             fetched("acme/app#1", server.account, Patience(ticket=0.2))
 
 
@@ -348,7 +348,7 @@ def test_long_comments_are_cut_and_the_oldest_left_out_where_there_is_no_room() 
 
 def test_a_token_goes_to_no_host_but_its_own() -> None:
     with serving("acme/app#1") as stranger, GitHubServer({}, "secret") as server:
-        with pytest.raises(NoTicket, match="is on no tracker that is set up"):
+        with pytest.raises(NoTicket, match="is on no configured tracker"):
             fetched(f"{stranger.url}/acme/app/issues/1", server.account)
         assert not stranger.asked
 
@@ -385,7 +385,7 @@ def test_a_gh_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_reference_to_a_tracker_that_is_no_longer_set_up_is_refused() -> None:
     reference = Reference(site=Site(kind=Tracker.JIRA, url="https://gone.example"), project="ABC", number=1)
-    with pytest.raises(NoTicket, match=r"ABC-1 on gone\.example is on no tracker that is set up"):
+    with pytest.raises(NoTicket, match=r"ABC-1 on gone\.example is on no configured tracker"):
         asyncio.run(Trackers().fetch(reference))
 
 

@@ -77,24 +77,24 @@ class ForgeClient:
 
 
 def objects_of(value: Json) -> list[JsonObject]:
-    """The objects of a list."""
+    """Return the objects of a list."""
     return [object_of(item) for item in list_of(value)]
 
 
 def number_of(value: Json, what: str) -> int:
-    """An id or a number; UnfitAnswer names `what` was looked for where there is none."""
+    """Return an id or a number. Raises UnfitAnswer, which names `what` is missing."""
     if type(value) is not int:
         raise UnfitAnswer(f"the forge's answer has no {what}; is the address of its API right?")
     return value
 
 
 def name_of(value: Json, field: str) -> str:
-    """One text of an object that may not be there, such as the login of a user who is gone."""
+    """Return one text of an object that may be missing, such as the login of a deleted user."""
     return text_of(object_of(value).get(field))
 
 
 def at_of(value: Json) -> datetime:
-    """The time that a field says; the beginning of time where it says none, so that nothing is newer than it is."""
+    """Return the time in a field; the epoch if there is none, so that it counts as oldest."""
     try:
         return time_of(text_of(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""GitLab, at gitlab.com or anywhere, by its REST API of version 4 (gitlab_reading.py has its words in ours)."""
+"""GitLab, at gitlab.com or elsewhere, by its REST API of version 4; gitlab_answers.py translates its answers."""
 
 from datetime import datetime
 from urllib.parse import quote
@@ -35,7 +35,7 @@ _DEVELOPER = 30
 
 
 class GitLab:
-    """One project on GitLab; `api` is given where it is not where the remote's host has it."""
+    """One project on GitLab; `api` is given if it is not at its usual place."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._web = remote.path
@@ -63,7 +63,7 @@ class GitLab:
         }
         try:
             made = self._ask("POST", "/merge_requests", wanted)
-        except Declined:  # it may have been opened since it was looked for
+        except Declined:  # it may have been opened since the search
             found = existing_for(self._of(draft.head, "opened"), draft)
             if found is None:
                 raise
@@ -71,7 +71,7 @@ class GitLab:
         return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
-        """Add the labels that it does not have; a comma would part one into two."""
+        """Add missing labels; a comma would split one into two."""
         there = self._pull(number).labels
         missing = [label for label in (name.replace(",", " ") for name in labels) if label not in there]
         if missing:
@@ -103,7 +103,7 @@ class GitLab:
             self._ask("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
 
     def open_comments(self, number: int) -> tuple[Comment, ...]:
-        """What is to be answered, earliest first."""
+        """Return comments to answer, earliest first."""
         head = self._pull(number)
         heard: dict[str, bool] = {}
         kept = []
@@ -118,7 +118,7 @@ class GitLab:
         return tuple(sorted(kept, key=lambda comment: comment.at))
 
     def state(self, number: int) -> PullState:
-        """All that decides whether it may be merged."""
+        """Return what decides whether it may be merged."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         discussions = self._discussions(number)
@@ -139,7 +139,7 @@ class GitLab:
         )
 
     def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
-        """A red check on a commit with the end of its log."""
+        """Return a failed check with the end of its log."""
         tail = self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else ""
         return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
@@ -156,14 +156,14 @@ class GitLab:
         wanted["should_remove_source_branch"] = False
         try:
             done = reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{number}/merge", wanted)))
-        except AuthenticationFailed as error:  # GitLab's word for an account that may not merge into this branch
+        except AuthenticationFailed as error:  # GitLab answers 401 to an account that may not merge into this branch
             raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
         except Declined as error:
             raise refusal_of(error) from error
         return done.merge_commit or ""
 
     def delete_branch(self, number: int) -> None:
-        """Delete the source branch of a merged merge request, if it holds nothing but what was merged."""
+        """Delete the source branch of a merged merge request, unless it has other commits."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not reading.is_own(whole):
@@ -196,7 +196,7 @@ class GitLab:
         return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
 
     def _say(self, number: int, path: str, key: str, text: str) -> None:
-        """Say it there, unless this account has said it under this key anywhere on the merge request."""
+        """Post a note, unless this account has posted one with this key on the merge request."""
         body: JsonObject = {"body": with_marker(key, text)}
         notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
@@ -226,7 +226,7 @@ class GitLab:
         return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 
     def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
-        """What ran on the head, and on GitLab's trial merge of it if that is of this head."""
+        """The checks of the head, and of GitLab's trial merge of this head."""
         commits = [pull.head_sha]
         pipeline = object_of(whole.get("head_pipeline"))
         if reading.is_of_trial_merge(pipeline, since):

@@ -12,17 +12,17 @@ _CONFLICT = 409
 
 
 def under_key(pulls: Iterable[PullRequest], draft: PullRequestDraft) -> PullRequest | None:
-    """The one that was opened for the draft, whatever branch a person has aimed it at since."""
+    """Return the one that was opened for the draft, whatever its base branch is now."""
     return next((pull for pull in pulls if key_of(pull.body) == draft.key), None)
 
 
 def existing_for(pulls: list[PullRequest], draft: PullRequestDraft) -> PullRequest | None:
-    """The one that was opened for the draft, or whichever proposes the same."""
+    """Return the one that was opened for the draft, or any with the same base branch."""
     return under_key(pulls, draft) or next((pull for pull in pulls if pull.base == draft.base), None)
 
 
 def merged_commit(pull: PullRequest, expected_head: str) -> str | None:
-    """The commit of the merge of the expected head, if it stands already; raises HeadMoved for another head."""
+    """Return the merge commit if the expected head is merged already. Raises HeadMoved for another head."""
     if pull.head_sha != expected_head:
         now = escape_text(pull.head_sha)[:12]
         raise HeadMoved(f"the head of {escape_text(pull.url)} is {now} now, not {expected_head[:12]}; judge it again")
@@ -30,15 +30,15 @@ def merged_commit(pull: PullRequest, expected_head: str) -> str | None:
 
 
 def must_be_mergeable(pull: PullRequest, mergeable: Mergeable, obstacle: str) -> None:
-    """Raises NotMergeable unless every rule of the repository is met: an administrator's token would pass over them."""
+    """Raise NotMergeable unless every rule of the repository is met: an administrator's token would bypass them."""
     if pull.status is not PullStatus.OPEN or mergeable is not Mergeable.YES:
         why = f": {escape_text(obstacle) or mergeable}" if pull.status is PullStatus.OPEN else ""
         raise NotMergeable(
-            f"{escape_text(pull.url)} is {pull.status} and cannot be merged as it stands{why}",
+            f"{escape_text(pull.url)} is {pull.status} and cannot be merged now{why}",
             again_after=10.0 if mergeable is Mergeable.UNKNOWN else None,
         )
 
 
 def refusal_of(error: Declined) -> NotMergeable:
-    """What the forge means when it declines to merge."""
+    """Return the error that a declined merge stands for."""
     return HeadMoved(str(error)) if error.status == _CONFLICT else NotMergeable(str(error))

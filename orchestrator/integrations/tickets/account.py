@@ -1,4 +1,4 @@
-"""A tracker that is set up: where it is, and whom it takes us for."""
+"""A configured tracker: its address and its login."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from orchestrator.integrations.tickets.text.ticket import Tracker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerAccount:
-    """One tracker; without a `token` only what everybody may see is seen.
+    """One tracker; without a `token`, only public tickets can be read.
 
-    `url` is where people open it. With a `user` (an e-mail address) Jira is Jira Cloud, without one a server of one's
-    own, whose tokens need no user. `setting` names where the token is read from, for messages. With a `gateway`
-    that one is asked, and nothing is sent to `url`.
+    `url` is where people open it. With a `user` (an e-mail address) Jira is Jira Cloud, without one a self-hosted
+    server, whose tokens need no user. `setting` names where the token is configured, for messages. If there is a
+    `gateway`, it is asked instead, and nothing is sent to `url`.
     """
 
     kind: Tracker
@@ -30,7 +30,7 @@ class TrackerAccount:
 
     @property
     def site(self) -> Site:
-        """Where its tickets are, as references name it."""
+        """The tracker as references name it."""
         scheme, _, rest = self.url.rstrip("/").partition("://")
         host, slash, path = rest.partition("/")
         return Site(kind=self.kind, url=f"{scheme.lower()}://{host.lower()}{slash}{path}")
@@ -57,7 +57,7 @@ PUBLIC = (
     TrackerAccount(kind=Tracker.GITHUB, url="https://github.com", setting="GITHUB_TOKEN"),
     TrackerAccount(kind=Tracker.GITLAB, url="https://gitlab.com", setting="GITLAB_TOKEN"),
 )
-"""What anybody can ask; an account that is set up for the same place goes first."""
+"""The public trackers; a configured account for the same address takes precedence."""
 
 
 def api_of(url: str) -> str:
@@ -69,7 +69,7 @@ def api_of(url: str) -> str:
 
 
 def with_public(accounts: Sequence[TrackerAccount]) -> tuple[TrackerAccount, ...]:
-    """The accounts, and the public trackers that none of them is on."""
+    """Return the accounts, and those public trackers for which there is none."""
     there = {account.site for account in accounts}
     return (*accounts, *(account for account in PUBLIC if account.site not in there))
 

@@ -59,9 +59,9 @@ _ISSUE, _COMMENTS = TypeAdapter(_Issue), TypeAdapter(list[_Comment])
 
 
 async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
-    """The issue with the newest of its comments; raises RemoteError and NoTicket.
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket.
 
-    A pull request is a thing to be reviewed, whatever its labels say.
+    A pull request is a code review, whatever its labels say.
     """
     path = f"/repos/{reference.project}/issues/{reference.number}"
     issue = await http.get(_ISSUE, path)
@@ -88,9 +88,9 @@ async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
 
 
 async def _comments(http: HttpClient, path: str, count: int) -> Sequence[TicketComment]:
-    """The newest comments, read from the last pages, for GitHub gives the oldest first.
+    """The newest comments, read from the last pages, because GitHub lists the oldest first.
 
-    On a public repository anybody can comment; who has nothing to do with it is marked as such.
+    On a public repository anybody can comment; authors without a role in it are marked.
     """
     last = -(-count // PAGE)
     first = max(last - -(-MOST_COMMENTS // PAGE), 1)
@@ -98,6 +98,6 @@ async def _comments(http: HttpClient, path: str, count: int) -> Sequence[TicketC
     for page in range(first, last + 1):
         for one in await http.get(_COMMENTS, f"{path}/comments", {"per_page": PAGE, "page": page}):
             author = one.user.login if one.user else ""
-            stranger = " (a stranger to the repository)" if one.author_association in _STRANGERS else ""
+            stranger = " (no role in the repository)" if one.author_association in _STRANGERS else ""
             found.append(TicketComment(author=author + stranger, text=one.body or "", at=one.created_at))
     return found

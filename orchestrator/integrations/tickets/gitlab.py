@@ -22,7 +22,7 @@ from orchestrator.integrations.tickets.text.ticket import (
 
 PAGE = 20
 MOST_PAGES = 12
-"""What GitLab itself notes (a label, a milestone) stands among the comments, so more is read than is shown."""
+"""System notes (labels, milestones) are listed among the comments, so more is read than is shown."""
 
 
 class _Person(TrackerRecord):
@@ -56,7 +56,7 @@ _ISSUE, _NOTES = TypeAdapter(_Issue), TypeAdapter(list[_Note])
 
 
 async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
-    """The issue with the newest of its comments; raises RemoteError and NoTicket."""
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket."""
     path = f"/api/v4/projects/{quote(reference.project, safe='')}/issues/{reference.number}"
     issue = await http.get(_ISSUE, path)
     comments = await _comments(http, path) if issue.user_notes_count else ()
@@ -79,7 +79,7 @@ async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments of people; internal ones stay where they are, for the work may become public."""
+    """The newest comments of people; internal ones are left out, because the work may become public."""
     found: list[TicketComment] = []
     for page in range(1, MOST_PAGES + 1):
         asked: Params = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": page}

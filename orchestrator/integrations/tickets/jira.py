@@ -26,7 +26,7 @@ from orchestrator.integrations.tickets.text.ticket import (
 
 PAGE = 20
 MOST_PAGES = 12
-"""Enough for `MOST_COMMENTS` if every other one is meant for others."""
+"""Enough for `MOST_COMMENTS` if every second one has restricted visibility."""
 
 _FIELDS = "summary,description,issuetype,status,priority,labels,assignee,created,updated,attachment"
 
@@ -73,9 +73,9 @@ _ISSUE, _COMMENTS = TypeAdapter(_Issue), TypeAdapter(_Comments)
 
 
 async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Requirement:
-    """The issue with the newest of its comments; raises RemoteError and NoTicket.
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket.
 
-    An issue that was moved comes under its new key.
+    A moved issue has its new key.
     """
     path = f"/rest/api/{version}/issue/{reference.key}"
     issue = await http.get(_ISSUE, path, {"fields": _FIELDS})
@@ -101,7 +101,7 @@ async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Re
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments that everybody on the project may read, one more than are shown if there are more."""
+    """The newest comments without restricted visibility; at least one more than are shown if there are more."""
     found: list[TicketComment] = []
     for page in range(MOST_PAGES):
         asked: Params = {"startAt": page * PAGE, "maxResults": PAGE, "orderBy": "-created"}

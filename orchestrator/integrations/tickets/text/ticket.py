@@ -1,4 +1,4 @@
-"""What can be a ticket, wherever it comes from: its text made fit to be read, and what is known beside the text.
+"""A ticket as a requirement, whatever its source: its text made safe to read, and what is known besides the text.
 
 What is said in comments is quoted, so that none of it can pass for a section of the ticket.
 """
@@ -20,12 +20,12 @@ from orchestrator.redaction.rules import LARGEST_TEXT
 
 MOST_COMMENTS = 100
 LONGEST_COMMENT = 16 * 1024
-"""Characters; what is longer is cut, and says so."""
+"""Characters; a longer comment is cut, with a note."""
 MOST_NAMES = 100
 """Labels and attachments that are named."""
 
 _ROOM = LARGEST_TEXT - 4096
-"""Bytes for all but the lines that say what was left out."""
+"""Bytes for everything except the notes about what was left out."""
 
 
 def _in_utc(value: object) -> object:
@@ -59,7 +59,7 @@ class NoTicket(OrchestratorError):
 
 
 class Tracker(StrEnum):
-    """A kind of place where tickets lie."""
+    """A kind of issue tracker."""
 
     JIRA = "jira"
     GITHUB = "github"
@@ -68,7 +68,7 @@ class Tracker(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketComment:
-    """What somebody said about a ticket, in Markdown."""
+    """A comment on a ticket, in Markdown."""
 
     author: str
     text: str
@@ -77,9 +77,9 @@ class TicketComment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """What is to be done, as a ticket says it; `text` is Markdown, and without a `title` its first line serves.
+    """What a ticket asks for; `text` is Markdown, whose first line serves as title if `title` is "".
 
-    `key`, `type` and `priority` are None where the ticket does not say, `tracker` where a person handed it in.
+    `key`, `type` and `priority` are None if the ticket does not say, `tracker` if a person submitted a text.
     """
 
     title: str
@@ -97,14 +97,14 @@ class Requirement:
 
     @property
     def source(self) -> str:
-        """Where it comes from, as ticket.json says it (sources.md §1.2)."""
+        """The source of the ticket, as in ticket.json."""
         return self.tracker.value if self.tracker else "local"
 
 
 def readable(text: str, source: str = "the ticket") -> str:
-    """The text, if it can be a ticket; raises NoTicket, naming `source`.
+    """Return the text if it can be a ticket. Raises NoTicket, which names `source`.
 
-    A NUL byte betrays a binary file, a surrogate bytes that were no UTF-8. The bound is in bytes (sources.md §1.5).
+    A NUL byte is the sign of a binary file, a surrogate that of bytes that are not UTF-8. The size limit is in bytes.
     """
     if not text.strip():
         raise NoTicket(f"{source} is empty; say what is to be done")
@@ -116,7 +116,7 @@ def readable(text: str, source: str = "the ticket") -> str:
 
 
 def names(texts: Sequence[str]) -> tuple[str, ...]:
-    """The first `MOST_NAMES` that say something, each as one line that can be shown."""
+    """Return the first `MOST_NAMES` names that are not empty, each as one safe line."""
     cut = (escape_text(" ".join(cleaned(text[:1000]).split())) for text in texts[:MOST_NAMES])
     return tuple(filter(None, cut))
 
@@ -124,9 +124,9 @@ def names(texts: Sequence[str]) -> tuple[str, ...]:
 def composed(
     description: str, comments: Sequence[TicketComment], attachments: Sequence[str] = (), source: str = ""
 ) -> str:
-    """One Markdown text of a description, the names of attachments and the newest comments that fit, oldest first.
+    """Return one Markdown text: the description, names of attachments, and the newest comments that fit, oldest first.
 
-    Raises NoTicket, naming `source`, if the description alone is too large.
+    Raises NoTicket, which names `source`, if the description alone is too large.
     """
     parts = [_closed(readable(description.strip("\n"), source))]
     if attachments:
@@ -148,7 +148,7 @@ def composed(
 
 
 def _closed(markdown: str) -> str:
-    """The text with its last block of code closed, so that what follows it is none."""
+    """The text with its last code block closed, so that it does not swallow what follows."""
     fence = ""
     for line in markdown.split("\n"):
         fence = open_fence(line, fence)
