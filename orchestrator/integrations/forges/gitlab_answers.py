@@ -77,7 +77,7 @@ def reviews_of(
 ) -> tuple[Review, ...]:
     """Return approvals, and whether each is newer than the head (pushed at `since`): GitLab stores no commit.
 
-    A GitLab that reports no time with the approval has it in its system notes. The author's own approval does not count:
+    A GitLab that reports no time with the approval has it in its system notes. The author's own does not count:
     this program's account opened the merge request.
     """
     said = {_author(note): at_of(note.get("created_at")) for note in notes if _is_approval(note)}

@@ -48,8 +48,8 @@ class Trackers:
                 requirement = await _fetch(account, reference, self._patience)
         except TimeoutError as error:
             raise Unreachable(
-                f"{reference} could not be fetched within {self._patience.ticket:g} s; check whether the tracker is slow, "
-                "then submit again"
+                f"{reference} could not be fetched within {self._patience.ticket:g} s; check whether the tracker is "
+                "slow, then submit again"
             ) from error
         return replace(requirement, type=parse_template(requirement.text).type or requirement.type)
 
