@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.core.task.model import PauseReason, TaskStatus
-from orchestrator.server.schemas.views import CapsView, SpentView
+from orchestrator.server.schemas.tasks import CapsView, SpentView
 
 PIPE_WIDTH = 10_000
 """Columns: no table is wider."""

@@ -15,31 +15,23 @@ from orchestrator.core.events.operations import FailureReport, OperationRefused,
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.pipelines.operation_parser import show_step, show_transition
-from orchestrator.server.schemas.bodies import CapsBody, ChangeBody, TaskFilter
+from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.server.schemas.daemon import StatusView
+from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.streams import EventView, GapView, OverviewView, StreamFilter
+from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
+    AskView,
     ChangesBody,
     DigestBody,
     ProvideBody,
     ProvidedView,
     RejectBody,
     ReviewView,
-)
-from orchestrator.server.schemas.views import (
-    AskView,
-    ManyView,
-    ProblemView,
-    SubmissionBody,
-    TaskPage,
-    TaskView,
-    View,
-    WhyView,
-    to_view,
 )
 from orchestrator.storage.state_document import shown_failure
 

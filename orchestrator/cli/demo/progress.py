@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from orchestrator.core.task.model import NextAction, PauseReason, ProcessState
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.tasks import TaskView
 
 
 def is_active(task: TaskView, step: int) -> bool:

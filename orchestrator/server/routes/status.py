@@ -1,20 +1,19 @@
-"""How the daemon is and what is declared."""
+"""How the daemon is, everything at a glance, and what is declared."""
 
-import asyncio
-import os
-import shutil
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from orchestrator import __version__, clock
-from orchestrator.core.schedule.admission import Capacity, waiting_queue
+from orchestrator import __version__
+from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.server.backend import Backend
-from orchestrator.server.problems import Problem, Refusal
-from orchestrator.server.routes.tasks import TheBackend
+from orchestrator.daemon.services.status import RunningTask
+from orchestrator.server.problems import Problem, RefusedRequest
+from orchestrator.server.rendering import task_lines
+from orchestrator.server.routes.dependencies import TheService
+from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.daemon import (
     PipelineList,
     PipelineStageView,
@@ -24,75 +23,86 @@ from orchestrator.server.schemas.daemon import (
     RunningView,
     StatusView,
 )
-from orchestrator.server.schemas.task_views import task_line
-from orchestrator.server.schemas.views import to_view
+from orchestrator.server.schemas.events import GlanceView, OverviewView
 
 router = APIRouter(tags=["daemon"])
 
 
 @router.get("/healthz")
 async def healthz() -> Mapping[str, str]:
-    """That the daemon answers."""
+    """Say that the daemon answers."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
-async def readyz(backend: TheBackend) -> Mapping[str, str]:
-    """That the daemon takes work: it answers nobody before its tasks are taken up, and says no while it stops."""
-    if backend.supervisor.room.draining:
-        raise Refusal(Problem(503, "draining", "The daemon is stopping", "it takes no more tasks; ask the next one"))
+async def readyz(service: TheService) -> Mapping[str, str]:
+    """Say that the daemon admits tasks; it does not answer before its tasks are loaded, and says no while it stops."""
+    if service.status.is_draining():
+        detail = "it admits no more tasks; ask again after its restart"
+        raise RefusedRequest(Problem(503, "draining", "The daemon is stopping", detail))
     return {"status": "ready"}
 
 
 @router.get("/api/status")
-async def status(backend: TheBackend) -> StatusView:
-    """The daemon, its places, who waits and who runs."""
-    supervisor, settings = backend.supervisor, backend.settings
-    room, tasks = supervisor.scene().room, list(supervisor.tasks.values())
-    running = await asyncio.to_thread(lambda: [_running(backend, task) for task in tasks if task.run])
+async def status(service: TheService) -> StatusView:
+    """Show the daemon, its places, who waits and who runs."""
+    now = await service.status.status()
     return StatusView(
-        health=health_of(room),
-        pid=os.getpid(),
+        health=now.health,
+        pid=now.pid,
         version=__version__,
-        started_at=backend.started_at,
-        uptime_seconds=(clock.now() - backend.started_at).total_seconds(),
-        data_dir=str(settings.data_dir),
-        socket=str(settings.socket),
-        places=room.places,
-        places_taken=sum(task.holds_slot for task in tasks),
-        pressure=room.pressure,
-        paused_by=room.paused_by,
-        free_bytes=shutil.disk_usage(settings.data_dir).free,
-        free_space_floor=settings.free_space_floor,
-        decisions=supervisor.decisions,
-        counts=Counter([*(task.status for task in tasks), *supervisor.ended.values()]),
-        queue=tuple(task_line(task, backend.redact) for task in waiting_queue(tasks)),
-        standing=tuple(task_line(task, backend.redact) for task in tasks if task.is_paused and not task.wants_slot),
-        running=tuple(running),
+        started_at=now.started_at,
+        uptime_seconds=now.uptime,
+        data_dir=str(now.settings.data_dir),
+        socket=str(now.settings.socket),
+        places=now.room.places,
+        places_taken=now.places_taken,
+        pressure=now.room.pressure,
+        paused_by=now.room.paused_by,
+        free_bytes=now.free_bytes,
+        free_space_floor=now.settings.free_space_floor,
+        decisions=now.decisions,
+        counts=now.counts,
+        queue=task_lines(now.queue, service.redact),
+        standing=task_lines(now.paused, service.redact),
+        running=tuple(_running(one, service.redact) for one in now.running),
+    )
+
+
+@router.get("/api/overview")
+async def overview(service: TheService, limit: Annotated[int, Query(ge=0, le=500)] = 50) -> OverviewView:
+    """Show the daemon and its live tasks, as many as a screen has room for."""
+    now = await service.status.overview(limit)
+    return OverviewView(
+        health=now.health,
+        pressure=now.room.pressure,
+        started_at=now.started_at,
+        places=now.room.places,
+        places_taken=now.places_taken,
+        waiting=now.waiting,
+        limited_until=now.limited_until,
+        counts=now.counts,
+        tasks=tuple(_glance(task, why, service.redact) for task, why in now.tasks),
+        more=now.more,
     )
 
 
 @router.get("/api/pipelines")
-async def pipelines(backend: TheBackend) -> PipelineList:
-    """Every pipeline as it is declared now."""
-    declared = backend.definitions.pipelines
+async def pipelines(service: TheService) -> PipelineList:
+    """List every pipeline as it is declared now."""
+    declared = service.status.definitions().pipelines
     return PipelineList(pipelines=tuple(_pipeline(declared[name]) for name in sorted(declared)))
 
 
 @router.get("/api/roles")
-async def roles(backend: TheBackend) -> RoleList:
-    """Every role as it is declared now."""
-    declared = backend.definitions.roles
+async def roles(service: TheService) -> RoleList:
+    """List every role as it is declared now."""
+    declared = service.status.definitions().roles
     return RoleList(roles=tuple(RoleView.model_validate(declared[name]) for name in sorted(declared)))
 
 
-def health_of(room: Capacity) -> str:
-    """Whether tasks can start: ok, paused, pressure or draining."""
-    return "draining" if room.draining else "pressure" if room.pressure else "paused" if room.paused_by else "ok"
-
-
-def _running(backend: Backend, task: Task) -> RunningView:
-    used, agent = backend.usage(task), task.agent
+def _running(one: RunningTask, redact: Callable[[str], str]) -> RunningView:
+    task, usage, agent = one.task, one.usage, one.task.agent
     shown = {
         "task": task.id,
         "title": task.title,
@@ -101,12 +111,34 @@ def _running(backend: Backend, task: Task) -> RunningView:
         "attempt": agent.attempt,
         "process": task.run and task.run.process,
         "pid": agent.pid,
-        "cpu_seconds": used and used.cpu_seconds,
-        "rss_bytes": used and used.rss_bytes,
+        "cpu_seconds": usage and usage.cpu_seconds,
+        "rss_bytes": usage and usage.rss_bytes,
         "tokens_used": agent.tokens_used,
         "cost_usd": agent.cost_usd,
     }
-    return to_view(RunningView, shown, backend.redact)
+    return to_view(RunningView, shown, redact)
+
+
+def _glance(task: Task, why: Why, redact: Callable[[str], str]) -> GlanceView:
+    stage, agent = task.stages.get(task.stage), task.agent
+    shown = {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "paused": task.is_paused,
+        "stage": task.stage,
+        "progress": task.progress,
+        "step": agent.current_step,
+        "steps": len(task.steps),
+        "role": agent.role,
+        "agent": agent.status,
+        "blocked_by": agent.blocked_by,
+        "since": (stage and stage.started_at) or task.created_at,
+        "tokens_used": agent.tokens_used,
+        "cost_usd": agent.cost_usd,
+        "why": why.next if task.holds_slot else why.facts[0],
+    }
+    return to_view(GlanceView, shown, redact)
 
 
 def _pipeline(pipeline: Pipeline) -> PipelineView:

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.model import AgentStatus, TaskStatus
-from orchestrator.server.schemas.views import Utf8, View, Words
+from orchestrator.server.schemas.base import Utf8, View, Words
 
 
 class TaskThenView(View):

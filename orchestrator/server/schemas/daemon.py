@@ -5,7 +5,8 @@ from datetime import datetime
 
 from orchestrator.core.task.model import ProcessState, TaskStatus
 from orchestrator.core.task.pipeline import Work
-from orchestrator.server.schemas.views import TaskLine, View, Words
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import TaskLine
 
 
 class RunningView(View):

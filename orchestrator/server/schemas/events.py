@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
-from orchestrator.server.schemas.views import View, Words
+from orchestrator.server.schemas.base import View, Words
 
 
 class StreamFilter(View):
