@@ -20,8 +20,8 @@ from pathlib import Path
 import structlog
 
 from orchestrator.core.schedule.admission import waiting_queue
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import ProcessState
 from orchestrator.daemon.monitors import LOGIN_UNKNOWN, watch_login
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.bulk import BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from orchestrator.core.events.operations import OperationRefused, Refusal
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject

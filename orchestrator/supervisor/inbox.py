@@ -15,7 +15,8 @@ import structlog
 
 from orchestrator.core.events.agent_events import Limit
 from orchestrator.core.events.events import Event, TaskSubmitted
-from orchestrator.core.task.model import Agent, Task
+from orchestrator.core.task.agent import Agent
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NotCommitted, OrchestratorError
 
 log = structlog.get_logger()

@@ -13,8 +13,8 @@ import httpx
 from orchestrator import clock
 from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
 from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import Event, PauseRequested, ResumeRequested
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, NoSuchTask
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor

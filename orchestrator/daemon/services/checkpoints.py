@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchestrator.core.task.checkpoint import Checkpoint
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.workspaces.checkpoints import Checkpoints
 

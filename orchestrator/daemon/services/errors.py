@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import BadAnswer, UserRequest
 from orchestrator.daemon.task_factory import AlreadyActive, SubmissionRefused
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.event_readers import AllEvents, EventReader, StreamItem, TaskEvents
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.formats.codec import stamp

@@ -7,8 +7,9 @@ from datetime import datetime
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import SchedulerSnapshot
 from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import PauseReason, Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import ActiveLimit, active_limits
 from orchestrator.daemon.services.errors import NoSuchWindow
 from orchestrator.redaction.display import escape_text

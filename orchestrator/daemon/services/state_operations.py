@@ -13,7 +13,7 @@ from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.callers import Caller
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.services.errors import OutdatedAttempt

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
 from orchestrator.core.schedule.why import Why, explain
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings
@@ -133,6 +133,6 @@ def _in_order(scene: SchedulerSnapshot) -> list[Task]:
     waiting = waiting_queue(scene.tasks)
     others = sorted(
         (task for task in scene.tasks if not task.wants_slot),
-        key=lambda task: (not task.holds_slot, task.created_at, task.id),
+        key=lambda task: (not task.holds_slot, task.timing.created_at, task.id),
     )
     return [*others, *waiting]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.integrations.tickets.text.ticket import Requirement
@@ -61,7 +61,11 @@ class SubmissionService:
     def _refuse_duplicate(self, requirement: Requirement, new: Task) -> None:
         """Refuse a second live task of the same ticket; text that a person submits is always a ticket of its own."""
         for task in self.supervisor.tasks.values():
-            same = (task.ticket.source, task.ticket.key, task.repo) == (new.ticket.source, new.ticket.key, new.repo)
+            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
+                new.ticket.source,
+                new.ticket.key,
+                new.source.repo,
+            )
             if same and not task.status.is_final:
                 raise AlreadyActive(
                     f"{requirement.url} already has a task in this repository: {task.id} ({task.status.value}); "

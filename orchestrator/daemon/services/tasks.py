@@ -22,7 +22,8 @@ from orchestrator.core.events.events import (
     RoundRequested,
 )
 from orchestrator.core.schedule.why import Why
-from orchestrator.core.task.model import PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
 from orchestrator.errors import InvalidTransition
 from orchestrator.storage.provided_secrets import ProvidedSecrets
@@ -99,7 +100,7 @@ class TaskService:
         if priority is not None:
             now = await self.inbox.request(task.id, PriorityChanged(at=self.clock(), priority=priority, by=by))
         if caps is not None:
-            changed = replace(now.terms.caps, **caps)
+            changed = replace(now.policy.caps, **caps)
             now = await self.inbox.request(task.id, CapsChanged(at=self.clock(), caps=changed, by=by))
         return now
 
@@ -174,7 +175,7 @@ class TaskService:
 def _fits(one: ListedTask, query: TaskQuery) -> bool:
     if query.cursor is not None and _cursor(one) >= query.cursor:
         return False
-    if query.repo is not None and one.repo != str(query.repo):
+    if query.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(query.repo):
         return False
     if query.statuses:
         return one.status in query.statuses

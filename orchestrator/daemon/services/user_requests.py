@@ -13,7 +13,7 @@ import structlog
 
 from orchestrator.core.decide.transitions import require
 from orchestrator.core.events.events import AskAnswered
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     IS_SECRET,
@@ -76,7 +76,7 @@ class UserRequestService:
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise NoSuchRequest(f"{name!r:.80} is not the id of a {kind}; ids are written TASK.NUMBER")
         task = await self.index.find(task_name)
-        request = next((one for one in task.asks if one.number == int(number)), None)
+        request = next((one for one in task.requests if one.number == int(number)), None)
         if request is None:
             raise NoSuchRequest(f"task {task.id} has no request {int(number)}")
         if request.kind is not kind:
@@ -92,14 +92,14 @@ class UserRequestService:
         """Answer a question; an option may be written in any case."""
         found = await self.find(RequestKind.QUESTION, name)
         said = self._without_secrets(text)
-        answer = validate_answer(found.request.asking, said) if found.request.is_pending else said
+        answer = validate_answer(found.request.draft, said) if found.request.is_pending else said
         return await self._record(found, RequestStatus.ANSWERED, by, answer, digest)
 
     async def skip(self, name: str, digest: str | None, by: str) -> TaskRequest:
         """Leave a question that is not required to its default, or to the agent."""
         found = await self.find(RequestKind.QUESTION, name)
         return await self._record(
-            found, RequestStatus.SKIPPED, by, found.request.asking.default or DECIDE_YOURSELF, digest
+            found, RequestStatus.SKIPPED, by, found.request.draft.default or DECIDE_YOURSELF, digest
         )
 
     async def approve(self, name: str, digest: str | None, by: str) -> TaskRequest:
@@ -127,10 +127,10 @@ class UserRequestService:
         return await self._record(found, RequestStatus.REJECTED, by, self._without_secrets(reason))
 
     def _change_of(self, task: Task) -> DiffStat | None:
-        if task.head is None or task.head == task.base_commit:
+        if task.source.head is None or task.source.head == task.source.base_commit:
             return None
         try:
-            return self.workspace.diff_stat(task.id, task.base_commit, task.head)
+            return self.workspace.diff_stat(task.id, task.source.base_commit, task.source.head)
         except OrchestratorError as error:
             log.warning("change_not_measured", task=task.id, error=str(error))
             return None
@@ -146,7 +146,7 @@ class UserRequestService:
 
     def _refreshed(self, found: TaskRequest) -> TaskRequest:
         task = self.supervisor.tasks.get(found.task.id, found.task)
-        return TaskRequest(task=task, request=task.asks[found.request.number - 1])
+        return TaskRequest(task=task, request=task.requests[found.request.number - 1])
 
     async def _provide(self, found: TaskRequest, value: str | None, by: str) -> TaskRequest:
         found = self._refreshed(found)
@@ -164,7 +164,7 @@ class UserRequestService:
 
     async def _keep(self, found: TaskRequest, value: str | None) -> None:
         """Store a value where only the task's agents find it. Raises BadAnswer and VaultError."""
-        asking = found.request.asking
+        asking = found.request.draft
         if asking.type not in IS_SECRET:
             if value is not None:
                 raise BadAnswer(f"the {asking.type} {asking.name} takes no value; provide it without one")
@@ -189,7 +189,7 @@ class UserRequestService:
             if now.request.is_pending:
                 raise
             raise AlreadyAnswered(self.redact(str(error)), now.task, now.request) from error
-        return TaskRequest(task=task, request=task.asks[number - 1])
+        return TaskRequest(task=task, request=task.requests[number - 1])
 
     async def _request(self, found: TaskRequest, event: AskAnswered) -> Task:
         """The task after an answer; one that has ended takes none."""
@@ -202,6 +202,6 @@ class UserRequestService:
 
 def _matching(tasks: Iterable[Task], kind: RequestKind, answered: bool) -> Iterator[TaskRequest]:
     for task in tasks:
-        for request in task.asks:
+        for request in task.requests:
             if request.kind is kind and (answered or (request.is_pending and task.is_active)):
                 yield TaskRequest(task=task, request=request)

@@ -38,8 +38,8 @@ async def restore(name: str, service: TheService, number: Number, body: RestoreB
     shown = {
         "task": done.task.id,
         "number": number,
-        "repo": done.task.repo,
-        "worktree": done.task.worktree,
+        "repo": done.task.source.repo,
+        "worktree": done.task.source.worktree,
         "branch": done.branch,
         "commit": done.commit,
         "kept_as": done.kept_as,

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query
 
 from orchestrator import __version__
 from orchestrator.core.schedule.why import Why
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.status import RunningTask
 from orchestrator.server.problems import Problem, RefusedRequest
 from orchestrator.server.rendering import task_lines
@@ -113,8 +113,8 @@ def _running(one: RunningTask, redact: Callable[[str], str]) -> RunningView:
         "pid": agent.pid,
         "cpu_seconds": usage and usage.cpu_seconds,
         "rss_bytes": usage and usage.rss_bytes,
-        "tokens_used": agent.tokens_used,
-        "cost_usd": agent.cost_usd,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
     }
     return to_view(RunningView, shown, redact)
 
@@ -128,14 +128,14 @@ def _glance(task: Task, why: Why, redact: Callable[[str], str]) -> GlanceView:
         "paused": task.is_paused,
         "stage": task.stage,
         "progress": task.progress,
-        "step": agent.current_step,
+        "step": agent.turn.step,
         "steps": len(task.steps),
         "role": agent.role,
         "agent": agent.status,
         "blocked_by": agent.blocked_by,
-        "since": (stage and stage.started_at) or task.created_at,
-        "tokens_used": agent.tokens_used,
-        "cost_usd": agent.cost_usd,
+        "since": (stage and stage.started_at) or task.timing.created_at,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
         "why": why.next if task.holds_slot else why.facts[0],
     }
     return to_view(GlanceView, shown, redact)

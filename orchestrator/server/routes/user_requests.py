@@ -69,9 +69,9 @@ async def review(name: str, service: TheService) -> ReviewView:
     shown = {
         **_view(found, service.redact).model_dump(),
         "files": tuple(f"{task.folder}/{file}" for file in (stage.artifacts if stage else ())),
-        "worktree": task.worktree,
-        "base_commit": task.base_commit,
-        "head": task.head,
+        "worktree": task.source.worktree,
+        "base_commit": task.source.base_commit,
+        "head": task.source.head,
         "change": change,
     }
     return to_view(ReviewView, shown, service.redact)

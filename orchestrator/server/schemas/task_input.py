@@ -8,9 +8,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
 
-from orchestrator.core.task.check_rules import MOST_CHECKS
-from orchestrator.core.task.model import Priority, TaskStatus, TicketType
+from orchestrator.core.task.checks import MOST_CHECKS
+from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.server.schemas.base import Utf8, View, without_surrogates
 
 

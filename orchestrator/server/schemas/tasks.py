@@ -3,19 +3,12 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import (
-    AgentStatus,
-    NextAction,
-    PauseReason,
-    Priority,
-    ProcessState,
-    StageStatus,
-    StepStatus,
-    TaskStatus,
-    TicketType,
-)
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import NextAction, Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.server.schemas.base import View, Words
 from orchestrator.server.schemas.user_requests import AskView
 
