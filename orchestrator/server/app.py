@@ -8,15 +8,13 @@ from orchestrator.server.idempotency import IdempotencyKeys
 from orchestrator.server.peer_auth import PeerAuthMiddleware
 from orchestrator.server.problems import answer_with_problems
 from orchestrator.server.routes import (
-    bulk,
     checkpoints,
+    daemon,
     events,
     limits,
     records,
     state_operations,
-    status,
     tasks,
-    transcripts,
     user_requests,
 )
 
@@ -28,17 +26,17 @@ def create_app(service: Service) -> FastAPI:
     app.state.keys = IdempotencyKeys(service.data_dir / "idempotency")
     answer_with_problems(app, service.redact)
     app.add_middleware(PeerAuthMiddleware, tasks_dir=service.tasks_dir)
-    for part in (
-        tasks,
-        user_requests,
-        bulk,
-        limits,
-        records,
-        checkpoints,
-        transcripts,
-        events,
-        status,
-        state_operations,
+    for router in (
+        tasks.router,
+        user_requests.router,
+        daemon.people,
+        limits.router,
+        records.router,
+        checkpoints.router,
+        records.agents_router,
+        events.router,
+        daemon.router,
+        state_operations.router,
     ):
-        app.include_router(part.router)
+        app.include_router(router)
     return app

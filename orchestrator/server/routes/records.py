@@ -1,4 +1,4 @@
-"""What a task left on disk: its journal, its state, and the artifacts of its stages and checks."""
+"""What a task left on disk: its journal, its state, the artifacts of its stages and checks, what its agents said."""
 
 from typing import Annotated
 
@@ -8,10 +8,19 @@ from pydantic import JsonValue
 
 from orchestrator.server.routes.dependencies import TheService
 from orchestrator.server.schemas.base import to_view
-from orchestrator.server.schemas.records import ArtifactLine, ArtifactList, JournalEntry, JournalPage
+from orchestrator.server.schemas.records import (
+    ArtifactLine,
+    ArtifactList,
+    AttemptLine,
+    AttemptList,
+    JournalEntry,
+    JournalPage,
+    TranscriptPage,
+)
 from orchestrator.server.schemas.tasks import FailuresView
 
 router = APIRouter(prefix="/api/tasks/{name}", tags=["records"])
+agents_router = APIRouter(prefix="/api/tasks/{name}", tags=["agents"])
 
 
 @router.get("/journal")
@@ -50,3 +59,23 @@ async def artifacts(name: str, service: TheService) -> ArtifactList:
 async def artifact(name: str, service: TheService, path: str) -> str:
     """Show the text of an artifact; of a long one its end."""
     return await service.records.artifact(name, path)
+
+
+@agents_router.get("/agents")
+async def agents(name: str, service: TheService) -> AttemptList:
+    """List every agent that worked or works on the task, oldest first."""
+    attempts = await service.transcripts.attempts(name)
+    return AttemptList(attempts=tuple(AttemptLine.model_validate(one) for one in attempts))
+
+
+@agents_router.get("/agents/{attempt}/transcript")
+async def transcript(
+    name: str,
+    service: TheService,
+    attempt: int,
+    offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    raw: bool = False,
+) -> TranscriptPage:
+    """Show what an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
+    page = await service.transcripts.transcript(name, attempt, offset, raw=raw)
+    return to_view(TranscriptPage, page, service.redact)

@@ -1,4 +1,4 @@
-"""How the daemon is, everything at a glance, and what is declared."""
+"""The daemon as a whole: how it is, what is declared, and what people ask of all tasks at once."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -10,9 +10,10 @@ from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.status import RunningTask
+from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.problems import Problem, RefusedRequest
-from orchestrator.server.rendering import task_lines
-from orchestrator.server.routes.dependencies import TheService
+from orchestrator.server.rendering import many_view, task_lines
+from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.daemon import (
     PipelineList,
@@ -24,8 +25,11 @@ from orchestrator.server.schemas.daemon import (
     StatusView,
 )
 from orchestrator.server.schemas.events import GlanceView, OverviewView
+from orchestrator.server.schemas.tasks import ManyView
 
 router = APIRouter(tags=["daemon"])
+people = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
+"""What a person asks of all tasks at once."""
 
 
 @router.get("/healthz")
@@ -99,6 +103,24 @@ async def roles(service: TheService) -> RoleList:
     """List every role as it is declared now."""
     declared = service.status.definitions().roles
     return RoleList(roles=tuple(RoleView.model_validate(declared[name]) for name in sorted(declared)))
+
+
+@people.post("/pause")
+async def pause_all(service: TheService, by: By) -> ManyView:
+    """Pause every task, and every task submitted later, until all is resumed."""
+    return many_view(await service.bulk.pause_all(by), service.redact)
+
+
+@people.post("/resume")
+async def resume_all(service: TheService, by: By) -> ManyView:
+    """Resume every task that waits for a person's word, and admit tasks again after a drain or a refusal."""
+    return many_view(await service.bulk.resume_all(by), service.redact)
+
+
+@people.post("/drain")
+async def drain(service: TheService) -> ManyView:
+    """Admit no more tasks and end every agent, keeping its session, until the daemon restarts or all is resumed."""
+    return many_view(await service.bulk.drain(), service.redact)
 
 
 def _running(one: RunningTask, redact: Callable[[str], str]) -> RunningView:
