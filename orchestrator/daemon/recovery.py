@@ -54,7 +54,7 @@ def recover(store: FolderStore, task_id: str, pipeline: Pipeline, at: datetime) 
 
     Raises NothingLost where they can be, NoStateLeft where nothing whole is left, StoreError and OSError.
     """
-    folder = store.folder(task_id)
+    folder = store.files.path_of(task_id)
     try:
         store.load(task_id)
     except FutureFile:

@@ -40,7 +40,7 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.providing = asyncio.Lock()
     answer_with_problems(app)
     state_operations.answer_with_documents(app)
-    app.add_middleware(PeerAuthMiddleware, tasks_dir=backend.store.tasks_dir)
+    app.add_middleware(PeerAuthMiddleware, files=backend.store.files)
     for part in (
         tasks,
         publications,

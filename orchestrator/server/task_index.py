@@ -58,7 +58,7 @@ class TaskIndex:
             return name
         if not _NAME.fullmatch(name):
             raise NoSuchTask(f"{name!r:.60} is neither a task's id nor a ticket's key; `orchestrator tasks` lists all")
-        if self._backend.store.folder(name).is_dir():
+        if self._backend.store.holds(name):
             return name
         every = await self.everything()
         found = [one for one in every if _key(one) == name] or [one for one in every if _means(name, one.id)]

@@ -16,7 +16,6 @@ any telemetry, and the first after a load, record the agent entire.
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,10 +37,11 @@ from orchestrator.storage import checkpoint_files
 from orchestrator.storage.journal import NAME, DamagedJournal, Journal, StoreError, line_of, replay, replay_from
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.state_file import ForeignEdit, StateFile, changes, require_known, set_aside, state_of, top_of
+from orchestrator.storage.task_files import FolderTaskFiles
 
 log = structlog.get_logger()
 
-TAKEN_IN = frozenset({"ticket.json", "pipeline.toml"})
+TAKEN_IN = frozenset({"ticket.json", "ticket-parsed.json", "pipeline.toml"})
 """What is in a task's folder before its journal begins (intake.py)."""
 ACCOUNT_FILE = "account.json"
 
@@ -115,12 +115,12 @@ class FolderStore:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self.tasks_dir = data_dir / "tasks"
+        self.files = FolderTaskFiles(data_dir / "tasks")
         self._live: dict[str, _Live] = {}
         self._stale: set[str] = set()
         try:
             make_private(data_dir)
-            make_private(self.tasks_dir)
+            make_private(self.files.root)
             sync_folder(data_dir)
             self._lock = _locked(data_dir)
         except OSError as error:
@@ -134,15 +134,14 @@ class FolderStore:
         self._live.clear()
         os.close(self._lock)
 
-    def remove(self, unborn: UncommittedTask) -> None:
-        """Remove the folder of a ticket that is taken in no more; a link to one stays."""
-        folder = self.folder(unborn.task_id)
-        if not folder.is_symlink():
-            shutil.rmtree(folder)
+    def holds(self, task_id: str) -> bool:
+        """Return whether there is a task of this id, or a ticket that may become one."""
+        return self.files.path_of(task_id).is_dir()
 
-    def folder(self, task_id: str) -> Path:
-        """Where a task's files lie."""
-        return self.tasks_dir / task_id
+    def delete(self, task_id: str) -> None:
+        """Remove a task with all its files. Raises OSError."""
+        self.release(task_id)
+        self.files.delete(task_id)
 
     def commit(self, before: Task | None, after: Task, event: Event) -> None:
         """Put one decision on disk; when it returns, the decision cannot be lost.
@@ -188,7 +187,7 @@ class FolderStore:
         """Keep a checkpoint, with the state to fold from; one that cannot be written is only logged."""
         try:
             end = self._live[task.id].journal.end
-            checkpoint_files.write(self.folder(task.id), checkpoint, to_document(task), end)
+            checkpoint_files.write(self.files.path_of(task.id), checkpoint, to_document(task), end)
         except OSError as error:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
@@ -213,8 +212,8 @@ class FolderStore:
 
     def summaries(self) -> Iterator[Summary | StoreError]:
         """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
-        for name in sorted(os.listdir(self.tasks_dir)):  # noqa: PTH208 - names alone, here and below
-            folder = self.folder(name)
+        for name in sorted(os.listdir(self.files.root)):  # noqa: PTH208 - names alone, here and below
+            folder = self.files.path_of(name)
             try:
                 files = frozenset(os.listdir(folder))  # noqa: PTH208
                 document = top_of(folder)
@@ -231,7 +230,7 @@ class FolderStore:
 
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
-        folder = self.folder(task_id)
+        folder = self.files.path_of(task_id)
         state, covered, foreign = state_of(folder)
         if state is None or foreign:
             document, end = replay(folder)
@@ -252,19 +251,19 @@ class FolderStore:
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
         """Set aside a state.json that another hand wrote while the task is alive, and restore the truth."""
         live = self._live.get(task.id)
-        if live is None or not self.folder(task.id).is_dir() or live.state.is_ours():
+        if live is None or not self.files.path_of(task.id).is_dir() or live.state.is_ours():
             return []
         live.document = _without_agent(live.document)
         return self._renew_state(live, to_document(task))
 
     def _born(self, task: Task, event: Event, document: JsonObject) -> _Live:
         """A new task with its first decision on disk; if that fails, nothing is left of it."""
-        folder = make_private(self.folder(task.id))
+        folder = make_private(self.files.path_of(task.id))
         live = _Live(Journal(folder), {}, StateFile(folder))
         try:
             live.journal.append(line_of(None, task, event, difference({}, document)))
             sync_folder(folder)
-            sync_folder(self.tasks_dir)
+            sync_folder(self.files.root)
         except (OSError, StoreError):
             live.journal.delete()
             raise

@@ -29,6 +29,7 @@ from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage import checkpoint_files
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.workspace import Delivery, Workspace
 
 log = structlog.get_logger()
@@ -59,7 +60,8 @@ class NotAtRest(InvalidTransition):
 class Store(Protocol):
     """Where checkpoints are written together with the state."""
 
-    def folder(self, task_id: str) -> Path: ...
+    @property
+    def files(self) -> TaskFiles: ...
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None: ...
 
 
@@ -119,15 +121,15 @@ class Checkpoints:
 
     def kept(self, task: Task) -> list[Checkpoint]:
         """Every checkpoint that the task has, newest first. Blocks."""
-        return checkpoint_files.kept(self._store.folder(task.id))
+        return checkpoint_files.kept(self._store.files.path_of(task.id))
 
     def found(self, task: Task, number: int) -> Checkpoint:
         """One of them. Blocks; raises NoSuchCheckpoint."""
-        return checkpoint_files.found(self._store.folder(task.id), number)
+        return checkpoint_files.found(self._store.files.path_of(task.id), number)
 
     def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
         """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
-        return checkpoint_files.pin(self._store.folder(task.id), number, pinned=pinned)
+        return checkpoint_files.pin(self._store.files.path_of(task.id), number, pinned=pinned)
 
     async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
         """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
@@ -167,7 +169,7 @@ class Checkpoints:
         return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
 
     def _around(self, task: Task, number: int) -> CheckpointContext:
-        folder = self._store.folder(task.id)
+        folder = self._store.files.path_of(task.id)
         work = None
         if task.worktree is not None:
             text = f"checkpoint {number} of {task.id} in {task.stage}"

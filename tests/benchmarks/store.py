@@ -128,7 +128,7 @@ def _commits(folder: Path) -> list[Row]:
     store = FolderStore(folder)
     task = a_worked_on_task(folder, "ABC-123_20261121_220000")
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
-    journal = store.folder(task.id) / NAME
+    journal = store.files.path_of(task.id) / NAME
     bare_file = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     bare, durable, settled, size = [], [], [], journal.stat().st_size
     for _ in range(COMMITS):
@@ -146,7 +146,7 @@ def _commits(folder: Path) -> list[Row]:
         bare.append(perf_counter() - began)
     os.close(bare_file)
     store.close()
-    state = (store.folder(task.id) / "state.json").stat().st_size
+    state = (store.files.path_of(task.id) / "state.json").stat().st_size
     fsync, commit, both = (median(times) * 1e6 for times in (bare, durable, settled))
     return [
         (

@@ -75,7 +75,7 @@ class House:
 
     @property
     def folder(self) -> Path:
-        return self.store.folder(TASK)
+        return self.store.files.path_of(TASK)
 
     async def begin(self) -> None:
         """The task with its worktree, waiting for its first agent."""

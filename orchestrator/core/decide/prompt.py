@@ -39,7 +39,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
 
 def outbox_of(task: Task) -> str:
     """The one folder beside its worktree that the task's present agent may write to."""
-    return f"{task.folder}/agents/{task.agent.attempt}/out"
+    return task.display_path(f"agents/{task.agent.attempt}/out")
 
 
 def _heading(task: Task, stage: Stage) -> str:
@@ -110,7 +110,7 @@ def _answer(ask: UserRequest) -> str:
 
 def _places(task: Task) -> str:
     return (
-        f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
+        f"workspace_dir: {task.display_path()} (read only: ticket.json and what earlier stages left)\n"
         f"worktree: {task.worktree} (branch {task.branch}, begun at {task.base_commit[:12]} of {task.base_branch})\n"
         f"outbox: {outbox_of(task)}"
     )

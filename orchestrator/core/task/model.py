@@ -371,6 +371,10 @@ class Task:
         """What it has used since it began."""
         return total_spending(self.spent.values())
 
+    def display_path(self, name: str = "") -> str:
+        """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""
+        return f"{self.folder}/{name}" if name else self.folder
+
     def spent_on(self, day: str) -> Spending:
         """What it used on a day, as 2026-11-21 in UTC."""
         return self.spent.get(day, NOTHING_SPENT)

@@ -41,7 +41,7 @@ class Streams:
     """What all streams share: the order of the decisions, and the word that there is a new one. Raises UnfitIndex."""
 
     def __init__(self, backend: Backend) -> None:
-        self.index = EventIndex(backend.store.data_dir, backend.store.tasks_dir)
+        self.index = EventIndex(backend.store.data_dir, backend.store.files.root)
         self._changed = asyncio.Event()
         self._over = False
         backend.supervisor.listen(self._decided)
@@ -90,7 +90,7 @@ async def events(backend: TheBackend, streams: TheStreams, wanted: Wanted, last_
     """What happens to all tasks, in the order in which it was decided."""
     mark = await asyncio.to_thread(_mark, streams.index, wanted, last_id)
     telling = EventRenderer(redact=backend.redact, whole=wanted.whole)
-    reader = AllDecisions(streams.index, mark, backend.store.tasks_dir, telling)
+    reader = AllDecisions(streams.index, mark, backend.store.files.root, telling)
     return _stream(streams.follow(reader, wanted))
 
 
@@ -105,7 +105,7 @@ async def stream(
     begin = max(0, task.seq + after) if after < 0 else after
     since = stamp(wanted.since) if wanted.since and last_id is None else ""
     telling = EventRenderer(redact=backend.redact, whole=wanted.whole)
-    reader = OwnDecisions(backend.store.folder(task.id), begin, since, telling)
+    reader = OwnDecisions(backend.store.files.path_of(task.id), begin, since, telling)
     return _stream(streams.follow(reader, wanted))
 
 

@@ -18,7 +18,7 @@ NAME_OF_TASK = TASK_ID
 
 def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
     """A task of this store as its first decision makes it."""
-    return submitted(task_id, folder=str(store.folder(task_id)), title="Schön: a flag", seq=1)
+    return submitted(task_id, folder=str(store.files.path_of(task_id)), title="Schön: a flag", seq=1)
 
 
 def decided(store: FolderStore, before: Task, **changes: object) -> Task:
@@ -59,12 +59,12 @@ def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:
 
 
 def state_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / "state.json"
+    return store.files.path_of(NAME_OF_TASK) / "state.json"
 
 
 def journal_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / NAME
+    return store.files.path_of(NAME_OF_TASK) / NAME
 
 
 def numbers(store: FolderStore) -> list[object]:
-    return [line["seq"] for line in lines(store.folder(NAME_OF_TASK))]
+    return [line["seq"] for line in lines(store.files.path_of(NAME_OF_TASK))]
