@@ -33,9 +33,9 @@ from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
-from orchestrator.storage.journal import StoreError
 from orchestrator.storage.provided_secrets import PROVIDED
-from orchestrator.storage.store import FolderStore, Summary, UncommittedTask
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.store import FolderStore
 from orchestrator.wiring import Daemon, build_daemon, bundled_redactor, forget
 from orchestrator.workspaces.git import end_all
 
@@ -133,14 +133,14 @@ def _take_up(daemon: Daemon) -> list[str]:
     for found in daemon.store.summaries():
         try:
             match found:
-                case Summary() if found.ended:
+                case TaskSummary() if found.ended:
                     daemon.supervisor.ended[found.id] = found.status
                     daemon.supervisor.account.remember(found.spent)
                     if found.files & PROVIDED:
                         forget(daemon.provisions, found.id)
                     if found.status in SAID and SUMMARY_FILE not in found.files:
                         untold.append(found.id)
-                case Summary():
+                case TaskSummary():
                     loaded = daemon.store.load(found.id, keep_open=True)
                     daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
                     daemon.reports.catch_up(loaded.task)

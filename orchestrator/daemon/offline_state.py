@@ -186,7 +186,7 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task's folder in a data folder; its daemon must not be at work, or DataFolderTaken is raised."""
+    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
 
     folder: Path
     now: Callable[[], datetime]

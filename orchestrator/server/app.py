@@ -28,10 +28,7 @@ from orchestrator.server.task_index import TaskIndex
 
 
 def create_app(backend: Backend) -> FastAPI:
-    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex.
-
-    A daemon has one app, made before its first decision: the app keeps the order of the decisions.
-    """
+    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex."""
     app = FastAPI(title="orchestrator", version=__version__, docs_url="/docs", redoc_url=None)
     app.state.backend = backend
     app.state.register = TaskIndex(backend)

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
-from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private, open_regular, read_file, write_atomically
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.records import StoreError
 
 AGENTS = "agents"
 """The folder of a task that holds one run folder for each agent, named by its attempt."""
 
 
-class UnsafeName(OrchestratorError):
+class UnsafeName(StoreError):
     """A task id or a file name leads out of the task's folder."""
 
 

@@ -30,7 +30,8 @@ from orchestrator.core.task.model import (
     Ticket,
 )
 from orchestrator.storage.journal import NAME
-from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.records import TaskSummary
+from orchestrator.storage.store import FolderStore
 
 Row = tuple[str, str, str]
 COMMITS = 300
@@ -193,7 +194,7 @@ def _taken_up(folder: Path) -> tuple[float, int]:
 def _take_up(folder: Path) -> None:
     store = FolderStore(folder)
     began = perf_counter()
-    ended = {found.id: found.status for found in store.summaries() if isinstance(found, Summary)}
+    ended = {found.id: found.status for found in store.summaries() if isinstance(found, TaskSummary)}
     seconds = perf_counter() - began
     gc.collect()
     print(seconds, psutil.Process().memory_info().rss, end="")

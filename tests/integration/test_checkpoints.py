@@ -17,8 +17,8 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.task.model import PauseReason, Task, TaskStatus
 from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError, lines
+from orchestrator.storage.journal import lines
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor

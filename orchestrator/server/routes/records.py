@@ -17,9 +17,10 @@ from orchestrator.server.problems import NoSuchFile
 from orchestrator.server.routes.tasks import TheBackend, TheTask
 from orchestrator.server.schemas.records import ArtifactLine, ArtifactList, JournalEntry, JournalPage
 from orchestrator.server.schemas.views import FailuresView, to_view
-from orchestrator.storage.journal import lines
+from orchestrator.storage.records import Cursor, EventRecord
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.supervisor.protocols import EventLog
 
 ARTIFACTS = ("*.md", "*.json", "*.toml", "logs/*/*.log", "logs/*/*.jsonl")
 """Where a stage's or a check's files lie in a task's folder."""
@@ -36,10 +37,9 @@ async def journal(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> JournalPage:
     """The decisions after number `since`, oldest first."""
-    folder = backend.store.files.path_of(task.id)
 
     def read() -> list[Json]:
-        wanted = (line for line in lines(folder) if isinstance(line["seq"], int) and line["seq"] > since)
+        wanted = (one.line for one in _decisions(backend.store.events, task.id) if one.number > since)
         return [masked(line, backend.redact) for line in islice(wanted, limit)]
 
     entries = tuple(JournalEntry.model_validate(line) for line in await asyncio.to_thread(read))
@@ -80,6 +80,14 @@ def masked(value: Json, redact: Callable[[str], str]) -> Json:
     if isinstance(value, dict):
         return {name: masked(item, redact) for name, item in value.items()}
     return value
+
+
+def _decisions(log: EventLog, task_id: str) -> Iterator[EventRecord]:
+    """Every decision of a task that can be read, oldest first."""
+    found, cursor = log.read_task(task_id, Cursor(number=0))
+    while found:
+        yield from (one for one in found if isinstance(one, EventRecord))
+        found, cursor = log.read_task(task_id, cursor)
 
 
 def _artifacts(files: TaskFiles, task_id: str) -> Iterator[ArtifactLine]:

@@ -9,7 +9,8 @@ from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Rea
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
 from orchestrator.storage.journal import NAME, lines
-from orchestrator.storage.store import FolderStore, Loaded
+from orchestrator.storage.records import LoadedTask
+from orchestrator.storage.store import FolderStore
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
@@ -53,7 +54,7 @@ def saved(task: Task, number: int) -> Checkpoint:
     return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, CheckpointContext())
 
 
-def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:
+def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> LoadedTask:
     store.release(task_id)
     return store.load(task_id, keep_open=True)
 

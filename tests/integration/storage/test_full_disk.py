@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.storage.journal import StoreError, TaskFolderGone
+from orchestrator.storage.journal import TaskFolderGone
+from orchestrator.storage.records import StoreError
 from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.storage.kept import (

@@ -16,10 +16,11 @@ import pytest
 from orchestrator.core.events import events
 from orchestrator.core.task.model import TaskStatus
 from orchestrator.formats.files import sealed
-from orchestrator.storage.journal import NAME, DamagedJournal, StoreError
+from orchestrator.storage.journal import NAME, DamagedJournal
+from orchestrator.storage.records import LoadedTask, StoreError, StoreInUse, TaskSummary, UncommittedTask
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.state_file import FutureFile
-from orchestrator.storage.store import DataFolderTaken, FolderStore, Loaded, Summary, UncommittedTask
+from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.storage.kept import (
     NAME_OF_TASK,
@@ -38,12 +39,12 @@ def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_res
     edited = orjson.loads(state_of(store).read_bytes()) | {"status": "completed", "title": "mine"}
     store.release(task.id)
     state_of(store).write_bytes(orjson.dumps(edited))
-    assert [found.status for found in store.summaries() if isinstance(found, Summary)] == [TaskStatus.IN_PROGRESS]
+    assert [found.status for found in store.summaries() if isinstance(found, TaskSummary)] == [TaskStatus.IN_PROGRESS]
     found = store.load(task.id, keep_open=True)
     assert (found.task, found.foreign) == (task, "state.json.foreign-6")
     assert set(found.changed) >= {"/status", "/title"}
     assert orjson.loads((store.files.path_of(task.id) / "state.json.foreign-6").read_bytes())["title"] == "mine"
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
@@ -56,7 +57,7 @@ def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(sto
     state_of(store).write_bytes(b"second edit of the same state")
     assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6-2"]
     assert store.foreign_edits(task) == []
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 @pytest.mark.parametrize("content", [None, b""])
@@ -66,7 +67,7 @@ def test_a_state_deleted_or_emptied_under_the_daemon_comes_back(store: FolderSto
     if content is not None:
         state_of(store).write_bytes(content)
     assert store.foreign_edits(task) == []
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(store: FolderStore) -> None:
@@ -136,7 +137,7 @@ def test_a_task_begins_only_once(store: FolderStore) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from orchestrator.store import FolderStore
+from orchestrator.storage.store import FolderStore
 store = FolderStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -148,7 +149,7 @@ def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_is_gone(t
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout
         assert first.stdout.readline() == b"open\n"
-        with pytest.raises(DataFolderTaken, match=rf"in use by the daemon with pid {first.pid}; stop that one"):
+        with pytest.raises(StoreInUse, match=rf"in use by the daemon with pid {first.pid}; stop that one"):
             FolderStore(tmp_path / "data")
         first.send_signal(SIGKILL)
         first.wait()
@@ -185,9 +186,9 @@ def test_a_state_that_is_no_plain_file_is_set_aside(store: FolderStore, tmp_path
     assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6"]
     trap()
     store.release(task.id)
-    assert [type(found) for found in store.summaries()] == [Summary]
-    assert store.load(task.id, keep_open=True) == Loaded(task=task, foreign="state.json.foreign-6-2")
-    assert opened_again(store) == Loaded(task=task)
+    assert [type(found) for found in store.summaries()] == [TaskSummary]
+    assert store.load(task.id, keep_open=True) == LoadedTask(task=task, foreign="state.json.foreign-6-2")
+    assert opened_again(store) == LoadedTask(task=task)
     assert secret.read_text() == "{}"
 
 
@@ -199,7 +200,7 @@ def test_a_trap_under_the_name_of_a_half_written_state_is_taken_away(store: Fold
     task = decided(store, task)
     os.mkfifo(partial)
     task = decided(store, task)
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
     assert secret.read_text() == "keep me"
 
 
@@ -218,7 +219,7 @@ def test_the_listing_goes_past_every_hostile_folder(store: FolderStore) -> None:
     (store.files.root / "broken" / NAME).write_bytes(b'{"seq":1,"change":[{"op":"add","path":"","value":1}]}\n')
     (store.files.root / "strange" / NAME).write_bytes(b'{"seq":1,"change":[3]}\n')
     found = list(store.summaries())
-    assert [one.id for one in found if isinstance(one, Summary)] == [good.id]
+    assert [one.id for one in found if isinstance(one, TaskSummary)] == [good.id]
     problems = [str(one) for one in found if isinstance(one, StoreError)]
     assert len(problems) == 8
     assert all(problem.isprintable() for problem in problems)
