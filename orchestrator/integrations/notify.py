@@ -19,8 +19,8 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.integrations.notification_payload import announcement
 from orchestrator.processes.process_stats import kill_marked

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend
@@ -98,7 +98,7 @@ class TaskIndex:
 
 def task_age(one: TaskSummary | Task) -> tuple[str, str]:
     """What tasks are ordered by: when they came in, and their id."""
-    return (one.created_at if isinstance(one, TaskSummary) else stamp(one.created_at)), one.id
+    return (one.created_at if isinstance(one, TaskSummary) else stamp(one.timing.created_at)), one.id
 
 
 def _means(name: str, task_id: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.files import LARGEST_DOCUMENT, open_regular, parsed
 from orchestrator.storage.event_index import EventIndex, IndexEntry

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.redaction.display import escape_text
@@ -75,11 +75,11 @@ def summary_of(task: Task) -> TaskSummary:
         ticket=task.ticket.key,
         status=task.status,
         stage=task.stage,
-        repo=task.repo,
-        created_at=stamp(task.created_at),
+        repo=task.source.repo,
+        created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
         running=task.run is not None or bool(task.notices),
-        spent=task.spent,
+        spent=task.spending.by_day,
     )
 
 

@@ -26,7 +26,7 @@ import structlog
 
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.checkpoint import Checkpoint
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import JsonObject, from_json, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
@@ -34,6 +34,7 @@ from orchestrator.formats.patch import difference
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
 from orchestrator.storage.journal import NAME, DamagedJournal, Journal, line_of, replay, replay_from
+from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.state_file import StateFile, changes, require_known, set_aside, state_of
@@ -49,13 +50,20 @@ ACCOUNT_FILE = "account.json"
 class _OpenTask:
     """A task that is at work: its journal, the document that the next change starts from, its state.json.
 
-    `unwritten` is the document that state.json is still to say, when it is behind the journal.
+    `unwritten` is the document that state.json is still to say, when it is behind the journal. `before_migration` is
+    the whole document as long as the journal adds up to an earlier format: until the first decision, which takes the
+    journal to the present format, nothing else may be written.
     """
 
     journal: Journal
     document: JsonObject
     state: StateFile
     unwritten: JsonObject | None = None
+    before_migration: JsonObject | None = None
+
+    def document_of(self, task: Task) -> JsonObject:
+        """What state.json and checkpoints are to say: what the journal up to now can go on from."""
+        return self.before_migration or to_document(task)
 
 
 class FolderStore:
@@ -112,6 +120,7 @@ class FolderStore:
             live = self._open_task(before, after)
             live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
+        live.before_migration = None
         self._stale.add(after.id)
         events.append(after, event, live.journal.end)
 
@@ -131,6 +140,8 @@ class FolderStore:
     def note_telemetry(self, task: Task) -> None:
         """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
         live = self._open[task.id]
+        if live.before_migration is not None:
+            return
         live.document = _without_agent(live.document)
         self._write_state(live, to_document(task))
 
@@ -144,8 +155,8 @@ class FolderStore:
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint, with the state to fold from; one that cannot be written is only logged."""
         try:
-            end = self._open[task.id].journal.end
-            checkpoint_files.write(self.files.path_of(task.id), checkpoint, to_document(task), end)
+            live, folder = self._open[task.id], self.files.path_of(task.id)
+            checkpoint_files.write(folder, checkpoint, live.document_of(task), live.journal.end)
         except OSError as error:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
@@ -204,7 +215,8 @@ class FolderStore:
             state_file = StateFile(folder)
             state_file.adopt()
             self._open[task_id] = live = _OpenTask(Journal(folder, end), _without_agent(document), state_file)
-            self._renew_state(live, to_document(task))
+            live.before_migration = None if is_current(document) else document
+            self._renew_state(live, live.document_of(task))
         return LoadedTask(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
@@ -213,7 +225,7 @@ class FolderStore:
         if live is None or not self.files.path_of(task.id).is_dir() or live.state.is_ours():
             return []
         live.document = _without_agent(live.document)
-        return self._renew_state(live, to_document(task))
+        return self._renew_state(live, live.document_of(task))
 
     def _open_task(self, before: Task, after: Task) -> _OpenTask:
         """The open task that a decision is to be added to. Raises SequenceConflict and StoreError."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, from_json
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
@@ -68,5 +68,6 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSumm
 
 def _spent(document: JsonObject) -> Mapping[str, Spending]:
     """The task's spending by day; empty in files of versions that did not record it."""
-    found = document.get("spent")
+    spending = document.get("spending")
+    found = spending.get("by_day") if isinstance(spending, dict) else None
     return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}

@@ -19,8 +19,9 @@ from orchestrator.core.events.operations import OperationRefused, Refusal, StepU
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.progress import Budget, StageStatus, Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 
 
@@ -98,7 +99,8 @@ def apply_move(pipeline: Pipeline, task: Task, move: Transition, edge: Move, at:
         case TransitionKind.HALT:
             return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
         case TransitionKind.END:
-            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
+            task = _left(task, move, at)
+            return replace(task, status=TaskStatus.COMPLETED, timing=replace(task.timing, completed_at=at))
         case TransitionKind.NEXT:
             return _entered(pipeline, _left(task, move, at), edge.stage, at)
         case TransitionKind.AGAIN:
@@ -209,11 +211,15 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
         case TransitionKind.HALT | TransitionKind.AGAIN:
             return ()
         case TransitionKind.NEXT | TransitionKind.END:
-            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
+            unrun = tuple(
+                f"{check.name} has no result"
+                for check in task.evaluation.checks
+                if check.name not in task.evaluation.results
+            )
             return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
-            failed = any(result.verdict not in accepted for result in task.results.values())
+            failed = any(result.verdict not in accepted for result in task.evaluation.results.values())
             return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
         case _:
             assert_never(edge.way)
@@ -243,8 +249,10 @@ def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
     )
-    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
-    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
+    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.evaluation.results
+    return replace(
+        task, stage=stage, stages={**task.stages, stage: entered}, evaluation=replace(task.evaluation, results=results)
+    )
 
 
 def _noted(step: Step, update: StepUpdate) -> Step:

@@ -12,7 +12,8 @@ from typing import assert_never
 
 from orchestrator.core.task import pipeline as words
 from orchestrator.core.task.failures import Analysis
-from orchestrator.core.task.model import StepStatus, Task
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 
 LOCAL_BYPASS = "LOCAL_BYPASS"
@@ -91,7 +92,7 @@ def _missing(guard: words.Guard, task: Task, evidence: Evidence) -> tuple[str, .
         case words.BudgetLeft():
             return _budget(guard, task)
         case words.BudgetWithin():
-            return () if task.terms.autonomy is Autonomy.AUTO else _budget(guard, task)
+            return () if task.policy.autonomy is Autonomy.AUTO else _budget(guard, task)
         case words.StepsCompleted():
             return _steps(task) or tuple(
                 f"step {step.step_id} is not completed"
@@ -159,11 +160,11 @@ def _steps(task: Task) -> tuple[str, ...]:
 
 
 def _checks(guard: words.ChecksAcceptable, task: Task) -> tuple[str, ...]:
-    if not task.results:
+    if not task.evaluation.results:
         return ("no check was run",)
     return tuple(
         f"{name}: {result.verdict} ({result.reason})"
-        for name, result in task.results.items()
+        for name, result in task.evaluation.results.items()
         if result.verdict not in guard.accept
     )
 

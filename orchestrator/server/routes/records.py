@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 from pydantic import JsonValue
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import LARGEST_TEXT

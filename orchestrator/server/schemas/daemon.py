@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import Work
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskLine, View, Words
 
 

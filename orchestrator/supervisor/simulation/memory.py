@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.patch import difference

@@ -16,8 +16,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.protocols import TaskLookups
@@ -343,7 +343,7 @@ class Simulation:
 
     def _report(self, seconds: float) -> SimulationReport:
         tasks, counts = tuple(self._disk.tasks.values()), self._tally.counts
-        spent = [task.total_spent for task in tasks]
+        spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._order.seed,
             days=self._order.days,
@@ -375,5 +375,5 @@ def _line(at: datetime, event: events.Event, task: Task) -> str:
     retry = f" until {task.retry_at:%m-%d %H:%M:%S}" if task.retry_at else ""
     return (
         f"{at:%m-%d %H:%M:%S} {task.seq} {type(event).__name__}: {task.status} in {task.stage}, agent {agent}, "
-        f"owes {task.owed}{retry}, {run}"
+        f"owes {task.next_action}{retry}, {run}"
     )

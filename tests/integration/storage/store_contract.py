@@ -12,9 +12,10 @@ import pytest
 
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import LimitStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState, Window
 from orchestrator.formats.codec import stamp
 from orchestrator.storage.records import (
@@ -136,7 +137,7 @@ class StoreContract:
     def test_telemetry_is_kept_with_the_state_and_is_no_decision(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A), status=TaskStatus.IN_PROGRESS)
-        noted = replace(task, agent=replace(task.agent, read_offset=900, tokens_used=7))
+        noted = replace(task, agent=replace(task.agent, read_offset=900))
         store.note_telemetry(noted)
         store.settle()
         assert store.load(A).task == noted
@@ -154,7 +155,7 @@ class StoreContract:
         assert sorted(found) == [A, B, C]
         assert [one.ended for one in map(found.__getitem__, (A, B, C))] == [False, False, True]
         assert found[B].updated_at == stamp(working.updated_at)
-        assert (found[C].stage, found[C].title, found[C].repo) == ("COMPLETION", over.title, over.repo)
+        assert (found[C].stage, found[C].title, found[C].repo) == ("COMPLETION", over.title, over.source.repo)
         assert store.holds(A)
         assert not store.holds("LOCAL-4")
 
@@ -321,9 +322,9 @@ def decide(store: Store, before: Task, **changes: object) -> Task:
 
 def long_history(store: Store, task_id: str) -> Task:
     """Commit decisions that change all kinds of fields, with telemetry in between."""
-    task = decide(store, begin(store, task_id), status=TaskStatus.IN_PROGRESS, owed=NextAction.WORKSPACE)
+    task = decide(store, begin(store, task_id), status=TaskStatus.IN_PROGRESS, next_action=NextAction.WORKSPACE)
     task = decide(store, task, agent=replace(task.agent, role="planner", attempt=1, read_offset=40))
-    task = replace(task, agent=replace(task.agent, read_offset=900, tokens_used=7))
+    task = replace(task, agent=replace(task.agent, read_offset=900))
     store.note_telemetry(task)
     failure = Failure(
         id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="turn 1", command=None,

@@ -10,9 +10,9 @@ from enum import StrEnum
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.state_moves import present_artifacts, state_of
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage, Work
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject, to_json
 from orchestrator.storage.state_document import to_document
 
@@ -121,9 +121,9 @@ def _made_up(step: Step, evidence: Evidence, at: datetime) -> StepCheckpoint | N
 
 def _of_checks(task: Task) -> JsonObject:
     """The checks in their order: the last that has a result, and the first that has none."""
-    names = [check.name for check in task.checks]
-    done = [name for name in names if name in task.results]
-    following = next((name for name in names if name not in task.results), None)
+    names = [check.name for check in task.evaluation.checks]
+    done = [name for name in names if name in task.evaluation.results]
+    following = next((name for name in names if name not in task.evaluation.results), None)
     advice = Recommendation.CONTINUE if done else Recommendation.START_OVER
     return {
         "last_stage_completed": done[-1] if done else None,

@@ -14,9 +14,11 @@ from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog, Pattern
-from orchestrator.core.task.model import Budget, StageStatus, Task, TaskStatus, TicketType
 from orchestrator.core.task.pipeline import REVISIONS, Pipeline
+from orchestrator.core.task.progress import Budget, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp
 from orchestrator.pipelines.operation_parser import failure_of
@@ -127,8 +129,11 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
     task = replace(
         task,
-        checks=tuple(Check(name=name, command="") for name in verdicts),
-        results={name: result for name, result in verdicts.items() if result is not None},
+        evaluation=replace(
+            task.evaluation,
+            checks=tuple(Check(name=name, command="") for name in verdicts),
+            results={name: result for name, result in verdicts.items() if result is not None},
+        ),
     )
     return replace(task, budgets={**_budgets(task, document), **task.budgets})
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence, FileFacts
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from tests.fakes.world import START
