@@ -147,7 +147,7 @@ def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
     """Somebody changed files: settings, definitions, or what lies in a live task's folder."""
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
         daemon.supervisor.look_for_foreign_edit(folder.name)
-    declared = {path for path in paths if path.parent.parent != daemon.store.tasks_dir}
+    declared = {path for path in paths if path.parent.parent != daemon.store.files.root}
     if any(path.name == "orchestrator.toml" or path == sources.config for path in declared):
         _reload_settings(daemon, sources)
     if any(path.suffix in {".toml", ".md"} for path in declared):

@@ -44,6 +44,7 @@ from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
@@ -111,6 +112,14 @@ class _Base:
     inbox: Inbox
     redactor: Redactor
 
+    @property
+    def files(self) -> TaskFiles:
+        return self.store.files
+
+    def pipeline_of(self, task: Task) -> Pipeline:
+        """Return the pipeline of a task as it was declared when the task was submitted."""
+        return accepted_pipeline(self.files, task.id)
+
 
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     """Return a daemon that has not started. Raises DefinitionError where the definitions cannot be used."""
@@ -119,7 +128,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
         definitions=DefinitionRegistry(settings.definition_folders()),
         store=store,
         workspace=Workspace(settings.data_dir),
-        secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder())),
+        secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), store.files),
         inbox=Inbox(),
         redactor=redactor,
     )
@@ -127,7 +136,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
     running = _run_executor(base, runs)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
     trackers = _trackers(settings)
-    targets = PublishTargets(settings.forge, trackers, environment(), _pipeline_of)
+    targets = PublishTargets(settings.forge, trackers, environment(), base.pipeline_of, base.files)
     adapters = Adapters(
         running=running,
         workspace=base.workspace,
@@ -137,13 +146,13 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
-        pipeline_of=_pipeline_of,
+        pipeline_of=base.pipeline_of,
         clock=clock.now,
         redact=redactor.masked,
     )
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
-    reports = Reports(_pipeline_of, partial(change_of, base.workspace), redactor.masked)
+    reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     supervisor.listen(checkpoints.on_decision)
     supervisor.listen(lambda task, _event: _discard_secrets_of_ended(base.secrets, task))
     supervisor.listen(reports.on_decision)
@@ -191,14 +200,16 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
 
 def _run_executor(base: _Base, runs: Runs) -> RunExecutor:
     judge = Judge(git_of=base.workspace.git_of, redactor=base.redactor)
-    running = RunExecutor(runs, _launch_config(base, base.settings.now, judge), base.inbox, clock.now)
+    running = RunExecutor(runs, _launch_config(base, base.settings.now, judge), base.inbox, clock.now, base.files)
     base.settings.on_change(lambda changed: running.launch_with(_launch_config(base, changed, judge)))
     return running
 
 
 def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) -> Supervisor:
     lookups = TaskLookups(
-        clock=clock.now, pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching)
+        clock=clock.now,
+        pipeline_of=base.pipeline_of,
+        model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
     supervisor.account.recall(base.store.account())
@@ -207,13 +218,14 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
 
 
 def _messenger(base: _Base) -> Messenger:
-    messenger = Messenger(_notifier(base.settings.now))
-    base.settings.on_change(lambda changed: messenger.use(_notifier(changed)))
+    messenger = Messenger(_notifier(base.settings.now, base.files))
+    base.settings.on_change(lambda changed: messenger.use(_notifier(changed, base.files)))
     return messenger
 
 
 def _stall_detector(base: _Base, supervisor: Supervisor) -> StallDetector:
-    stalls = StallDetector(supervisor.tasks.values, base.inbox.post, clock.now, base.settings.now.stall_after)
+    patience = base.settings.now.stall_after
+    stalls = StallDetector(supervisor.tasks.values, base.inbox.post, clock.now, base.files, patience)
 
     def adopt(changed: Settings) -> None:
         stalls.stall_after = changed.stall_after
@@ -235,7 +247,8 @@ def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
     return Publisher(
         workspace=base.workspace,
-        release=Release(base.workspace),
+        files=base.files,
+        release=Release(base.workspace, base.files),
         hosts=targets.hosts,
         redactor=base.redactor,
         quarantined=base.settings.now.data_dir / QUARANTINE,
@@ -244,9 +257,9 @@ def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
     )
 
 
-def _notifier(settings: Settings) -> Notifier | None:
+def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
     command = settings.people.notify_command
-    return Notifier(command, environment()) if command else None
+    return Notifier(command, environment(), files) if command else None
 
 
 def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
@@ -280,7 +293,7 @@ def _trackers(settings: Settings) -> Trackers:
 
 def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task) -> None:
     if task.status.is_final:
-        discard_secrets(secrets, Path(task.folder))
+        discard_secrets(secrets, task.id)
 
 
 def _capacity(settings: Settings) -> Capacity:
@@ -300,15 +313,11 @@ def _floors(settings: Settings) -> Floors:
     )
 
 
-def _model_of(task: Task, launching: LaunchConfig) -> str:
+def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
-    role = _pipeline_of(task).stage(task.stage).role
+    role = pipeline.stage(task.stage).role
     named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
-
-
-def _pipeline_of(task: Task) -> Pipeline:
-    return accepted_pipeline(task.folder)
 
 
 def bundled_redactor() -> Redactor:
@@ -319,7 +328,7 @@ def bundled_redactor() -> Redactor:
 
 def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
     return TaskFactory(
-        tasks_dir=base.store.tasks_dir,
+        files=base.files,
         quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
         pipelines=lambda: base.definitions.now.pipelines,

@@ -19,6 +19,7 @@ from orchestrator.processes.cgroup import PREFIX
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.storage import tokens
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 
 _AGENT_GROUP = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MULTILINE)
 """The name that a holder gives the control group of its agent."""
@@ -40,27 +41,33 @@ class Caller:
         return f"{name} uid:{self.uid} pid:{self.pid}" + (f" agent:{self.attempt}" if self.attempt else "")
 
 
-def agent_with_token(caller: Caller, tasks_dir: Path, task_id: str, token: str) -> Caller | None:
-    """Return the caller as an agent of that task, if it is one and its token is right; else None."""
-    run = run_above(caller.pid, tasks_dir)
-    if run is None or not run.startswith(f"{tasks_dir}/"):
-        return None
-    task, kind, attempt, *_ = (*Path(run).relative_to(tasks_dir).parts, "", "", "")
-    if task != task_id or kind != "agents" or not attempt.isdecimal():
-        return None
-    is_known = tokens.is_token_of(tasks_dir / task / kind / attempt, token)
-    return replace(caller, attempt=int(attempt)) if is_known else None
+class AccessControl:
+    """Tells which callers may command the daemon whose tasks these files belong to."""
 
+    def __init__(self, files: TaskFiles) -> None:
+        self._files = files
 
-def objection_to(caller: Caller, tasks_dir: Path) -> str | None:
-    """Return why a caller may not command the daemon; None if it may."""
-    if caller.uid not in {0, os.getuid()}:
-        return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
-    if (run := run_above(caller.pid, tasks_dir)) is not None:
-        return f"the caller belongs to {run}: agents may not command the daemon that runs them"
-    if not _is_alive(caller.pid):
-        return f"process {caller.pid} exited before it could be identified; let the caller wait for its answer"
-    return None
+    def agent_with_token(self, caller: Caller, task_id: str, token: str) -> Caller | None:
+        """Return the caller as an agent of that task, if it is one and its token is right; else None."""
+        root = self._files.root
+        run = run_above(caller.pid, root)
+        if run is None or not run.startswith(f"{root}/"):
+            return None
+        task, kind, attempt, *_ = (*Path(run).relative_to(root).parts, "", "", "")
+        if task != task_id or kind != AGENTS or not attempt.isdecimal():
+            return None
+        is_known = tokens.is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), token)
+        return replace(caller, attempt=int(attempt)) if is_known else None
+
+    def objection_to(self, caller: Caller) -> str | None:
+        """Return why a caller may not command the daemon; None if it may."""
+        if caller.uid not in {0, os.getuid()}:
+            return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
+        if (run := run_above(caller.pid, self._files.root)) is not None:
+            return f"the caller belongs to {run}: agents may not command the daemon that runs them"
+        if not _is_alive(caller.pid):
+            return f"process {caller.pid} exited before it could be identified; let the caller wait for its answer"
+        return None
 
 
 def run_above(pid: int, tasks_dir: Path) -> str | None:

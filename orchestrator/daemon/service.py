@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.services.bulk import BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
@@ -59,7 +60,7 @@ class Service:
     """All use cases, by subject; every text of an agent must pass `redact` before it leaves."""
 
     data_dir: Path
-    tasks_dir: Path
+    access: AccessControl
     redact: Callable[[str], str]
     submissions: SubmissionService
     tasks: TaskService
@@ -78,12 +79,12 @@ def build_service(parts: ServiceParts) -> Service:
     """Return the service of a daemon that has made no decision yet. Raises UnfitIndex."""
     store, inbox, supervisor, clock, redact = parts.store, parts.inbox, parts.supervisor, parts.clock, parts.redact
     index = TaskIndex(store, supervisor)
-    events = EventService(store, index)
+    events = EventService(store.events, index)
     supervisor.listen(index.on_decision)
     supervisor.listen(events.on_decision)
     return Service(
         data_dir=store.data_dir,
-        tasks_dir=store.tasks_dir,
+        access=AccessControl(store.files),
         redact=redact,
         submissions=SubmissionService(
             trackers=parts.trackers,
@@ -115,9 +116,11 @@ def build_service(parts: ServiceParts) -> Service:
         bulk=BulkService(supervisor=supervisor, inbox=inbox, clock=clock),
         limits=LimitService(supervisor=supervisor, inbox=inbox),
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
-        states=StateService(index=index, inbox=inbox, workspace=parts.workspace, redact=redact, clock=clock),
-        records=RecordService(index=index, store=store, redact=redact),
-        transcripts=TranscriptService(index=index, store=store),
+        states=StateService(
+            index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
+        ),
+        records=RecordService(index=index, events=store.events, files=store.files, redact=redact),
+        transcripts=TranscriptService(index=index, files=store.files),
         events=events,
         status=StatusService(
             settings=parts.settings,

@@ -1,16 +1,15 @@
 """Taking up work at start: live tasks go to the supervisor, of ended ones what a crash left undone is completed."""
 
 import asyncio
-from pathlib import Path
 
 import structlog
 
 from orchestrator.daemon.reports import REPORTED, Reports
 from orchestrator.daemon.summary import SUMMARY_FILE
 from orchestrator.formats.table import DefinitionError
-from orchestrator.storage.journal import StoreError
 from orchestrator.storage.provided_secrets import PROVIDED, ProvidedSecrets
-from orchestrator.storage.store import FolderStore, Summary, UncommittedTask
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import VaultError
 from orchestrator.supervisor.supervisor import Supervisor
 
@@ -26,19 +25,19 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
     for found in store.summaries():
         try:
             match found:
-                case Summary() if found.ended:
+                case TaskSummary() if found.ended:
                     supervisor.ended[found.id] = found.status
                     supervisor.account.remember(found.spent)
                     if found.files & PROVIDED:
-                        discard_secrets(secrets, store.folder(found.id))
+                        discard_secrets(secrets, found.id)
                     if found.status in REPORTED and SUMMARY_FILE not in found.files:
                         without_summary.append(found.id)
-                case Summary():
+                case TaskSummary():
                     loaded = store.load(found.id, keep_open=True)
                     supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
                     reports.catch_up(loaded.task)
                 case UncommittedTask():
-                    store.remove(found)
+                    store.delete(found.task_id)
                     log.info("unborn_task_removed", task=found.task_id)
                 case _:
                     raise found
@@ -57,9 +56,9 @@ async def write_missing_summaries(store: FolderStore, reports: Reports, task_ids
         await asyncio.sleep(0)
 
 
-def discard_secrets(secrets: ProvidedSecrets, task_folder: Path) -> None:
+def discard_secrets(secrets: ProvidedSecrets, task_id: str) -> None:
     """Delete what was provided for an ended task; where that fails it is logged, and tried again at each start."""
     try:
-        secrets.forget(task_folder)
+        secrets.forget(task_id)
     except (VaultError, OSError) as error:
-        log.warning("provided_values_left", folder=str(task_folder), reason=str(error))
+        log.warning("provided_values_left", task=task_id, reason=str(error))

@@ -25,7 +25,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.state.keys = IdempotencyKeys(service.data_dir / "idempotency")
     answer_with_problems(app, service.redact)
-    app.add_middleware(PeerAuthMiddleware, tasks_dir=service.tasks_dir)
+    app.add_middleware(PeerAuthMiddleware, access=service.access)
     for router in (
         tasks.router,
         user_requests.router,

@@ -3,13 +3,12 @@
 import socket
 import struct
 from asyncio import Transport
-from pathlib import Path
 
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from orchestrator.daemon.callers import Caller, agent_with_token, objection_to
+from orchestrator.daemon.callers import AccessControl, Caller
 from orchestrator.server.problems import Problem, RefusedRequest, answer
 
 LARGEST_REQUEST = 8 * 1024 * 1024
@@ -41,8 +40,8 @@ class PeerProtocol(H11Protocol):
 class PeerAuthMiddleware:
     """Refuses callers that may not ask; names the others to the routes."""
 
-    def __init__(self, app: ASGIApp, tasks_dir: Path) -> None:
-        self._app, self._tasks_dir = app, tasks_dir
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse with 403, refuse a request that is too large with 413, or pass it on."""
@@ -68,10 +67,10 @@ class PeerAuthMiddleware:
         if under or (scope["method"], action) not in OPEN_TO_AGENTS:
             return None
         authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        return agent_with_token(caller, self._tasks_dir, task_id, authorization.removeprefix("Bearer "))
+        return self._access.agent_with_token(caller, task_id, authorization.removeprefix("Bearer "))
 
     def _refusal_of(self, caller: Caller) -> Problem | None:
-        objection = objection_to(caller, self._tasks_dir)
+        objection = self._access.objection_to(caller)
         return Problem(403, "not-for-you", "The caller may not do this", objection) if objection else None
 
 

@@ -42,6 +42,7 @@ from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.checkpoint import reason_for
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import (
     Inbox,
@@ -53,7 +54,7 @@ from orchestrator.supervisor.inbox import (
     Wakeup,
     retry_until_committed,
 )
-from orchestrator.supervisor.protocols import CommandExecutor, ForeignEdit, Store, TaskLookups
+from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
 
 log = structlog.get_logger()
 

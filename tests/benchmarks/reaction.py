@@ -211,7 +211,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
         limits=LIMITS,
     )
     inbox, turns = Inbox(), CommandTurns()
-    running = RunExecutor(runs, launching, inbox, clock.now)
+    running = RunExecutor(runs, launching, inbox, clock.now, store.files)
     checkpoints = Checkpoints(workspace, store, inbox, turns.turn, clock.now)
     dispatcher = CommandExecutor(
         Adapters(
@@ -221,7 +221,8 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
                 workspace=workspace,
-                release=Release(workspace),
+                files=store.files,
+                release=Release(workspace, store.files),
                 hosts=dict,
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",

@@ -73,7 +73,7 @@ class Desk:
         )
         self.inbox = Inbox()
         self.supervisor = Supervisor(self.store, self.hands, self.inbox, lookups, Capacity())
-        self.provisions = ProvidedSecrets(Vault(self.settings.data_dir))
+        self.provisions = ProvidedSecrets(Vault(self.settings.data_dir), self.store.files)
         self.workspace = Workspace(self.settings.data_dir)
         self.checkpoints = Checkpoints(self.workspace, self.store, self.inbox, lambda _: nullcontext(), clock.now)
         self.supervisor.listen(self.checkpoints.on_decision)
@@ -113,7 +113,7 @@ class Desk:
 
     def _factory(self) -> TaskFactory:
         return TaskFactory(
-            tasks_dir=self.store.tasks_dir,
+            files=self.store.files,
             quarantine_dir=self.settings.data_dir / "quarantine",
             settings=self.settings,
             pipelines=lambda: self.definitions.pipelines,

@@ -19,8 +19,8 @@ from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.executor import CommandTurns
 from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError, lines
+from orchestrator.storage.journal import lines
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
@@ -72,7 +72,7 @@ class House:
 
     @property
     def folder(self) -> Path:
-        return self.store.folder(TASK)
+        return self.store.files.path_of(TASK)
 
     async def begin(self) -> None:
         """The task with its worktree, waiting for its first agent."""

@@ -72,7 +72,7 @@ class Desk:
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            tasks_dir=self.tasks,
+            files=self.store.files,
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,

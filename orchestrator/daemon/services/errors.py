@@ -7,8 +7,7 @@ from orchestrator.core.task.user_requests import BadAnswer, UserRequest
 from orchestrator.daemon.task_factory import AlreadyActive, SubmissionRefused
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.integrations.tickets.http import AuthenticationFailed, NoSuchTicket, TrackerUnreachable, UnfitAnswer
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 
 __all__ = [
     "AlreadyActive",

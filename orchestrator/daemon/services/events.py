@@ -10,8 +10,8 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.event_readers import AllEvents, EventReader, StreamItem, TaskEvents
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.formats.codec import stamp
-from orchestrator.storage.event_index import Cursor, EventIndex
-from orchestrator.storage.store import FolderStore
+from orchestrator.storage.records import Cursor
+from orchestrator.supervisor.protocols import EventLog
 
 HEARTBEAT = 15.0
 """Seconds between two signs of life while nothing happens."""
@@ -32,17 +32,15 @@ class StreamStart:
 class EventService:
     """The use cases of events; used from the supervisor's event loop, which must call `on_decision` after each one."""
 
-    def __init__(self, store: FolderStore, index: TaskIndex) -> None:
-        """Raises UnfitIndex."""
-        self._store, self._index = store, index
-        self._order = EventIndex(store.data_dir, store.tasks_dir)
+    def __init__(self, log: EventLog, index: TaskIndex) -> None:
+        self._log, self._index = log, index
         self._changed = asyncio.Event()
         self._is_over = False
 
     async def read_all(self, start: StreamStart) -> EventReader:
         """Return a reader of the events of all tasks, in the order in which they were decided."""
         cursor = await asyncio.to_thread(self._cursor, start)
-        return AllEvents(self._order, cursor, self._store.tasks_dir)
+        return AllEvents(self._log, cursor)
 
     async def read_task(self, name: str, start: StreamStart) -> EventReader:
         """Return a reader of the events of one task, numbered as its decisions. Raises NoSuchTask, AmbiguousName."""
@@ -51,7 +49,7 @@ class EventService:
         if after is None:
             after = 0 if start.since else task.seq
         since = stamp(start.since) if start.since and start.last_received is None else ""
-        return TaskEvents(self._store.folder(task.id), max(0, task.seq + after) if after < 0 else after, since)
+        return TaskEvents(self._log, task.id, max(0, task.seq + after) if after < 0 else after, since)
 
     async def follow(self, reader: EventReader, *, wait: bool) -> AsyncIterator[list[StreamItem]]:
         """Yield events as they come, an empty list as a heartbeat; without `wait` end after those on disk."""
@@ -75,14 +73,13 @@ class EventService:
         self._is_over = True
         self._changed.set()
 
-    def on_decision(self, task: Task, event: Event) -> None:
-        """Number a decision that was just committed, and wake every stream."""
-        self._order.add(task, event)
+    def on_decision(self, _task: Task, _event: Event) -> None:
+        """Wake every stream."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     def _cursor(self, start: StreamStart) -> Cursor:
         after = start.last_received if start.last_received is not None else start.after
         if after is not None:
-            return self._order.after(after)
-        return self._order.since(stamp(start.since)) if start.since else self._order.after(self._order.last)
+            return self._log.after(after)
+        return self._log.since(stamp(start.since)) if start.since else self._log.after(self._log.last)

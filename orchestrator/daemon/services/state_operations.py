@@ -13,6 +13,7 @@ from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.callers import Caller
 from orchestrator.daemon.offline_state import evidence_of
@@ -24,6 +25,7 @@ from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
 from orchestrator.storage.state_document import to_document
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.workspace import Workspace
 
@@ -38,6 +40,7 @@ class StateService:
 
     index: TaskIndex
     inbox: Inbox
+    files: TaskFiles
     workspace: Workspace
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
@@ -45,14 +48,14 @@ class StateService:
     async def current(self, name: str, caller: Caller) -> Json:
         """Return the current state whole, and plan and failures in short."""
         task = await self._find_for(name, caller)
-        document = state_moves.current(accepted_pipeline(task.folder), task, to_document(task))
+        document = state_moves.current(self._pipeline_of(task), task, to_document(task))
         return masked(document, self.redact)
 
     async def resume_point(self, name: str) -> Json:
         """Return where the task's work continues."""
         task = await self.index.find(name)
         evidence = await self._evidence_of(task)
-        return masked(resume_point(accepted_pipeline(task.folder), task, evidence, self.clock()), self.redact)
+        return masked(resume_point(self._pipeline_of(task), task, evidence, self.clock()), self.redact)
 
     async def transition(self, name: str, document: Mapping[str, Json], by: str) -> Json:
         """Move the task from one state to another if the guards of that transition allow it."""
@@ -64,7 +67,7 @@ class StateService:
         """Move the task to a stage whatever its guards miss; who did it, why, and what was waived is recorded."""
         task = await self.index.find(name)
         evidence = await self._evidence_of(task)
-        waived = guards.missing(accepted_pipeline(task.folder).stage(task.stage).guards, task, evidence)
+        waived = guards.missing(self._pipeline_of(task).stage(task.stage).guards, task, evidence)
         moved = await self._decide(task, ForcedTransition(to_state=stage, reason=reason, waived=waived), by)
         shown: list[Json] = [*waived]
         return {"ok": True, "new_state": state_moves.state_of(moved), "waived": masked(shown, self.redact)}
@@ -90,8 +93,11 @@ class StateService:
             raise OutdatedAttempt(caller.attempt, task.agent.attempt)
         return task
 
+    def _pipeline_of(self, task: Task) -> Pipeline:
+        return accepted_pipeline(self.files, task.id)
+
     async def _evidence_of(self, task: Task) -> Evidence:
-        return await asyncio.to_thread(evidence_of, task, accepted_pipeline(task.folder), self.workspace)
+        return await asyncio.to_thread(evidence_of, task, self._pipeline_of(task), self.workspace)
 
     async def _decide(self, task: Task, operation: Operation, by: str) -> Task:
         state_operations.require_begun(task, operation)

@@ -1,8 +1,8 @@
 """Submitting: a ticket is fetched if only its name was given, made into a task, and handed to the supervisor."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -54,7 +54,8 @@ class SubmissionService:
                     self._refuse_duplicate(requirement, task)
                 task = await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
         except Exception:
-            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
+            with suppress(OSError):
+                await asyncio.to_thread(self.factory.files.delete, task.id)
             raise
         return self.supervisor.tasks.get(task.id, task)
 

@@ -14,13 +14,14 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.errors import AmbiguousName
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
-from orchestrator.storage.store import FolderStore, Summary, UncommittedTask
+from orchestrator.storage.records import TaskSummary, UncommittedTask, summary_of
+from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
 
 MOST_NAMED = 20
 """How many unreadable folders are named one by one."""
 
-ListedTask = Task | Summary
+ListedTask = Task | TaskSummary
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _WHOLE_ID = re.compile(r".+\d{8}_\d{6}(-\d+)?")
@@ -29,10 +30,10 @@ _WHOLE_ID = re.compile(r".+\d{8}_\d{6}(-\d+)?")
 class TaskIndex:
     """Finds tasks; used from the supervisor's event loop, which must call `on_decision` after each decision."""
 
-    def __init__(self, store: FolderStore, supervisor: Supervisor) -> None:
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self.unreadable: tuple[str, ...] = ()
         self._store, self._supervisor = store, supervisor
-        self._ended: dict[str, Summary] = {}
+        self._ended: dict[str, TaskSummary] = {}
         self._is_read = False
         self._reading = asyncio.Lock()
 
@@ -55,7 +56,7 @@ class TaskIndex:
             return name
         if not _NAME.fullmatch(name):
             raise NoSuchTask(f"{name!r:.60} is neither a task id nor a ticket key; `orchestrator tasks` lists all")
-        if self._store.folder(name).is_dir():
+        if self._store.holds(name):
             return name
         every = await self.all_tasks()
         found = [one for one in every if _ticket_key(one) == name] or [one for one in every if _matches(name, one.id)]
@@ -83,10 +84,10 @@ class TaskIndex:
                 self._ended = lines | self._ended
                 self._is_read = True
 
-    def _from_disk(self) -> tuple[dict[str, Summary], tuple[str, ...]]:
+    def _from_disk(self) -> tuple[dict[str, TaskSummary], tuple[str, ...]]:
         lines, unreadable = {}, []
         for found in self._store.summaries():
-            if isinstance(found, Summary):
+            if isinstance(found, TaskSummary):
                 repo, stage = sys.intern(found.repo), sys.intern(found.stage)
                 lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
             elif not isinstance(found, UncommittedTask):
@@ -97,21 +98,7 @@ class TaskIndex:
 
 def task_age(one: ListedTask) -> tuple[str, str]:
     """Return the sort key of a task in lists: when it was created, then its id."""
-    return (one.created_at if isinstance(one, Summary) else stamp(one.timing.created_at)), one.id
-
-
-def summary_of(task: Task) -> Summary:
-    """Return the line that is kept of a task once it has ended."""
-    return Summary(
-        id=task.id,
-        title=task.title,
-        ticket=task.ticket.key,
-        status=task.status,
-        stage=task.stage,
-        repo=task.source.repo,
-        created_at=stamp(task.timing.created_at),
-        updated_at=stamp(task.updated_at),
-    )
+    return (one.created_at if isinstance(one, TaskSummary) else stamp(one.timing.created_at)), one.id
 
 
 def _matches(name: str, task_id: str) -> bool:
@@ -120,4 +107,4 @@ def _matches(name: str, task_id: str) -> bool:
 
 
 def _ticket_key(one: ListedTask) -> str:
-    return one.ticket if isinstance(one, Summary) else one.ticket.key
+    return one.ticket if isinstance(one, TaskSummary) else one.ticket.key

@@ -1,7 +1,6 @@
 """What people ask of one task: look at it, pause, resume, retry, cancel, change, archive and delete it."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,8 +26,8 @@ from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
 from orchestrator.errors import InvalidTransition
 from orchestrator.storage.provided_secrets import ProvidedSecrets
-from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.workspace import Workspace
 
@@ -67,7 +66,7 @@ class TaskService:
     index: TaskIndex
     supervisor: Supervisor
     inbox: Inbox
-    store: FolderStore
+    store: Store
     workspace: Workspace
     secrets: ProvidedSecrets
     clock: Callable[[], datetime]
@@ -150,7 +149,7 @@ class TaskService:
         require("delete", self.supervisor.tasks.get(task.id, task))
         self.supervisor.forget(task.id)
         await asyncio.to_thread(self._remove_worktree, task)
-        await asyncio.to_thread(shutil.rmtree, task.folder)
+        await asyncio.to_thread(self.store.delete, task.id)
         self.index.forget(task.id)
 
     async def _request(self, name: str, action: str, event: Event, is_done: Callable[[Task], bool]) -> Task:
@@ -169,7 +168,7 @@ class TaskService:
     def _remove_worktree(self, task: Task) -> None:
         """Remove the worktree of an ended task and the secrets that people provided for it. Blocks."""
         self.workspace.remove(task.id)
-        self.secrets.forget(Path(task.folder))
+        self.secrets.forget(task.id)
 
 
 def _fits(one: ListedTask, query: TaskQuery) -> bool:

@@ -14,9 +14,8 @@ from orchestrator.daemon.services.errors import NoSuchFile
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.processes.output import STDOUT, read_lines_from
 from orchestrator.processes.run_state import has_begun, is_alive
-from orchestrator.storage.store import FolderStore
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 
-AGENTS = "agents"
 PAGE = 1024 * 1024
 """Bytes of output that one page covers; a longer line is left out."""
 
@@ -59,19 +58,19 @@ class TranscriptService:
     """The use cases of transcripts; each raises NoSuchTask and AmbiguousName. Texts are not redacted yet."""
 
     index: TaskIndex
-    store: FolderStore
+    files: TaskFiles
 
     async def attempts(self, name: str) -> list[Attempt]:
         """Return every agent of a task, oldest first."""
-        folder = self.store.folder((await self.index.find(name)).id)
-        return await asyncio.to_thread(_attempts, folder)
+        task = await self.index.find(name)
+        return await asyncio.to_thread(_attempts, self.files, task.id)
 
     async def transcript(self, name: str, attempt: int, offset: int, *, raw: bool) -> Transcript:
         """Return a page of what an agent said and did from an offset on. Raises NoSuchFile."""
         task = await self.index.find(name)
-        folder = self.store.folder(task.id) / AGENTS / str(attempt)
+        folder = self.files.run_folder(task.id, f"{AGENTS}/{attempt}")
         if attempt < 1 or not folder.is_dir():
-            known = ", ".join(map(str, await asyncio.to_thread(_numbers, self.store.folder(task.id))))
+            known = ", ".join(map(str, await asyncio.to_thread(self.files.attempts, task.id)))
             raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
         return await asyncio.to_thread(_page, folder, offset, raw)
 
@@ -120,12 +119,8 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
             assert_never(event)
 
 
-def _attempts(folder: Path) -> list[Attempt]:
-    return [_attempt(folder / AGENTS / str(number), number) for number in _numbers(folder)]
-
-
-def _numbers(folder: Path) -> list[int]:
-    return sorted(int(path.name) for path in folder.glob(f"{AGENTS}/*") if path.name.isdecimal())
+def _attempts(files: TaskFiles, task_id: str) -> list[Attempt]:
+    return [_attempt(files.run_folder(task_id, f"{AGENTS}/{number}"), number) for number in files.attempts(task_id)]
 
 
 def _attempt(folder: Path, number: int) -> Attempt:

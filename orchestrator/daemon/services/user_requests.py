@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 import structlog
 
@@ -160,7 +159,7 @@ class UserRequestService:
             return await self._record(found, RequestStatus.PROVIDED, by)
         finally:
             if found.task.id not in self.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
-                await asyncio.to_thread(self.secrets.forget, Path(found.task.folder))
+                await asyncio.to_thread(self.secrets.forget, found.task.id)
 
     async def _keep(self, found: TaskRequest, value: str | None) -> None:
         """Store a value where only the task's agents find it. Raises BadAnswer and VaultError."""

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from orchestrator.daemon.service import Service
-from orchestrator.daemon.services.event_readers import EventGap, EventReader, StreamItem, damaged_line
+from orchestrator.daemon.services.event_readers import EventReader, LoggedEvent, StreamItem, damaged_line
 from orchestrator.daemon.services.events import StreamStart
 from orchestrator.daemon.services.records import masked_object
 from orchestrator.server.routes.dependencies import TheService
@@ -67,7 +67,7 @@ def _sent(item: StreamItem, whole: bool, redact: Callable[[str], str]) -> bytes:
 
 
 def _view(item: StreamItem, whole: bool, redact: Callable[[str], str]) -> EventView | GapView:
-    if isinstance(item, EventGap):
+    if not isinstance(item, LoggedEvent):
         return GapView(number=item.number, reason=item.reason)
     line, details = item.line, ("event", "change") if whole else ()
     try:

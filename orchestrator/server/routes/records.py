@@ -52,7 +52,9 @@ async def failures(name: str, service: TheService) -> FailuresView:
 async def artifacts(name: str, service: TheService) -> ArtifactList:
     """List what stages and checks left."""
     found = await service.records.artifacts(name)
-    return ArtifactList(artifacts=tuple(ArtifactLine.model_validate(one) for one in found))
+    return ArtifactList(
+        artifacts=tuple(ArtifactLine(path=one.name, size=one.size, modified_at=one.modified_at) for one in found)
+    )
 
 
 @router.get("/artifacts/{path:path}", response_class=PlainTextResponse)

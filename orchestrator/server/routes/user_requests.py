@@ -68,7 +68,7 @@ async def review(name: str, service: TheService) -> ReviewView:
     task, stage = found.task, found.task.stages.get(found.request.stage)
     shown = {
         **_view(found, service.redact).model_dump(),
-        "files": tuple(f"{task.folder}/{file}" for file in (stage.artifacts if stage else ())),
+        "files": tuple(task.display_path(file) for file in (stage.artifacts if stage else ())),
         "worktree": task.source.worktree,
         "base_commit": task.source.base_commit,
         "head": task.source.head,

@@ -26,7 +26,7 @@ from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
 from orchestrator.supervisor.simulation.agents import AgentTree
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
-from orchestrator.supervisor.simulation.memory import MemoryStore, Plug, PowerCut, over
+from orchestrator.supervisor.simulation.memory import MemoryDisk, MemoryStore, Plug, PowerCut
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, Violation, by_end
 from orchestrator.supervisor.simulation.people import People, UserAction
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
@@ -71,6 +71,7 @@ class SimulationPlan:
 class _Life:
     """One life of the daemon, from its start to its crash."""
 
+    store: MemoryStore
     hands: SimulatedExecutor
     inbox: Inbox
     supervisor: Supervisor
@@ -92,7 +93,7 @@ class Simulation:
         self._world = World(self._timeline, _dice(order, "world"), odds, account, house.pipelines)
         self._people = People(self._timeline, _dice(order, "people"), odds, house.terms)
         self._plug = Plug()
-        self._store = MemoryStore(self._plug)
+        self._disk = MemoryDisk()
         self._tally = Metrics()
         self._violations: list[Violation] = []
         self._histories: dict[str, deque[tuple[datetime, events.Event, Task]]] = {}
@@ -140,24 +141,24 @@ class Simulation:
 
     def _rise(self) -> None:
         """Begin a life of the daemon with what was committed."""
-        inbox = Inbox()
+        inbox, store = Inbox(), MemoryStore(self._disk, self._plug)
         hands = SimulatedExecutor(self._world, self._plug, self._house.model_of, inbox, self._asked_for)
         lookups = TaskLookups(
             clock=self._timeline.clock,
             pipeline_of=lambda task: self._house.pipelines[task.pipeline],
             model_of=self._house.model_of,
         )
-        supervisor = Supervisor(self._store, hands, inbox, lookups, self._house.room)
-        supervisor.account.recall(self._store.kept)
-        for task in self._store.all():
-            if over(task):
-                supervisor.ended[task.id] = task.status
-                supervisor.account.remember(task.spending.by_day)
+        supervisor = Supervisor(store, hands, inbox, lookups, self._house.room)
+        supervisor.account.recall(store.account())
+        for found in store.summaries():
+            if found.ended:
+                supervisor.ended[found.id] = found.status
+                supervisor.account.remember(found.spent)
             else:
-                supervisor.recover(self._store.loaded(task))
+                supervisor.recover(store.load(found.id, keep_open=True).task)
         supervisor.listen(self._heard)
         running = asyncio.get_running_loop().create_task(supervisor.run())
-        self._life = _Life(hands, inbox, supervisor, running)
+        self._life = _Life(store, hands, inbox, supervisor, running)
         self._shortage = None
         self._look_at_room()
         self._tally.counts["lives"] += 1
@@ -177,6 +178,7 @@ class Simulation:
             return
         self._life.hands.die()
         self._life.running.cancel()
+        self._life.store.close()
         self._life = None
         self._decided.clear()
         self._tally.counts["crashes"] += 1
@@ -302,7 +304,7 @@ class Simulation:
         self._hold("", invariants.places_are_kept.__name__, invariants.places_are_kept(scene))
         for task_id in life.hands.lost:
             self._break(task_id, "no_task_is_put_aside", "a bug was met in deciding about it")
-        for said in self._store.skipped:
+        for said in self._disk.conflicts:
             self._break("", "every_decision_follows_the_last", said)
         for task_id in sorted(decided):
             self._judge_one(life, task_id, scene)
@@ -352,7 +354,7 @@ class Simulation:
         self._violations.append(Violation(at=self._timeline.now, task=task_id, law=law, text=text, history=told))
 
     def _report(self, seconds: float) -> SimulationReport:
-        tasks, counts = self._store.all(), self._tally.counts
+        tasks, counts = tuple(self._disk.tasks.values()), self._tally.counts
         spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._order.seed,
