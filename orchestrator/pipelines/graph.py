@@ -4,26 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
-from orchestrator.core.task.pipeline import (
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.task.pipeline import Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 
 COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
@@ -115,40 +97,9 @@ def about(stage: Stage) -> tuple[str, ...]:
     return (done, stage.role) if stage.role else (done,)
 
 
-def condition(guard: Guard) -> str:  # noqa: C901, PLR0912 - one case for each guard
-    """A guard in a few words."""
-    match guard:
-        case TicketFiltered(accept=accept):
-            return f"the ticket is {' or '.join(accept)}"
-        case FileExists(file=file):
-            return f"{file} is there"
-        case FileMinChars(file=file, more_than=count):
-            return f"{file} has more than {count} characters"
-        case HeadingCount(file=file, prefix=prefix, at_least=count):
-            return f'{file} has {_at_least(count, "line")} beginning "{prefix}"'
-        case GlobCount(pattern=pattern, at_least=count):
-            return f"{_at_least(count, 'file')} {pattern} {'is' if count == 1 else 'are'} there"
-        case JsonNonempty(file=file, any_of=keys):
-            return f"{file} has one of {', '.join(keys)}"
-        case BudgetLeft(name=name):
-            return f"{name} is not used up"
-        case BudgetWithin(name=name):
-            return f"{name} is not exceeded"
-        case StepsCompleted():
-            return "every step is completed"
-        case StepsCommitted():
-            return "every step has a commit"
-        case TreeClean():
-            return "nothing is uncommitted"
-        case ChecksAcceptable(accept=accept):
-            return f"every check is {' or '.join(accept)}"
-        case _:
-            assert_never(guard)
-
-
 def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
     approved = ("a person approves it",) if stage.review else ()
-    conditions = (*map(condition, stage.guards), *approved)
+    conditions = (*(guard.describe() for guard in stage.guards), *approved)
     yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=conditions)
     if stage.on_fail is not None and stage.budget is not None:
         once, often = _FAILS[stage.publish]
@@ -156,10 +107,6 @@ def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
         halt = often.format(times="once" if limit <= 1 else f"{limit} times") + f" ({stage.budget})"
         yield Edge(source=stage.name, target=stage.on_fail, way=EdgeKind.BACK, labels=(once,))
         yield Edge(source=stage.name, target=BLOCKED, way=EdgeKind.HALT, labels=(halt,))
-
-
-def _at_least(count: int, what: str) -> str:
-    return f"a {what}" if count == 1 else f"{count} or more {what}s"
 
 
 def _closing(pipeline: Pipeline) -> str:

@@ -1,54 +1,19 @@
 """A pipeline's TOML file, read and checked as a whole: whatever is wrong in it is said at once, each with its line."""
 
-from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from string import Formatter
 from types import MappingProxyType
-from typing import assert_never
+from typing import assert_never, get_type_hints
 
-from orchestrator.core.task.pipeline import (
-    ENGINE_BUDGETS,
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.guards import GUARDS
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Family, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
+from orchestrator.pipelines.families import DEFAULT_FAMILY, FAMILIES
 from orchestrator.pipelines.pipeline_rules import note_broken_rules
 
-_GUARDS: Mapping[str, Callable[[Table], Guard]] = {
-    "ticket_filtered": lambda table: TicketFiltered(accept=table.texts("accept", TicketFiltered().accept)),
-    "file_exists": lambda table: FileExists(file=table.text("file")),
-    "file_min_chars": lambda table: FileMinChars(file=table.text("file"), more_than=table.whole("more_than")),
-    "heading_count": lambda table: HeadingCount(
-        file=table.text("file"), prefix=table.text("prefix"), at_least=table.whole("at_least", at_least=1, default=1)
-    ),
-    "glob_count": lambda table: GlobCount(
-        pattern=table.text("pattern"), at_least=table.whole("at_least", at_least=1, default=1)
-    ),
-    "json_nonempty": lambda table: JsonNonempty(file=table.text("file"), any_of=table.texts("any_of")),
-    "budget_left": lambda table: BudgetLeft(name=table.text("name")),
-    "budget_within": lambda table: BudgetWithin(name=table.text("name")),
-    "steps_completed": lambda _: StepsCompleted(),
-    "steps_committed": lambda _: StepsCommitted(),
-    "tree_clean": lambda _: TreeClean(),
-    "checks_acceptable": lambda table: ChecksAcceptable(accept=table.texts("accept", ChecksAcceptable().accept)),
-}
-
-_ACCEPTABLE = {"ticket_filtered": TicketFiltered().accept, "checks_acceptable": ("PASS", "WARN", "SKIPPED")}
 _BRANCH_WORDS = ("ticket", "task", "type")
 
 
@@ -65,8 +30,9 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         table = read_toml(text, source)
     except DefinitionError as error:
         raise PipelineError(error.problems) from error
+    family = _family(table)
     stages_table = table.table("stages")
-    stages = {name: _stage(name, stages_table.table(name)) for name in stages_table.names()}
+    stages = {name: _stage(name, stages_table.table(name), family) for name in stages_table.names()}
     pipeline = Pipeline(
         name=table.text("name"),
         description=table.text("description"),
@@ -74,6 +40,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         stages=MappingProxyType(stages),
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
+        family=family,
         source=source,
         text=text,
     )
@@ -84,14 +51,14 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
     return pipeline
 
 
-def _stage(name: str, table: Table) -> Stage:
+def _stage(name: str, table: Table, family: Family) -> Stage:
     work = _work(table)
     stage = Stage(
         name=name,
         work=work or Work.AGENT,
         role=table.maybe_text("role"),
         artifacts=table.texts("artifacts", ()),
-        guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner)) is not None),
+        guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner, family))),
         next=table.maybe_text("next"),
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
@@ -123,18 +90,41 @@ def _publish(table: Table) -> Publish:
     return kinds.get(word, Publish.BRANCH)
 
 
-def _guard(table: Table) -> Guard | None:
+def _family(table: Table) -> Family:
+    word = table.text("family") if table.has("family") else DEFAULT_FAMILY.name
+    if word not in FAMILIES:
+        table.note("family", f"unknown family {word!r}; {nearest(word, FAMILIES)}")
+    return FAMILIES.get(word, DEFAULT_FAMILY)
+
+
+def _guard(table: Table, family: Family) -> Guard | None:
     word = table.text("guard")
-    if word not in _GUARDS:
+    kinds = {**GUARDS, **family.guards}
+    if word not in kinds:
         if word:
-            table.note("guard", f"unknown guard {word!r}; {nearest(word, _GUARDS)}")
+            table.note("guard", f"unknown guard {word!r}; {nearest(word, kinds)}")
         return None
-    guard = _GUARDS[word](table)
+    kind = kinds[word]
+    guard = kind(**{one.name: _guard_value(table, kind, one) for one in fields(kind)})
     table.done()
-    for accepted in guard.accept if isinstance(guard, TicketFiltered | ChecksAcceptable) else ():
-        if accepted not in _ACCEPTABLE[word]:
-            table.note("accept", f"{word} cannot accept {accepted!r}; {nearest(accepted, _ACCEPTABLE[word])}")
     return guard
+
+
+def _guard_value(table: Table, kind: type[Guard], key: Field[object]) -> object:
+    """Read one key of a guard as its field declares it."""
+    name, optional = key.name, key.default is not MISSING
+    if optional and not table.has(name):
+        return key.default
+    declared = get_type_hints(kind)[name]
+    if declared is int:
+        return table.whole(name, at_least=key.metadata.get("minimum", 0))
+    if declared is str:
+        return table.text(name)
+    texts, choices = table.texts(name), key.metadata.get("choices", ())
+    for one in texts:
+        if choices and one not in choices:
+            table.note(name, f"{table.text('guard')} cannot {name} {one!r}; {nearest(one, choices)}")
+    return texts
 
 
 def _check_work(stage: Stage, table: Table) -> None:

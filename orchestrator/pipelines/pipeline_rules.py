@@ -3,27 +3,9 @@
 import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from typing import assert_never
 
-from orchestrator.core.task.pipeline import (
-    ENGINE_BUDGETS,
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
 from orchestrator.formats.table import Path, Problem, Report, nearest
 
 RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
@@ -115,20 +97,12 @@ def _note_artifacts(stage: Stage, report: Report) -> None:
 
 
 def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) -> None:
-    match guard:
-        case FileExists(file=file) | FileMinChars(file=file) | HeadingCount(file=file) | JsonNonempty(file=file):
-            _note_file(file, pipeline, report, (*path, "file"))
-        case GlobCount(pattern=pattern):
-            _note_file(pattern, pipeline, report, (*path, "pattern"))
-        case BudgetLeft(name=name) | BudgetWithin(name=name):
-            _note_budget(name, pipeline, report, (*path, "name"))
-        case StepsCompleted() | StepsCommitted():
-            if all(stage.work is not Work.STEPS for stage in pipeline.stages.values()):
-                report.note(path, 'no stage has work = "steps", so this guard can never open')
-        case TicketFiltered() | TreeClean() | ChecksAcceptable():
-            pass
-        case _:
-            assert_never(guard)
+    for key in guard.file_keys:
+        _note_file(getattr(guard, key), pipeline, report, (*path, key))
+    for key in guard.budget_keys:
+        _note_budget(getattr(guard, key), pipeline, report, (*path, key))
+    if guard.needs_steps and all(stage.work is not Work.STEPS for stage in pipeline.stages.values()):
+        report.note(path, 'no stage has work = "steps", so this guard can never open')
 
 
 def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
@@ -147,7 +121,7 @@ def _note_idle_budgets(pipeline: Pipeline, report: Report) -> None:
     """A budget that nothing counts against is most likely a misspelt one."""
     used = {stage.budget for stage in pipeline.stages.values()}
     for stage in pipeline.stages.values():
-        used.update(guard.name for guard in stage.guards if isinstance(guard, BudgetLeft | BudgetWithin))
+        used.update(getattr(guard, key) for guard in stage.guards for key in guard.budget_keys)
     for name in pipeline.budgets:
         if name not in used and name not in ENGINE_BUDGETS:
             report.note(("budgets", name), f"nothing counts against the budget {name!r}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.publication import Publish
 
 
@@ -26,105 +27,6 @@ class Work(StrEnum):
     """The daemon runs the checks; the role, if any, explains what failed."""
     DELIVER = "deliver"
     """The finished branch is brought to the user's repository."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketFiltered:
-    """The ticket went through the filter for secrets with one of the accepted results."""
-
-    accept: tuple[str, ...] = ("CLEAN", "REDACTED", "LOCAL_BYPASS")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileExists:
-    """An artifact is there."""
-
-    file: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileMinChars:
-    """An artifact holds more than so many characters."""
-
-    file: str
-    more_than: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadingCount:
-    """So many lines of an artifact begin with `prefix`."""
-
-    file: str
-    prefix: str
-    at_least: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobCount:
-    """So many artifacts have a name that matches `pattern`."""
-
-    pattern: str
-    at_least: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonNonempty:
-    """An artifact is a JSON object in which one of these keys, at least, is not empty."""
-
-    file: str
-    any_of: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLeft:
-    """A budget allows one more try."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetWithin:
-    """No more of a budget was used than it allows."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepsCompleted:
-    """Every step of the plan is completed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepsCommitted:
-    """Every step of the plan has a commit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeClean:
-    """Nothing in the worktree is uncommitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChecksAcceptable:
-    """Every check ended with one of the accepted verdicts."""
-
-    accept: tuple[str, ...] = ("PASS", "WARN", "SKIPPED")
-
-
-Guard = (
-    TicketFiltered
-    | FileExists
-    | FileMinChars
-    | HeadingCount
-    | GlobCount
-    | JsonNonempty
-    | BudgetLeft
-    | BudgetWithin
-    | StepsCompleted
-    | StepsCommitted
-    | TreeClean
-    | ChecksAcceptable
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +65,19 @@ person asks for changes, and one last pass is made when every cycle is used up."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What only the pipelines of one family share, as data for an engine that knows none of them by name."""
+
+    name: str
+    guards: Mapping[str, type[Guard]] = field(default_factory=dict)
+    """Guards of its own, by the names that its pipeline files use."""
+
+
+PLAIN = Family(name="plain")
+"""A family that knows nothing of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """A state machine that was checked when it was read; stages stand in the order of their file."""
 
@@ -174,6 +89,7 @@ class Pipeline:
     """Tries allowed beyond the first, by name."""
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
+    family: Family = PLAIN
     source: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
     """Its declaration as it was read, from which a task keeps a copy of its own."""

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from random import Random
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.task import pipeline as words
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
@@ -185,21 +184,4 @@ class World:
 
 def _complete(stage: Stage) -> dict[str, FileFacts]:
     """Files with which a stage's guards hold."""
-    files: dict[str, FileFacts] = {}
-    for guard in stage.guards:
-        match guard:
-            case words.FileExists():
-                files.setdefault(guard.file, FileFacts(chars=100))
-            case words.FileMinChars():
-                files[guard.file] = FileFacts(chars=guard.more_than + 1)
-            case words.HeadingCount():
-                headings = tuple(f"{guard.prefix} {number}" for number in range(1, guard.at_least + 1))
-                files[guard.file] = FileFacts(chars=1000, headings=headings)
-            case words.JsonNonempty():
-                files[guard.file] = FileFacts(chars=100, json_filled=guard.any_of[:1])
-            case words.GlobCount():
-                for number in range(1, guard.at_least + 1):
-                    files[guard.pattern.replace("*", str(number))] = FileFacts(chars=300)
-            case _:
-                pass
-    return files
+    return {name: facts for guard in stage.guards for name, facts in guard.sample_files().items()}

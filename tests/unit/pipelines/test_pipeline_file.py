@@ -5,22 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.pipeline import (
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.guards.budgets import BudgetWithin
+from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
+from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import Work
 from orchestrator.formats.toml import line_numbers
+from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 from orchestrator.pipelines.pipeline_file import PipelineError, parse_pipeline
 from orchestrator.pipelines.pipeline_rules import RESERVED_STAGES, check_roles
 

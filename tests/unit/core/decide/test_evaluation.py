@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from orchestrator.core.decide.lifecycle import ONCE_MORE, REPORT_FILE
 from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.guards.results import ChecksAcceptable
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.model import NextAction, StageStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import ChecksAcceptable
 from orchestrator.core.task.task_policy import OnBlocked, TaskPolicy
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.unit.playbook import (
