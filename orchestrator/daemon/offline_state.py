@@ -22,6 +22,7 @@ from typing import cast
 import orjson
 
 from orchestrator.core.decide import machine, state_moves
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import (
     FailureReport,
@@ -34,12 +35,11 @@ from orchestrator.core.events.operations import (
 from orchestrator.core.task.failures import KEPT
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,
@@ -96,7 +96,7 @@ class StandaloneWorkspace:
         """Where to go on. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
-        if pipeline.stage(task.stage).work is Work.STEPS:
+        if pipeline.stage(task.stage).work.commits:
             with suppress(GitError):
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
         return resume_point(pipeline, task, evidence, self.now())
@@ -107,7 +107,7 @@ class StandaloneWorkspace:
             document, pipeline, task = self._read()
             stage = pipeline.stage(task.stage)
             evidence = seen_in(self.folder)
-            if stage.work is Work.STEPS:
+            if stage.work.commits:
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
             edge = state_moves.check_move(pipeline, task, move, evidence)
             left = tuple(dict.fromkeys((*move.artifacts, *state_moves.present_artifacts(stage, evidence))))
@@ -247,7 +247,7 @@ def is_task(folder: Path) -> bool:
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
     evidence = seen_in(Path(task.folder))
-    if task.worktree is None or pipeline.stage(task.stage).work is not Work.STEPS:
+    if task.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
     facts = workspace.facts(task.id, task.base_commit, task.head or task.base_commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))

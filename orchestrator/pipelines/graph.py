@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 
 COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
@@ -13,13 +13,6 @@ COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
 _WIDTH = 100
 _MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
 _DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
-_SHAPES = {
-    Work.INTAKE: ("[/", "/]", "parallelogram"),
-    Work.AGENT: ("[", "]", "box"),
-    Work.STEPS: ("[[", "]]", "box3d"),
-    Work.CHECKS: ("{{", "}}", "hexagon"),
-    Work.DELIVER: ("([", "])", "oval"),
-}
 _FAILS = dict.fromkeys(Publish, ("it fails", "it has failed {times}")) | {
     Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}"),
     Publish.RELEASE: ("a person wants a change", "one is wanted after it was changed {times}"),
@@ -53,7 +46,7 @@ def mermaid(pipeline: Pipeline) -> str:
     """The pipeline as a Mermaid flowchart, as Markdown of GitHub and GitLab shows it."""
     lines = ["flowchart TD"]
     for stage in pipeline.stages.values():
-        left, right, _ = _SHAPES[stage.work]
+        left, right, _ = stage.work.shape
         lines.append(f'    {stage.name}{left}"{_marked_up(stage.name, *about(stage))}"{right}')
     lines.append(f"    start([start]) --> {pipeline.start}")
     for edge in graph_edges(pipeline):
@@ -67,7 +60,7 @@ def dot(pipeline: Pipeline) -> str:
     """The pipeline in the language of Graphviz."""
     lines = [f"digraph {_quoted(pipeline.name)} {{", "    start [shape=point];"]
     for stage in pipeline.stages.values():
-        shape = _SHAPES[stage.work][2]
+        shape = stage.work.shape[2]
         lines.append(f"    {stage.name} [shape={shape}, label={_quoted(stage.name, *about(stage))}];")
     lines.append(f"    start -> {pipeline.start};")
     for edge in graph_edges(pipeline):
@@ -93,7 +86,7 @@ def text(pipeline: Pipeline) -> str:
 
 def about(stage: Stage) -> tuple[str, ...]:
     """What is done in a stage, and who does it if it is not the daemon."""
-    done = f"{stage.work}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.value
+    done = f"{stage.work.name}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.name
     return (done, stage.role) if stage.role else (done,)
 
 

@@ -3,8 +3,10 @@
 from dataclasses import MISSING, Field, fields
 from string import Formatter
 from types import MappingProxyType
-from typing import assert_never, get_type_hints
+from typing import get_type_hints
 
+from orchestrator.core.decide.work import WORK
+from orchestrator.core.decide.work.agent import AgentWork
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Family, Pipeline, Stage, Work
@@ -55,7 +57,7 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
     work = _work(table)
     stage = Stage(
         name=name,
-        work=work or Work.AGENT,
+        work=work or AgentWork(),
         role=table.maybe_text("role"),
         artifacts=table.texts("artifacts", ()),
         guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner, family))),
@@ -76,10 +78,9 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
 
 def _work(table: Table) -> Work | None:
     word = table.text("work")
-    kinds = {kind.value: kind for kind in Work}
-    if word and word not in kinds:
-        table.note("work", f"unknown kind of work {word!r}; {nearest(word, kinds)}")
-    return kinds.get(word)
+    if word and word not in WORK:
+        table.note("work", f"unknown kind of work {word!r}; {nearest(word, WORK)}")
+    return WORK.get(word)
 
 
 def _publish(table: Table) -> Publish:
@@ -128,21 +129,28 @@ def _guard_value(table: Table, kind: type[Guard], key: Field[object]) -> object:
 
 
 def _check_work(stage: Stage, table: Table) -> None:
-    match stage.work:
-        case Work.AGENT | Work.STEPS if stage.role is None:
-            table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
-        case Work.INTAKE | Work.DELIVER if stage.role is not None:
-            table.note("role", f"stage {stage.name} is done by the daemon ({stage.work}): take its role away")
-        case Work.AGENT | Work.STEPS | Work.CHECKS | Work.INTAKE | Work.DELIVER:
-            pass
-        case _:
-            assert_never(stage.work)
-    if stage.work is not Work.DELIVER and table.has("publish"):
-        table.note("publish", f'only a stage with work = "deliver" publishes, {stage.name} has work = "{stage.work}"')
-    if stage.work is Work.STEPS and stage.plan is None:
-        table.report.note(table.path, f'stage {stage.name} works through steps: say which with plan = "plan.md"')
-    if stage.work is not Work.STEPS and stage.plan is not None:
-        table.note("plan", f'only a stage with work = "steps" has a plan, {stage.name} has work = "{stage.work}"')
+    """Report what does not fit the stage's kind of work."""
+    work = stage.work
+    if work.needs_role and stage.role is None:
+        table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
+    if not work.takes_role and stage.role is not None:
+        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): take its role away")
+    if not work.publishes and table.has("publish"):
+        table.note("publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_said(work)}")
+    if work.has_steps and stage.plan is None:
+        table.report.note(table.path, f"stage {stage.name} works through steps: say which with plan = …")
+    if not work.has_steps and stage.plan is not None:
+        table.note("plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_said(work)}")
+
+
+def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:
+    """Return the kinds of work that have steps or publish, as a pipeline file says them."""
+    fitting = [kind for kind in WORK.values() if has_steps <= kind.has_steps and publishes <= kind.publishes]
+    return " or ".join(map(_said, fitting))
+
+
+def _said(work: Work) -> str:
+    return f'work = "{work.name}"'
 
 
 def _budgets(table: Table) -> dict[str, int]:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
 from orchestrator.formats.table import Path, Problem, Report, nearest
 
 RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
@@ -37,7 +37,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
 
 def _note_review(stage: Stage, report: Report) -> None:
     """Changes that a reviewer asks for need somebody who can make them."""
-    if stage.review and stage.work not in (Work.AGENT, Work.STEPS) and stage.on_fail is None:
+    if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
         said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
         report.note(("stages", stage.name, "review"), said)
 
@@ -76,7 +76,7 @@ def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
         if target is not None and target not in pipeline.stages:
             hint = nearest(target, pipeline.stages)
             report.note((*path, key), f"{key} of {stage.name} names an unknown stage {target!r}; {hint}")
-    if stage.next is None and stage.work is not Work.DELIVER:
+    if stage.next is None and not stage.work.publishes:
         report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
     if stage.on_fail is not None and stage.budget is None:
         report.note((*path, "on_fail"), f"{stage.name} could go back for ever: say budget = … beside on_fail")
@@ -101,7 +101,7 @@ def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) ->
         _note_file(getattr(guard, key), pipeline, report, (*path, key))
     for key in guard.budget_keys:
         _note_budget(getattr(guard, key), pipeline, report, (*path, key))
-    if guard.needs_steps and all(stage.work is not Work.STEPS for stage in pipeline.stages.values()):
+    if guard.needs_steps and not any(stage.work.has_steps for stage in pipeline.stages.values()):
         report.note(path, 'no stage has work = "steps", so this guard can never open')
 
 

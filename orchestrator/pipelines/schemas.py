@@ -6,12 +6,12 @@ from types import NoneType
 from typing import get_type_hints
 
 from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.decide.work import WORK
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.model import Agent, SensitiveCheck, StageRecord, Step, Task, TicketType
-from orchestrator.core.task.pipeline import Work
 from orchestrator.core.task.preflight import Preflight
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
@@ -73,7 +73,7 @@ def pipeline_schema() -> JsonObject:
     """A pipeline's TOML file, as JSON."""
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
-        "work": schema_of(Work),
+        "work": one_of(*WORK),
         "artifacts": _TEXTS,
         "guards": array({"anyOf": [_guard(name, kind) for name, kind in _ALL_GUARDS.items()]}),
         "publish": schema_of(Publish),

@@ -13,7 +13,7 @@ from typing import cast
 
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.checks import Check
-from orchestrator.core.task.failures import Failure, FailureLog
+from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.model import Agent, StageRecord, Step, Task
 from orchestrator.core.task.pipeline import REVISIONS
 from orchestrator.core.task.publication import Publication
@@ -64,7 +64,7 @@ def to_document(task: Task) -> JsonObject:
         "waiting": [_ask(ask) for ask in task.pending_asks],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
-        "failure_summary": _summary(task.failures),
+        "failure_summary": task.failures.summary,
         "config": _config(task),
     }
     for stage in STAGES_WITH_FACTS:
@@ -187,22 +187,6 @@ def shown_failure(entry: Failure) -> JsonObject:
 
 def _plan_step(step: str | None) -> str | None:
     return f"plan.md#step-{step}" if step and step.isdecimal() else None
-
-
-def _summary(log: FailureLog) -> JsonObject:
-    return {
-        "total_failures": log.total,
-        "by_state": dict(log.by_state),
-        "by_type": dict(log.by_type),
-        "recurring_patterns": [
-            {
-                "pattern": known.pattern,
-                "occurrences": known.occurrences,
-                "failure_ids": list(known.failure_ids),
-            }
-            for known in log.patterns
-        ],
-    }
 
 
 def _config(task: Task) -> JsonObject:

@@ -24,6 +24,7 @@ from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
     CancelRequested,
@@ -36,7 +37,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
@@ -73,7 +74,7 @@ PIPELINE = Pipeline(
     name="talk",
     description="One stage that never ends.",
     start="TALK",
-    stages={"TALK": Stage(name="TALK", work=Work.AGENT, role="talker")},
+    stages={"TALK": Stage(name="TALK", work=WORK["agent"], role="talker")},
     budgets=ENGINE_BUDGETS,
     branch="talk/{task}",
 )

@@ -52,7 +52,7 @@ from orchestrator.core.task.model import (
     TaskStatus,
 )
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline, Work
+from orchestrator.core.task.pipeline import REVISIONS, Pipeline
 
 _DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
@@ -183,13 +183,7 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
         steps=_planned(pipeline, task, evidence),
     )
     task = _revised(task, evidence)
-    match stage.work:
-        case Work.STEPS:
-            return _step_judged(pipeline, task, event)
-        case Work.CHECKS:
-            return _explanation_judged(pipeline, task, event)
-        case _:
-            return _artifacts_judged(pipeline, task, event)
+    return stage.work.judge(pipeline, task, evidence, event.at)
 
 
 def _revised(task: Task, evidence: guards.Evidence) -> Task:
@@ -200,37 +194,6 @@ def _revised(task: Task, evidence: guards.Evidence) -> Task:
     designs = sum(_DESIGN.fullmatch(name) is not None for name in record.artifacts)
     used = replace(budget, used=max(0, designs - record.visits))
     return replace(task, budgets={**task.budgets, REVISIONS: used})
-
-
-def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """A step's commits are taken in with the step, so a look after another try still finds the earlier ones."""
-    lacking = guards.missing_of_step(event.evidence)
-    if lacking:
-        return lifecycle.try_again(pipeline, task, lacking, event.at)
-    task = replace(task, head=event.evidence.head or task.head)
-    return lifecycle.complete_step(pipeline, task, event.evidence, event.at)
-
-
-def _explanation_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """The failures are facts already; an agent that cannot explain them only leaves the explanation out."""
-    analysis = event.evidence.analysis
-    retried = None if analysis else outcomes.use_retry(task, "gate_retries")
-    if retried is None:
-        return lifecycle.fail_evaluation(pipeline, task, event.at, analysis)
-    lacking = ("failure-analysis.json with root_cause_hypothesis, confidence and suggested_fix not found",)
-    return lifecycle.continue_stage(pipeline, replace(retried, feedback=lacking), event.at)
-
-
-def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    stage, evidence = pipeline.stage(task.stage), event.evidence
-    beyond = guards.overspent(stage.guards, task)
-    lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in beyond)
-    if not lacking:
-        return lifecycle.advance(pipeline, task, event.at)
-    if stage.role and not task.agent.tool_uses and not evidence.fresh:
-        lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
-    refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
-    return lifecycle.try_again(pipeline, task, lacking + refused, event.at)
 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
@@ -255,7 +218,7 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
             return replace(task, owed=NextAction.RETRY, retry_at=event.at)
         return lifecycle.fail_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(task, results=with_result(task.checks, task.results, event.name, event.result))
-    return lifecycle.next_check(pipeline, task, event.at)
+    return lifecycle.continue_stage(pipeline, task, event.at)
 
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:

@@ -10,7 +10,7 @@ from typing import assert_never
 from orchestrator.core.decide import lifecycle, outcomes, pausing, publishing, transitions, turns
 from orchestrator.core.events import events
 from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.user_requests import (
     Answer,
     BadAnswer,
@@ -219,7 +219,7 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: 
     if tried is None:
         return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
     stage = pipeline.stage(task.stage)
-    if stage.work in (Work.AGENT, Work.STEPS):
+    if stage.work.is_done_by_agent:
         return lifecycle.continue_stage(
             pipeline, replace(outcomes.reset_retries(tried), feedback=(), wanted=wanted), event.at
         )

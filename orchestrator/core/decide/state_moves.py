@@ -20,7 +20,7 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.formats.codec import Json, JsonObject
 
 
@@ -76,7 +76,7 @@ def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
         "current_state": state_of(task),
         "current_agent": task.agent.role,
         "state": cast(JsonObject, document["states"]).get(task.stage),
-        "plan_progress": progress if pipeline.stage(task.stage).work is Work.STEPS else None,
+        "plan_progress": progress if pipeline.stage(task.stage).work.has_steps else None,
         "failure_summary": document["failure_summary"],
     }
 
@@ -150,7 +150,7 @@ def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
 
     Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
     """
-    if stage.work is not Work.STEPS or stage.plan is None or stage.plan not in evidence.files:
+    if not stage.work.has_steps or stage.plan is None or stage.plan not in evidence.files:
         return task
     facts = evidence.files[stage.plan]
     unmarked = {
@@ -209,8 +209,7 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
         case TransitionKind.HALT | TransitionKind.AGAIN:
             return ()
         case TransitionKind.NEXT | TransitionKind.END:
-            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
-            return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
+            return guards.missing(stage.guards, task, evidence) + stage.work.unfinished(task)
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
             failed = any(result.verdict not in accepted for result in task.results.values())
@@ -243,8 +242,8 @@ def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
     )
-    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
-    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
+    task = replace(task, stage=stage, stages={**task.stages, stage: entered})
+    return pipeline.stage(stage).work.enter(task)
 
 
 def _noted(step: Step, update: StepUpdate) -> Step:

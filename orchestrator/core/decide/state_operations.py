@@ -22,7 +22,7 @@ from orchestrator.core.events.operations import (
 )
 from orchestrator.core.task import guards
 from orchestrator.core.task.model import AgentStatus, NextAction, StepStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 
@@ -77,7 +77,7 @@ def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, upda
         for commit in update.commits
         if not any(known.startswith(commit) for known in (*seen, *step.commits))
     )
-    if pipeline.stage(task.stage).work is not Work.STEPS:
+    if not pipeline.stage(task.stage).work.has_steps:
         lacking += (f"{task.stage} does not work through the steps of a plan",)
     elif step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
         lacking += (f"step {step.step_id} is completed by its commits",)
@@ -106,7 +106,7 @@ def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested
             planned = state_moves.update_plan(pipeline.stage(edge.stage), done, event.evidence)
             return _unhurried(task, lifecycle.advance(pipeline, planned, event.at))
         case TransitionKind.BACK:
-            return _unhurried(task, lifecycle.fail_evaluation(pipeline, task, event.at, None))
+            return _unhurried(task, lifecycle.fail_stage(pipeline, task, event.at, None))
         case TransitionKind.HALT:
             reason = move.reason or f"{event.by or 'somebody'} brought it to a halt"
             return outcomes.block(task, f"{task.stage}: {reason}", event.at)

@@ -1,32 +1,97 @@
-"""A pipeline: the declared state machine that a task walks through, and the closed vocabulary it is declared in.
+"""A pipeline: the declared state machine that a task walks through.
 
-A stage says what kind of work is done in it, who does it, what may be left behind, and which guards must hold before
-the task goes on to `next`. A failed stage goes back by `on_fail` while the budget it names lasts. Here are the words;
-`pipeline_file` reads them, `pipeline_rules` says which of them fit together, `guards` evaluates.
+A stage says what kind of work is done in it, by which role, which files may be left, and which guards must hold before
+the task goes on to `next`. A stage that fails goes back by `on_fail` while the budget that it names lasts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from datetime import datetime
 from types import MappingProxyType
+from typing import ClassVar
 
-from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Evidence, Guard
+from orchestrator.core.task.model import Task
 from orchestrator.core.task.publication import Publish
+from orchestrator.formats.codec import JsonObject
 
 
-class Work(StrEnum):
-    """What is done in a stage."""
+class Work(ABC):
+    """A kind of work that stages do: what it begins with, how its result is judged, what follows from a failure.
 
-    INTAKE = "intake"
-    """The ticket is taken in, already filtered for secrets."""
-    AGENT = "agent"
-    """One role leaves artifacts."""
-    STEPS = "steps"
-    """A role works through the steps of a plan, one commit or more for each."""
-    CHECKS = "checks"
-    """The daemon runs the checks; the role, if any, explains what failed."""
-    DELIVER = "deliver"
-    """The finished branch is brought to the user's repository."""
+    The state machine asks a stage's work and knows no kind by name. The kinds are in core/decide/work, one module each;
+    pipeline files choose one with `work = "…"`.
+    """
+
+    name: ClassVar[str]
+    """How pipeline files call it."""
+    is_done_by_agent: ClassVar[bool] = False
+    """Whether an agent does it; otherwise the daemon does, though it may start an agent on the way."""
+    needs_role: ClassVar[bool] = False
+    takes_role: ClassVar[bool] = True
+    has_steps: ClassVar[bool] = False
+    """Whether the stage works through the steps of a plan."""
+    commits: ClassVar[bool] = False
+    """Whether its agent commits to the branch, so that a gate looks at commits and at the worktree."""
+    judges_new_files_only: ClassVar[bool] = False
+    """Whether guards see only the files that its agent has left since the last look."""
+    publishes: ClassVar[bool] = False
+    """Whether the work leaves the daemon here; only such a stage may be the last."""
+    wanted_title: ClassVar[str] = ""
+    """How an agent is told which changes people asked for; empty if it is not told."""
+    shape: ClassVar[tuple[str, str, str]] = ("[", "]", "box")
+    """How graphs draw the stage: Mermaid's brackets, and Graphviz's shape."""
+
+    @abstractmethod
+    def begin(self, pipeline: "Pipeline", task: Task, at: datetime) -> Task:
+        """Return the task with the next action of its stage owed, when nothing of it is running."""
+
+    @abstractmethod
+    def judge(self, pipeline: "Pipeline", task: Task, evidence: Evidence, at: datetime) -> Task:
+        """Return the task after a look at what its stage left behind."""
+
+    @abstractmethod
+    def give_up(self, pipeline: "Pipeline", task: Task, reason: str, at: datetime) -> Task:
+        """Return the task after its agent failed as often as the pipeline allows."""
+
+    @abstractmethod
+    def instructions(self, pipeline: "Pipeline", task: Task) -> str:
+        """Return what an agent is told about the work itself, as one paragraph of its turn."""
+
+    @abstractmethod
+    def resume_point(self, pipeline: "Pipeline", task: Task, evidence: Evidence, at: datetime) -> JsonObject:
+        """Return how much of the stage's work exists, for `state resume-point`."""
+
+    def reason(self) -> str:
+        """Return why an agent is started, if the kind of work alone says so; else empty."""
+        return ""
+
+    def enter(self, task: Task) -> Task:
+        """Return the task as a new visit of the stage finds it."""
+        return task
+
+    def begin_turn(self, task: Task, at: datetime) -> Task:
+        """Return the task as an agent's next turn finds it."""
+        del at
+        return task
+
+    def unfinished(self, task: Task) -> tuple[str, ...]:
+        """Return what has still to be done before the stage can be left, beside what its guards say."""
+        del task
+        return ()
+
+    def under_review(self, task: Task) -> str:
+        """Return the names of the files that a person reviews."""
+        return ", ".join(task.stages[task.stage].artifacts)
+
+    def record_failures(
+        self, stage: "Stage", task: Task, cause: Analysis | None, back: str | None, at: datetime
+    ) -> Task:
+        """Return the task with what failed in the stage on record; `back` is the stage that it returns to, if any."""
+        del stage, cause, back, at
+        return task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +102,21 @@ class Stage:
     work: Work
     role: str | None = None
     artifacts: tuple[str, ...] = ()
-    """Names, with `*` for any run of characters, that an agent may leave; all else in its outbox is refused."""
+    """Names of the files that an agent may leave, with `*` for any characters; others in its outbox are refused."""
     guards: tuple[Guard, ...] = ()
     """What must hold to leave the stage by `next`."""
     next: str | None = None
     on_fail: str | None = None
     budget: str | None = None
-    """What one way back by `on_fail` is counted against."""
+    """The budget that each return by `on_fail` is counted against."""
     plan: str | None = None
-    """The artifact whose `## Step` headings are worked through (only for `Work.STEPS`)."""
+    """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
     publish: Publish = Publish.BRANCH
-    """What is made of the work (only for `Work.DELIVER`)."""
+    """How the result leaves (only where the work publishes)."""
     mode: str | None = None
-    """What its agent is told to be doing; without one, fresh, bugfix or review_cycle, as the case is."""
+    """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
     review: bool = False
-    """Whether somebody has to approve what it came to before the task goes on."""
+    """Whether somebody has to approve the result before the task goes on."""
     line: int = field(default=0, compare=False)
 
 
@@ -71,6 +136,14 @@ class Family:
     name: str
     guards: Mapping[str, type[Guard]] = field(default_factory=dict)
     """Guards of its own, by the names that its pipeline files use."""
+    analysis_file: str = ""
+    """The JSON file in which an agent explains failed checks; empty if nobody does."""
+    draft: str = ""
+    """Pattern of the files that have to be reviewed before they count as done; empty if there are none."""
+    draft_review: str = ""
+    """The file that a review of a draft leaves if it has something to say."""
+    plan_details: str = ""
+    """Where an agent finds details of the plan, beside the plan itself."""
 
 
 PLAIN = Family(name="plain")

@@ -15,7 +15,7 @@ from orchestrator.core.events.commands import LookAtGate
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.pipeline import Stage
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.masking import names_in
@@ -55,12 +55,12 @@ class Gates:
         fresh = _with_fix_as_plan(folder, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}
         seen = Evidence(
-            files=_files(folder, fresh if stage.work is Work.AGENT else _all(folder)),
+            files=_files(folder, fresh if stage.work.judges_new_files_only else _all(folder)),
             fresh=fresh,
             refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
             analysis=_analysis(folder) if ANALYSIS_FILE in fresh else None,
         )
-        return self._with_branch(seen, task, command) if stage.work is Work.STEPS else seen
+        return self._with_branch(seen, task, command) if stage.work.commits else seen
 
     def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
         facts = self.workspace.facts(task.id, task.base_commit, command.since)

@@ -9,7 +9,6 @@ from orchestrator.core.guards.budgets import BudgetWithin
 from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
 from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import Work
 from orchestrator.formats.toml import line_numbers
 from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 from orchestrator.pipelines.pipeline_file import PipelineError, parse_pipeline
@@ -53,14 +52,14 @@ def test_the_bundled_pipeline_walks_the_seven_stages() -> None:
     walk = [pipeline.stage(pipeline.start)]
     while walk[-1].next is not None:
         walk.append(pipeline.stage(walk[-1].next))
-    assert [(stage.name, stage.work, stage.role) for stage in walk] == [
-        ("TICKET_INTAKE", Work.INTAKE, None),
-        ("ANALYSIS", Work.AGENT, "planner"),
-        ("PLANNING", Work.AGENT, "planner"),
-        ("DESIGN", Work.AGENT, "planner"),
-        ("IMPLEMENTATION", Work.STEPS, "implementer"),
-        ("EVALUATION", Work.CHECKS, "evaluator"),
-        ("COMPLETION", Work.DELIVER, None),
+    assert [(stage.name, stage.work.name, stage.role) for stage in walk] == [
+        ("TICKET_INTAKE", "intake", None),
+        ("ANALYSIS", "agent", "planner"),
+        ("PLANNING", "agent", "planner"),
+        ("DESIGN", "agent", "planner"),
+        ("IMPLEMENTATION", "steps", "implementer"),
+        ("EVALUATION", "checks", "evaluator"),
+        ("COMPLETION", "deliver", None),
     ]
 
 

@@ -5,4 +5,11 @@ from types import MappingProxyType
 from orchestrator.core.task.pipeline import Family
 from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 
-TICKETS = Family(name="tickets", guards=MappingProxyType({"ticket_filtered": TicketFiltered}))
+TICKETS = Family(
+    name="tickets",
+    guards=MappingProxyType({"ticket_filtered": TicketFiltered}),
+    analysis_file="failure-analysis.json",
+    draft="design-v*.md",
+    draft_review="design-changelog.md",
+    plan_details="the newest design-v*.md",
+)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from orchestrator.core.decide.lifecycle import ONCE_MORE, REPORT_FILE
+from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.decide.work.checks import REPORT_FILE
 from orchestrator.core.guards.results import ChecksAcceptable
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
