@@ -210,6 +210,7 @@ def _publisher(settings: Settings, workspace: Workspace, outward: PublishTargets
         redactor=redactor,
         quarantined=settings.data_dir / QUARANTINE,
         tell_tracker=outward.tell,
+        family_of=lambda task: _pipeline_of(task).family,
         clock=clock.now,
     )
 

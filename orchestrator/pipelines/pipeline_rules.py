@@ -4,12 +4,10 @@ import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
+from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
 from orchestrator.formats.table import Path, Problem, Report, nearest
-
-RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
-"""Words that state.json prints or accepts in the place of a stage, so no stage may be called by them."""
 
 DAEMONS_FILES = ("ticket.json", "state.json", "journal.jsonl", "failures.jsonl", "state-history.json")
 """Files of a task that only the daemon writes."""
@@ -22,7 +20,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
     """Report all that is wrong with a pipeline whose single values are well formed."""
     _note_start(pipeline, report)
     for stage in pipeline.stages.values():
-        _note_name(stage, report)
+        _note_name(stage, pipeline, report)
         _note_ways_out(stage, pipeline, report)
         _note_artifacts(stage, report)
         _note_review(stage, report)
@@ -63,10 +61,11 @@ def _note_start(pipeline: Pipeline, report: Report) -> None:
         report.note(("start",), f"start names an unknown stage {pipeline.start!r}; {hint}")
 
 
-def _note_name(stage: Stage, report: Report) -> None:
+def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
+    """A stage may not bear a word that state.json prints or accepts in the place of a stage."""
     if not _STAGE_NAME.fullmatch(stage.name):
         report.note(("stages", stage.name), f"a stage is called in capitals, digits and _, not {stage.name!r}")
-    if stage.name in RESERVED_STAGES:
+    if stage.name in (*AS_STATE.values(), *pipeline.family.aliases):
         report.note(("stages", stage.name), f"{stage.name} is the word for a result, no stage can be called so")
 
 

@@ -3,8 +3,8 @@
 One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
 kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
 
-The seed keeps some facts of a task in the stage that they come from; in a pipeline without that stage they stand beside
-the stages.
+The original format keeps some facts of a task in the stage where they arise; in a pipeline without such a stage they
+stand beside the stages.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,7 @@ from typing import cast
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Agent, StageRecord, Step, Task
-from orchestrator.core.task.pipeline import REVISIONS
+from orchestrator.core.task.model import Agent, StageFacts, StageRecord, Step, Task
 from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import UserRequest
@@ -27,7 +26,16 @@ AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
 """Values whose form is kept: most decisions leave most steps, stages and failures alone."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
-STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
+REVISIONS, CYCLES = "design_revisions", "eval_cycles"
+"""Budgets that the original format shows under names of its own."""
+MARKS = {
+    "sensitive_check": StageFacts.TICKET,
+    "revision": StageFacts.DRAFTS,
+    "plan_progress": StageFacts.STEPS,
+    "results": StageFacts.CHECKS,
+    "pr_url": StageFacts.PUBLICATION,
+}
+"""The key by which one sees that a stage's record shows those facts."""
 
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
@@ -57,7 +65,7 @@ def to_document(task: Task) -> JsonObject:
         "current_phase": None,
         "total_phases": None,
         "run": to_json(task.run),
-        "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
+        "states": {name: _stage(task, record) for name, record in task.stages.items()},
         "checks": {check.name: check.command for check in task.checks},
         "check_options": {check.name: _check_options(check) for check in task.checks},
         "agent": _agent(task.agent),
@@ -67,9 +75,10 @@ def to_document(task: Task) -> JsonObject:
         "failure_summary": task.failures.summary,
         "config": _config(task),
     }
-    for stage in STAGES_WITH_FACTS:
-        if stage not in task.stages:
-            document |= _facts(task, stage)
+    shown = {record.facts for record in task.stages.values()}
+    for facts in MARKS.values():
+        if facts not in shown and facts is not StageFacts.DRAFTS:
+            document |= _facts(task, facts)
     return document
 
 
@@ -83,7 +92,7 @@ def from_document(document: JsonObject) -> Task:
         "id": document["task_id"],
         "folder": document["workspace_dir"],
         "pipeline": document["pipeline_variant"],
-        "stages": document["states"],
+        "stages": {name: _stage_from(record) for name, record in _objects(document["states"]).items()},
         "ticket": {
             "key": document["ticket_id"],
             "type": document["ticket_type"],
@@ -102,12 +111,19 @@ def from_document(document: JsonObject) -> Task:
     return from_json(Task, own_words)
 
 
-def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
-    """A stage's record with the facts that the seed keeps in the stage of that name."""
-    shown = _shown(record) | _facts(task, name)
-    if name == "DESIGN":
-        shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
-    return shown
+def _stage(task: Task, record: StageRecord) -> JsonObject:
+    """Return a stage's record with the facts that are shown in it."""
+    return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _without_facts(record: StageRecord) -> JsonObject:
+    return {key: value for key, value in _shown(record).items() if key != "facts"}
+
+
+def _stage_from(record: JsonObject) -> JsonObject:
+    """Return a stage's record; which facts it shows is seen by their keys."""
+    return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
@@ -123,24 +139,24 @@ def _check_options(check: Check) -> JsonObject:
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
 
-def _facts(task: Task, stage: str) -> JsonObject:
-    match stage:
-        case "TICKET_INTAKE":
+def _facts(task: Task, facts: StageFacts) -> JsonObject:
+    match facts:
+        case StageFacts.TICKET:
             ticket = task.ticket
             return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
-        case "IMPLEMENTATION":
+        case StageFacts.STEPS:
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps: list[Json] = [_shown(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
             return {"branch": task.branch, "plan_progress": progress, "commits": commits}
-        case "EVALUATION":
+        case StageFacts.CHECKS:
             results: JsonObject = dict.fromkeys(RESULT_NAMES)
             results |= {check: result.verdict.value for check, result in task.results.items()}
             return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
-        case "COMPLETION":
+        case StageFacts.PUBLICATION:
             return _picked(_shown(task.publication), PUBLISHED)
-        case _:
-            return {}
+        case StageFacts.DRAFTS:
+            return {"revision": task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0}
 
 
 def _agent(agent: Agent) -> JsonObject:
@@ -193,7 +209,7 @@ def _config(task: Task) -> JsonObject:
     limits = {name: budget.limit for name, budget in task.budgets.items()}
     return {
         "max_design_revisions": limits.get(REVISIONS),
-        "max_eval_cycles": limits.get("eval_cycles"),
+        "max_eval_cycles": limits.get(CYCLES),
         **_shown(task.terms),
         "autonomy": {
             "mode": task.terms.autonomy.value,

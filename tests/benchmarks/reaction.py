@@ -37,7 +37,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
@@ -223,6 +223,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",
                 tell_tracker=_left,
+                family_of=lambda _: PLAIN,
                 clock=clock.now,
             ),
             timers=timers,

@@ -19,7 +19,7 @@ A task has at most one run (process tree). Pausing changes what is wanted (the a
 what is there. While paused, events still move the task on; what they owe goes out when a place is free again.
 """
 
-import re
+import fnmatch
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -46,21 +46,21 @@ from orchestrator.core.task.model import (
     NextAction,
     PauseReason,
     ProcessState,
+    StageFacts,
     StageRecord,
     Step,
     Task,
     TaskStatus,
 )
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline
+from orchestrator.core.task.pipeline import Pipeline, Stage
 
-_DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
     """The first decision of a task's life."""
-    stages = {name: StageRecord() for name in pipeline.stages}
+    stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.owed
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
@@ -69,6 +69,12 @@ def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[
     if event.held and task.status is TaskStatus.PENDING:
         task = pausing.pause(task, PauseReason.USER)
     return task, obligations(pipeline, task)
+
+
+def stage_facts(pipeline: Pipeline, stage: Stage) -> StageFacts | None:
+    """Return what state.json shows in a stage; the drafts are shown where their budget is a condition."""
+    budgets = {getattr(guard, key) for guard in stage.guards for key in guard.budget_keys}
+    return StageFacts.DRAFTS if pipeline.family.draft_budget in budgets else stage.work.facts
 
 
 def decide(pipeline: Pipeline, task: Task, event: events.Event) -> tuple[Task, tuple[Command, ...]]:
@@ -182,18 +188,18 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_planned(pipeline, task, evidence),
     )
-    task = _revised(task, evidence)
+    task = _count_drafts(pipeline, task, evidence)
     return stage.work.judge(pipeline, task, evidence, event.at)
 
 
-def _revised(task: Task, evidence: guards.Evidence) -> Task:
-    """The task with the designs counted that its planner rejected: all but one of each visit of the stage."""
-    budget, record = task.budgets.get(REVISIONS), task.stages[task.stage]
-    if budget is None or not any(map(_DESIGN.fullmatch, evidence.fresh)):
+def _count_drafts(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> Task:
+    """Return the task with the drafts counted that their review rejected: all but one in each visit of the stage."""
+    family, record = pipeline.family, task.stages[task.stage]
+    budget = task.budgets.get(family.draft_budget)
+    if budget is None or not fnmatch.filter(evidence.fresh, family.draft):
         return task
-    designs = sum(_DESIGN.fullmatch(name) is not None for name in record.artifacts)
-    used = replace(budget, used=max(0, designs - record.visits))
-    return replace(task, budgets={**task.budgets, REVISIONS: used})
+    used = max(0, len(fnmatch.filter(record.artifacts, family.draft)) - record.visits)
+    return replace(task, budgets={**task.budgets, family.draft_budget: replace(budget, used=used)})
 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:

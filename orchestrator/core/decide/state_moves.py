@@ -4,12 +4,10 @@ A task at work moves by course.py once `judged` let it (acting.py), one in a wor
 What the guards see is evidence that was looked for, never what the caller says of its own work.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import assert_never, cast
 
 from orchestrator.core.decide import plan
@@ -42,14 +40,6 @@ class Move:
     stage: str
 
 
-RESULTS: Mapping[str, tuple[str, TransitionKind]] = MappingProxyType(
-    {
-        "READY_FOR_IMPL": ("DESIGN", TransitionKind.NEXT),
-        "EVALUATION_PASS": ("EVALUATION", TransitionKind.NEXT),
-        "EVALUATION_FAIL": ("EVALUATION", TransitionKind.BACK),
-    }
-)
-"""States of the original system that are results of a stage: which one, and the way they take (sources.md §5.1)."""
 BLOCKED, COMPLETED = AS_STATE[TaskStatus.BLOCKED], AS_STATE[TaskStatus.COMPLETED]
 
 
@@ -58,9 +48,10 @@ def state_of(task: Task) -> str:
     return AS_STATE.get(task.status, task.stage)
 
 
-def stage_named(state: str) -> str:
-    """The stage that a state stands for, or the state itself."""
-    return RESULTS[state][0] if state in RESULTS else state
+def stage_named(pipeline: Pipeline, state: str) -> str:
+    """Return the stage that a state stands for, or the state itself."""
+    alias = pipeline.family.aliases.get(state)
+    return alias.stage if alias else state
 
 
 def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
@@ -83,7 +74,7 @@ def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
 
 def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Move:
     """The way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is missing)."""
-    if stage_named(move.from_state) != state_of(task):
+    if stage_named(pipeline, move.from_state) != state_of(task):
         raise mismatch(move.from_state, state_of(task))
     edge = _edge(pipeline, task, move)
     lacking = _lacking(pipeline.stage(task.stage), task, edge, evidence)
@@ -179,8 +170,10 @@ def record_bypass(task: Task, by: str) -> Task:
 def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
     stage, target = pipeline.stage(task.stage), move.to_state
     ways = _ways(stage, task.status)
-    if target in RESULTS and RESULTS[target][0] == stage.name:
-        target = next((name for name, edge in ways.items() if edge.way is RESULTS[target][1]), target)
+    alias = pipeline.family.aliases.get(target)
+    if alias is not None and alias.stage == stage.name:
+        wanted = TransitionKind.BACK if alias.failed else TransitionKind.NEXT
+        target = next((name for name, edge in ways.items() if edge.way is wanted), target)
     if target not in ways:
         from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
         raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))

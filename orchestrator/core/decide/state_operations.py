@@ -31,7 +31,7 @@ _TURN = (NextAction.TURN, NextAction.INTERRUPT)
 
 def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
     """The task after an operation. Raises OperationRefused and InvalidTransition."""
-    require_begun(task, event.operation)
+    require_begun(pipeline, task, event.operation)
     match event.operation:
         case Transition():
             return _transition(pipeline, task, event, event.operation)
@@ -46,7 +46,7 @@ def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationReque
             assert_never(event.operation)
 
 
-def require_begun(task: Task, operation: Operation) -> None:
+def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
     """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
 
     Raises OperationRefused, and InvalidTransition where it is a person who asks.
@@ -57,7 +57,7 @@ def require_begun(task: Task, operation: Operation) -> None:
     match operation:
         case ForcedTransition():
             raise InvalidTransition("change the state of", task.status, task.stage, can)
-        case Transition(from_state=origin) if state_moves.stage_named(origin) != state:
+        case Transition(from_state=origin) if state_moves.stage_named(pipeline, origin) != state:
             raise mismatch(origin, state)
         case Transition(from_state=origin, to_state=target):
             raise blocked(origin, target, (f"the task is {task.status}; allowed now: {', '.join(can)}",))

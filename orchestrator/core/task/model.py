@@ -221,9 +221,22 @@ class Ticket:
     preflight: Preflight | None = None
 
 
+class StageFacts(StrEnum):
+    """Facts of a task that state.json shows in the stage where they arise."""
+
+    TICKET = "ticket"
+    DRAFTS = "drafts"
+    STEPS = "steps"
+    CHECKS = "checks"
+    PUBLICATION = "publication"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it."""
+    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it.
+
+    `facts` says what state.json shows in it beside the record itself.
+    """
 
     status: StageStatus = StageStatus.PENDING
     started_at: datetime | None = None
@@ -231,6 +244,7 @@ class StageRecord:
     artifacts: tuple[str, ...] = ()
     visits: int = 0
     digest: str = ""
+    facts: StageFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, Guard
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.model import StageFacts, Task
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.codec import JsonObject
 
@@ -39,6 +39,8 @@ class Work(ABC):
     """Whether guards see only the files that its agent has left since the last look."""
     publishes: ClassVar[bool] = False
     """Whether the work leaves the daemon here; only such a stage may be the last."""
+    facts: ClassVar[StageFacts | None] = None
+    """Which facts of the task state.json shows in the record of such a stage."""
     wanted_title: ClassVar[str] = ""
     """How an agent is told which changes people asked for; empty if it is not told."""
     shape: ClassVar[tuple[str, str, str]] = ("[", "]", "box")
@@ -120,8 +122,6 @@ class Stage:
     line: int = field(default=0, compare=False)
 
 
-REVISIONS = "design_revisions"
-"""The budget that counts the designs which their own review rejected."""
 ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
     {"gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
 )
@@ -130,24 +130,46 @@ person asks for changes, and one last pass is made when every cycle is used up."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateAlias:
+    """A state of the original system that is a result of a stage: the stage passed, or it failed."""
+
+    stage: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What only the pipelines of one family share, as data for an engine that knows none of them by name."""
+    """What the pipelines of one family share, as data for an engine that knows no family by name.
+
+    A file or pattern that is empty means that the family has none.
+    """
 
     name: str
     guards: Mapping[str, type[Guard]] = field(default_factory=dict)
     """Guards of its own, by the names that its pipeline files use."""
-    analysis_file: str = ""
-    """The JSON file in which an agent explains failed checks; empty if nobody does."""
+    aliases: Mapping[str, StateAlias] = field(default_factory=dict)
+    """States that callers of the state operations may name instead of a stage."""
+    analysis: str = ""
+    related_code: str = ""
+    """Files that a pull request tells of: the analysis, and the code that it is about."""
+    release_summary: str = ""
+    """The file that the changelog's entry is made from."""
+    failure_analysis: str = ""
+    """The JSON file in which an agent explains failed checks."""
+    plan_fix: str = ""
+    """Pattern of numbered files; the newest one takes the place of the plan."""
     draft: str = ""
-    """Pattern of the files that have to be reviewed before they count as done; empty if there are none."""
+    """Pattern of numbered drafts, each of which is reviewed before it counts as done."""
     draft_review: str = ""
     """The file that a review of a draft leaves if it has something to say."""
+    draft_budget: str = ""
+    """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
     plan_details: str = ""
-    """Where an agent finds details of the plan, beside the plan itself."""
+    """Where an agent finds details of the plan, in words."""
 
 
 PLAIN = Family(name="plain")
-"""A family that knows nothing of its own."""
+"""A family with nothing of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +188,11 @@ class Pipeline:
     source: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
     """Its declaration as it was read, from which a task keeps a copy of its own."""
+
+    @property
+    def plans(self) -> tuple[str, ...]:
+        """The files whose steps are worked through."""
+        return tuple(dict.fromkeys(stage.plan for stage in self.stages.values() if stage.plan))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; KeyError if the pipeline has none."""

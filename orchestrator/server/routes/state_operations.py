@@ -109,7 +109,7 @@ def answer_with_documents(app: FastAPI) -> None:
 
 async def _decided(backend: Backend, task: Task, operation: Operation, by: str) -> Task:
     """The task after the operation. Raises OperationRefused, InvalidTransition and NotCommitted."""
-    state_operations.require_begun(task, operation)
+    state_operations.require_begun(accepted_pipeline(task.folder), task, operation)
     evidence = await asyncio.to_thread(backend.look, task)
     event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
     return await backend.supervisor.request(task.id, event)

@@ -13,7 +13,7 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.checks import CheckResult, Verdict, first_try
 from orchestrator.core.task.failures import Analysis, Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import AgentStatus, NextAction, Run, Task
+from orchestrator.core.task.model import AgentStatus, NextAction, Run, StageFacts, Task
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.formats.codec import JsonObject
 
@@ -25,6 +25,7 @@ class ChecksWork(StageWork):
     """Run the checks and, if some failed, have a role explain why before the task goes back."""
 
     name = "checks"
+    facts = StageFacts.CHECKS
     shape: ClassVar[tuple[str, str, str]] = ("{{", "}}", "hexagon")
 
     def enter(self, task: Task) -> Task:
@@ -48,7 +49,9 @@ class ChecksWork(StageWork):
         retried = None if analysis else use_retry(task, "gate_retries")
         if retried is None:
             return lifecycle.fail_stage(pipeline, task, at, analysis)
-        lacking = f"{pipeline.family.analysis_file} with root_cause_hypothesis, confidence and suggested_fix not found"
+        lacking = (
+            f"{pipeline.family.failure_analysis} with root_cause_hypothesis, confidence and suggested_fix not found"
+        )
         return lifecycle.continue_stage(pipeline, replace(retried, feedback=(lacking,)), at)
 
     def give_up(self, pipeline: Pipeline, task: Task, reason: str, at: datetime) -> Task:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from orchestrator.core.decide.work.stage_work import StageWork
-from orchestrator.core.task.model import NextAction, Task
+from orchestrator.core.task.model import NextAction, StageFacts, Task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
 
@@ -14,6 +14,7 @@ class DeliverWork(StageWork):
     """Bring the finished branch, report or release to where the user wants it; publishing.py has what follows."""
 
     name = "deliver"
+    facts = StageFacts.PUBLICATION
     takes_role = False
     publishes = True
     shape: ClassVar[tuple[str, str, str]] = ("([", "])", "oval")

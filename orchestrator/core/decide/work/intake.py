@@ -3,11 +3,13 @@
 from typing import ClassVar
 
 from orchestrator.core.decide.work.stage_work import StageWork
+from orchestrator.core.task.model import StageFacts
 
 
 class IntakeWork(StageWork):
     """Accept the ticket, already filtered for secrets."""
 
     name = "intake"
+    facts = StageFacts.TICKET
     takes_role = False
     shape: ClassVar[tuple[str, str, str]] = ("[/", "/]", "parallelogram")

@@ -10,7 +10,7 @@ from orchestrator.core.decide.resume_point import Recommendation, no_step
 from orchestrator.core.decide.work.stage_work import StageWork
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Step, StepStatus, Task
+from orchestrator.core.task.model import StageFacts, Step, StepStatus, Task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.step_checkpoint import StepCheckpoint
 from orchestrator.formats.codec import JsonObject, to_json
@@ -20,6 +20,7 @@ class StepsWork(StageWork):
     """Let one role work through the steps of the plan, a turn for each."""
 
     name = "steps"
+    facts = StageFacts.STEPS
     is_done_by_agent = True
     needs_role = True
     has_steps = True
