@@ -75,6 +75,8 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
 
 def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """Return the task with the next action of its stage owed; a process that cannot be used for that is ended first."""
+    if pipeline.is_manual:
+        return replace(task, owed=NextAction.NOTHING)
     stage = pipeline.stage(task.stage)
     if task.run is None:
         return stage.work.begin(pipeline, task, at)

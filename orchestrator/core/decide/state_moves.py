@@ -1,7 +1,6 @@
-"""The state operations of seed 000: one judgement of every move, step and failure, with a daemon and without.
+"""What a state operation may do: the moves from a state, the steps of a plan, entries of the failure log.
 
-A task at work moves by course.py once `judged` let it (acting.py), one in a workspace that no daemon keeps by `moved`.
-What the guards see is evidence that was looked for, never what the caller says of its own work.
+Guards judge evidence that the program looked for, never what the caller says about its own work.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from orchestrator.core.events.operations import OperationRefused, Refusal, StepU
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
+from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.formats.codec import Json, JsonObject
 
@@ -81,27 +80,6 @@ def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evide
     if lacking:
         raise blocked(move.from_state, move.to_state, lacking)
     return edge
-
-
-def apply_move(pipeline: Pipeline, task: Task, move: Transition, edge: Move, at: datetime) -> Task:
-    """The task of a workspace without a daemon after a move that was let."""
-    match edge.way:
-        case TransitionKind.HALT:
-            return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
-        case TransitionKind.END:
-            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
-        case TransitionKind.NEXT:
-            return _entered(pipeline, _left(task, move, at), edge.stage, at)
-        case TransitionKind.AGAIN:
-            budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
-            again = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets)
-            return _entered(pipeline, again, edge.stage, at)
-        case TransitionKind.BACK:
-            budget = pipeline.stage(task.stage).budget
-            tried = (use_retry(task, budget) if budget else None) or task
-            return _entered(pipeline, _left(tried, move, at), edge.stage, at)
-        case _:
-            assert_never(edge.way)
 
 
 def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
@@ -220,23 +198,6 @@ def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
         return ()
     limit = task.budgets[stage.budget].limit if stage.budget in task.budgets else 0
     return (f"the budget {stage.budget} is used up ({limit} of {limit})",)
-
-
-def _left(task: Task, move: Transition, at: datetime) -> Task:
-    record = task.stages[task.stage]
-    artifacts = tuple(dict.fromkeys((*record.artifacts, *move.artifacts)))
-    done = replace(record, status=StageStatus.COMPLETED, completed_at=at, artifacts=artifacts)
-    return replace(task, stages={**task.stages, task.stage: done})
-
-
-def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
-    """The task at the beginning of a stage; results of an earlier evaluation say nothing about this one."""
-    record = task.stages[stage]
-    entered = replace(
-        record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
-    )
-    task = replace(task, stage=stage, stages={**task.stages, stage: entered})
-    return pipeline.stage(stage).work.enter(task)
 
 
 def _noted(step: Step, update: StepUpdate) -> Step:

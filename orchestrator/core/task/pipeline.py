@@ -185,6 +185,8 @@ class Pipeline:
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
     family: Family = PLAIN
+    is_manual: bool = False
+    """Whether people and other programs do the work, and state operations only record it: nothing is ever owed."""
     source: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
     """Its declaration as it was read, from which a task keeps a copy of its own."""

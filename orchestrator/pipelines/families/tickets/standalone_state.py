@@ -78,6 +78,12 @@ def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> J
     }
 
 
+def manual(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline of a workspace without a daemon: nobody is there to start work or to approve a stage."""
+    stages = {name: replace(stage, review=False) for name, stage in pipeline.stages.items()}
+    return replace(pipeline, stages=stages, is_manual=True)
+
+
 def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     """The task that a document tells of. Raises UnreadableState."""
     try:
@@ -134,7 +140,7 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     )
     facts = {name: stage_facts(pipeline, stage) for name, stage in pipeline.stages.items()}
     stages = {name: replace(record, facts=facts.get(name)) for name, record in task.stages.items()}
-    return replace(task, stages=stages, budgets={**_budgets(task, document), **task.budgets})
+    return replace(task, worktree=folder, stages=stages, budgets={**_budgets(task, document), **task.budgets})
 
 
 def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
