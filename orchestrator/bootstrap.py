@@ -20,8 +20,8 @@ import structlog
 
 from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.schedule.pressure import judge
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import ProcessState
 from orchestrator.daemon import systemd
 from orchestrator.daemon.login_monitor import UNLOOKED, watch_login
 from orchestrator.daemon.reports import SAID

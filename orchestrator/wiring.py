@@ -17,9 +17,9 @@ from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors, Shortage
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.pressure import Sensor
@@ -282,7 +282,7 @@ def _floors(settings: Settings) -> Floors:
 def _model_of(task: Task, launching: LaunchConfig) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
     role = _pipeline_of(task).stage(task.stage).role
-    named = model_of(launching.role(role), task.terms, launching.tiers) if role else None
+    named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
 
 

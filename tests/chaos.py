@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.house import ENDED, House, line_count
 from tests.fakes.repositories import git

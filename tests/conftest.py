@@ -9,8 +9,29 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+LONG = "long"
+"""Marks a further case of a behaviour that a shorter test shows: random kills, and most with the real CLI."""
+
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+settings.register_profile(LONG, settings.get_profile("patient"), max_examples=1000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take `--long`: run every test, and let hypothesis try ten times as many examples."""
+    parser.addoption("--long", action="store_true", help="run the tests marked long too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples hypothesis tries."""
+    settings.load_profile(LONG if config.getoption("--long") else "patient")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests unless they were asked for."""
+    left_out = [] if config.getoption("--long") else [item for item in items if item.get_closest_marker(LONG)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

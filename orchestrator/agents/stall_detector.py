@@ -22,7 +22,8 @@ from pathlib import Path
 import structlog
 
 from orchestrator.core.events.events import Event, StallSeen
-from orchestrator.core.task.model import NextAction, ProcessState, Task
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.spec import Activity
 
@@ -94,7 +95,9 @@ class StallDetector:
         elif look.at - silence.first.at >= self.stall_after:
             evidence = evidence_of(silence.first, look)
             log.warning("stall_seen", task=task.id, attempt=task.agent.attempt, evidence=evidence)
-            seen = StallSeen(at=self._clock(), attempt=task.agent.attempt, turn=task.agent.turn, evidence=evidence)
+            seen = StallSeen(
+                at=self._clock(), attempt=task.agent.attempt, turn=task.agent.turn.number, evidence=evidence
+            )
             self._post(task.id, seen)
             silence = _Silence(heard=heard, first=look, newest=look)
         self._silences[task.id] = replace(silence, newest=look)
@@ -103,9 +106,9 @@ class StallDetector:
 def may_stall(task: Task, now: datetime) -> bool:
     """Whether an agent should be getting on with its turn, with nothing known that it could be waiting for."""
     agent = task.agent
-    under_way = task.owed is NextAction.TURN and task.is_active and not task.is_paused
+    under_way = task.next_action is NextAction.TURN and task.is_active and not task.is_paused
     runs = task.run is not None and task.run.is_of_agent and task.run.process is ProcessState.RUNNING
-    waits = agent.open_tools > 0 or (agent.retry_until is not None and now < agent.retry_until)
+    waits = agent.turn.open_tools > 0 or (agent.turn.retry_until is not None and now < agent.turn.retry_until)
     return under_way and runs and not waits
 
 
@@ -135,4 +138,4 @@ def _look_at(folder: Path) -> Look:
 
 def _heard(task: Task) -> LastSign:
     agent = task.agent
-    return agent.attempt, agent.turn, agent.read_offset, agent.last_update
+    return agent.attempt, agent.turn.number, agent.read_offset, agent.last_update

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli.context import CliContext, UsageError
+from orchestrator.cli.context import CliContext, NotFound, UsageError
 from orchestrator.cli.output import complain
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.table import DefinitionError
@@ -69,6 +69,7 @@ COMMANDS = {
         "orchestrator simulate --tasks 60",
         "Begin here",
     ),
+    "help": Entry("help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
     "submit": Entry(
         "commands.submit",
@@ -150,7 +151,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
-    command = typer.main.get_command(_app(arguments))
+    command = typer.main.get_command(build_app(arguments))
     try:
         code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
     except typer.TyperException as error:
@@ -171,7 +172,8 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _app(arguments: Sequence[str]) -> typer.Typer:
+def build_app(arguments: Sequence[str]) -> typer.Typer:
+    """Build the program for these arguments: a command that they do not name is listed, and not loaded."""
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     app.callback(help="Walks tickets through pipelines of coding agents, unattended.")(_options)
     for name, entry in COMMANDS.items():
@@ -221,6 +223,8 @@ def _lines(error: OrchestratorError) -> list[str]:
 def _exit_code(error: OrchestratorError) -> int:
     if isinstance(error, UsageError | NoTicket):
         return BAD_USAGE
+    if isinstance(error, NotFound):
+        return NO_SUCH_TASK
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE
     if isinstance(error, InvalidTransition):

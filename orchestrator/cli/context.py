@@ -25,6 +25,10 @@ class UsageError(OrchestratorError):
     """A command was given what it cannot mean."""
 
 
+class NotFound(OrchestratorError):
+    """A command was given the name of something that does not exist."""
+
+
 def parse_options(kind: type[V], given: Mapping[str, object]) -> V:
     """What options ask for, as it is sent. Raises UsageError."""
     try:

@@ -34,8 +34,8 @@ from orchestrator.core.events.operations import (
 )
 from orchestrator.core.task.failures import KEPT
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
@@ -249,9 +249,9 @@ def is_task(folder: Path) -> bool:
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
     evidence = seen_in(Path(task.folder))
-    if task.worktree is None or not pipeline.stage(task.stage).work.commits:
+    if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
-    facts = workspace.facts(task.id, task.base_commit, task.head or task.base_commit)
+    facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
 

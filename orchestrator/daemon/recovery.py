@@ -15,8 +15,8 @@ from typing import cast
 import orjson
 
 from orchestrator.core.task.checkpoint import infer_task
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.files import read_file, sealed, unsealed, write_atomically

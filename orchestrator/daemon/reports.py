@@ -13,8 +13,8 @@ import structlog
 
 from orchestrator.core.decide.work.checks import REPORT_FILE, evaluations
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import write_atomically
@@ -32,11 +32,11 @@ _Told = tuple[int, tuple[str, ...]]
 
 def change_of(workspace: Workspace, task: Task) -> Change:
     """What a task has changed since its base commit, as far as its clone can still be read. Blocks for a moment."""
-    if task.head is None or task.head == task.base_commit:
+    if task.source.head is None or task.source.head == task.source.base_commit:
         return Change(size="nothing was committed")
     try:
-        size = workspace.diff_stat(task.id, task.base_commit, task.head)
-        differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, task.head)
+        size = workspace.diff_stat(task.id, task.source.base_commit, task.source.head)
+        differ = changed_on_branch(workspace.git_of(task.id), task.source.base_commit, task.source.head)
     except (OrchestratorError, OSError) as error:
         log.warning("change_not_measured", task=task.id, error=str(error))
         return Change(size="not to be told: its commits cannot be read")
@@ -92,7 +92,14 @@ class Reports:
         if task.status not in SAID:
             return
         published = task.publication
-        come_to = (task.status, task.head, task.failures.total, task.block_reason, published.pr_url, published.tag)
+        come_to = (
+            task.status,
+            task.source.head,
+            task.failures.total,
+            task.block_reason,
+            published.pr_url,
+            published.tag,
+        )
         known = self._known.setdefault(task.id, _Known())
         if known.summed_up != come_to and self._written(task, self._summaries(task)):
             known.summed_up = come_to

@@ -18,9 +18,10 @@ from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, Rea
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked, Limit
+from orchestrator.core.task.agent import Agent, ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
-from orchestrator.core.task.model import Agent, ProcessState, Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.errors import OrchestratorError
@@ -120,10 +121,10 @@ class RunExecutor:
             attempt=command.attempt,
             session_id=command.session_id,
             resume=command.resume,
-            cwd=Path(task.worktree or task.folder),
+            cwd=Path(task.source.worktree or task.folder),
             outbox=outbox,
             base_env=self.launching.base_env,
-            model=model_of(role, task.terms, self.launching.tiers),
+            model=model_of(role, task.policy, self.launching.tiers),
             allowed_tools=role.tools,
             disallowed_tools=role.disallowed_tools,
             system_prompt=role.prompt,
@@ -132,8 +133,8 @@ class RunExecutor:
             effort=role.effort,
             mcp_servers=role.mcp_servers,
             add_dirs=(Path(task.folder),),
-            asks=task.terms.autonomy is Autonomy.INTERACTIVE,
-            max_usd=usd_left(task.total_spent, task.terms.caps),
+            asks=task.policy.autonomy is Autonomy.INTERACTIVE,
+            max_usd=usd_left(task.spending.total, task.policy.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
             token="" if has_begun(folder) else tokens.issue_token(folder),
             socket=self.launching.socket,
@@ -183,7 +184,7 @@ class RunExecutor:
         Its line was cut of a carriage return when it was heard, so reading begins one byte before.
         """
         folder = Path(task.folder) / f"agents/{command.attempt}"
-        before = max(0, command.asks[0].asking.start - 1)
+        before = max(0, command.asks[0].draft.start - 1)
         found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
         request = found.lstrip(b"\n").partition(b"\n")[0]
         if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
@@ -230,7 +231,7 @@ class RunExecutor:
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
-            request = f"interrupt-{task.agent.attempt}-{task.agent.turn}"
+            request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._say(folder, self.launching.driver.interrupt(request))
         await self._runs.stop(folder)
         self._look(folder)
@@ -243,7 +244,7 @@ class RunExecutor:
             self._followed[folder] = _Followed(
                 task=task,
                 follower=self._follower(task, folder) if is_agent else None,
-                check=None if is_agent else task.next_check,
+                check=None if is_agent else task.evaluation.next_check,
             )
             self._runs.adopt(folder)
         asyncio.get_running_loop().call_soon(self._look, folder)

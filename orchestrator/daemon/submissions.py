@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, TaskFactory
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -53,7 +53,11 @@ class Submissions:
     def _refuse_a_second(self, requirement: Requirement, new: Task) -> None:
         """Two tasks of one ticket would do the same work; what a person hands in as a text is a ticket of its own."""
         for task in self.loop.tasks.values():
-            same = (task.ticket.source, task.ticket.key, task.repo) == (new.ticket.source, new.ticket.key, new.repo)
+            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
+                new.ticket.source,
+                new.ticket.key,
+                new.source.repo,
+            )
             if same and not task.status.is_final:
                 raise AlreadyActive(
                     f"{requirement.url} has a task in this repository already: {task.id} ({task.status.value}); "

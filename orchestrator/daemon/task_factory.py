@@ -17,10 +17,11 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.model import Priority, Task, TaskStatus, Ticket, TicketType
+from orchestrator.core.task.checks import Evaluation
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import make_private, write_atomically
@@ -118,17 +119,21 @@ class TaskFactory:
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
-            repo=str(repository.path),
-            base_branch=repository.base,
-            base_commit=repository.base_commit,
-            created_at=now,
+            source=Source(
+                repo=str(repository.path),
+                base_branch=repository.base,
+                base_commit=repository.base_commit,
+                branch=_branch(pipeline, key, folder.name, kind),
+            ),
+            timing=Timing(created_at=now),
             updated_at=now,
-            branch=_branch(pipeline, key, folder.name, kind),
-            checks=checks,
-            priority=submission.priority or requirement.priority or Priority.NORMAL,
-            after=submission.after,
-            start_at=not_before(submission.at) if submission.at else None,
-            terms=self._terms(submission, requirement),
+            evaluation=Evaluation(checks=checks),
+            schedule=Schedule(
+                priority=submission.priority or requirement.priority or Priority.NORMAL,
+                after=submission.after,
+                start_at=not_before(submission.at) if submission.at else None,
+            ),
+            policy=self._terms(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.notification_payload import announcement

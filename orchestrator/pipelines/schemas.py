@@ -3,23 +3,26 @@
 from dataclasses import MISSING, fields
 from datetime import datetime
 from types import NoneType
-from typing import get_type_hints
+from typing import cast, get_type_hints
 
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.guards import GUARDS
+from orchestrator.core.task.agent import Agent, Session, TurnProgress, Usage
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.model import Agent, SensitiveCheck, StageRecord, Step, Task, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, SensitiveCheck, TicketType
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.json_schema import array, maybe, one_of, properties_of, record, schema_of
 from orchestrator.pipelines.families import FAMILIES
 from orchestrator.pipelines.role import EFFORTS, PERMISSION_MODES, OnAsk, Tier
-from orchestrator.storage.state_document import PUBLISHED, RESULT_NAMES, SAME_NAME
+from orchestrator.storage.migration import SCHEMA_VERSION
+from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, SAME_NAME
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
@@ -41,13 +44,14 @@ def state_schema() -> JsonObject:
     hints = get_type_hints(Task)
     facts = _facts()
     properties: JsonObject = {
-        "schema_version": {"const": 1},
+        "schema_version": {"const": SCHEMA_VERSION},
         **dict.fromkeys(("task_id", "ticket_id", "workspace_dir", "pipeline_variant", "requirement_source"), _TEXT),
-        **dict.fromkeys(("updated_at", "created_at"), _TIME),
+        "updated_at": _TIME,
         **dict.fromkeys(("current_state", "stage"), _TEXT),
         "ticket_type": schema_of(TicketType),
         "current_agent": maybe(_TEXT),
         **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
+        **{name: one for part in FLAT for name, one in properties_of(hints[part]).items()},
         "progress": {"type": "integer", "minimum": 0, "maximum": 100},
         "current_phase": _NULL,
         "total_phases": _NULL,
@@ -139,7 +143,19 @@ def _stage_record(facts: JsonObject) -> JsonObject:
 
 def _agent() -> JsonObject:
     checkpoint = record({"last_saved": maybe(_TIME), "auto_save_interval": _WHOLE})
-    return record({**properties_of(Agent), "current_phase": _NULL, "checkpoint": checkpoint})
+    own = _without(Agent, "session", "turn", "usage", "last_saved")["properties"]
+    return record({
+        **cast(JsonObject, own),
+        "session_id": maybe(_TEXT),
+        "current_phase": _NULL,
+        "current_step": maybe(_WHOLE),
+        "tokens_used": _WHOLE,
+        "cost_usd": schema_of(float),
+        "checkpoint": checkpoint,
+        "session": _without(Session, "id"),
+        "turn": _without(TurnProgress, "step"),
+        "usage": _without(Usage, "tokens", "cost_usd"),
+    })  # fmt: skip
 
 
 def _failure() -> JsonObject:

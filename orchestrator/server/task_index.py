@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend
@@ -95,7 +95,7 @@ class TaskIndex:
 
 def task_age(one: Summary | Task) -> tuple[str, str]:
     """What tasks are ordered by: when they came in, and their id."""
-    return (one.created_at if isinstance(one, Summary) else stamp(one.created_at)), one.id
+    return (one.created_at if isinstance(one, Summary) else stamp(one.timing.created_at)), one.id
 
 
 def summary_of(task: Task) -> Summary:
@@ -106,8 +106,8 @@ def summary_of(task: Task) -> Summary:
         ticket=task.ticket.key,
         status=task.status,
         stage=task.stage,
-        repo=task.repo,
-        created_at=stamp(task.created_at),
+        repo=task.source.repo,
+        created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
     )
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import structlog
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.files import parsed

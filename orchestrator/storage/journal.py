@@ -14,7 +14,7 @@ from typing import cast
 import orjson
 
 from orchestrator.core.events.events import Event, TaskSubmitted
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import parsed, read_file, unsealed

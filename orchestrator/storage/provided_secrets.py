@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import IS_SECRET, RequestKind, RequestStatus, variable_of
 from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.redaction.masking import is_secret
@@ -86,8 +86,8 @@ class ProvidedSecrets:
 def _types(task: Task) -> Mapping[str, DependencyType]:
     """The kind of every dependency of a task that was provided as a value."""
     types = {
-        ask.asking.name: DependencyType(ask.asking.type)
-        for ask in task.asks
+        ask.draft.name: DependencyType(ask.draft.type)
+        for ask in task.requests
         if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
     }
     return {name: kind for name, kind in types.items() if kind in IS_SECRET}

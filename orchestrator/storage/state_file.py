@@ -13,7 +13,7 @@ from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file, sealed, unsealed, write_atomically
 from orchestrator.formats.patch import difference
 from orchestrator.storage.journal import StoreError
-from orchestrator.storage.state_document import SCHEMA_VERSION
+from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 
 NAME = "state.json"
 MOST_CHANGES = 50
@@ -85,10 +85,10 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
 
 
 def top_of(folder: Path) -> JsonObject | None:
-    """What state.json says above the stages, all that a list shows; None if it is not whole."""
+    """What state.json says above the stages in the present format, all that a list shows; None if it is not whole."""
     document = unsealed(read_file(folder / NAME) or b"", before="states")
     require_known(folder / NAME, document or {})
-    return document
+    return document and migrated(document)
 
 
 def set_aside(folder: Path, seq: int) -> str:

@@ -28,7 +28,7 @@ import structlog
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.checkpoint import Checkpoint
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import JsonObject, from_json, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
@@ -36,6 +36,7 @@ from orchestrator.formats.patch import difference
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.journal import NAME, DamagedJournal, Journal, StoreError, line_of, replay, replay_from
+from orchestrator.storage.migration import is_current
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.state_file import ForeignEdit, StateFile, changes, require_known, set_aside, state_of, top_of
 
@@ -101,13 +102,20 @@ class Loaded:
 class _Live:
     """A task that is at work: its journal, the document that the next change starts from, its state.json.
 
-    `unwritten` is the document that state.json is still to say, when it is behind the journal.
+    `unwritten` is the document that state.json is still to say, when it is behind the journal. `before_migration` is
+    the whole document as long as the journal adds up to an earlier format: until the first decision, which takes the
+    journal to the present format, nothing else may be written.
     """
 
     journal: Journal
     document: JsonObject
     state: StateFile
     unwritten: JsonObject | None = None
+    before_migration: JsonObject | None = None
+
+    def document_of(self, task: Task) -> JsonObject:
+        """What state.json and checkpoints are to say: what the journal up to now can go on from."""
+        return self.before_migration or to_document(task)
 
 
 class FolderStore:
@@ -156,6 +164,7 @@ class FolderStore:
             live = self._live[after.id]
             live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
+        live.before_migration = None
         self._stale.add(after.id)
 
     def settle(self) -> list[ForeignEdit]:
@@ -174,6 +183,8 @@ class FolderStore:
     def note_telemetry(self, task: Task) -> None:
         """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
         live = self._live[task.id]
+        if live.before_migration is not None:
+            return
         live.document = _without_agent(live.document)
         self._write_state(live, to_document(task))
 
@@ -187,8 +198,8 @@ class FolderStore:
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint, with the state to fold from; one that cannot be written is only logged."""
         try:
-            end = self._live[task.id].journal.end
-            checkpoint_files.write(self.folder(task.id), checkpoint, to_document(task), end)
+            live = self._live[task.id]
+            checkpoint_files.write(self.folder(task.id), checkpoint, live.document_of(task), live.journal.end)
         except OSError as error:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
@@ -246,7 +257,8 @@ class FolderStore:
             state_file = StateFile(folder)
             state_file.adopt()
             self._live[task_id] = live = _Live(Journal(folder, end), _without_agent(document), state_file)
-            self._renew_state(live, to_document(task))
+            live.before_migration = None if is_current(document) else document
+            self._renew_state(live, live.document_of(task))
         return Loaded(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
@@ -255,7 +267,7 @@ class FolderStore:
         if live is None or not self.folder(task.id).is_dir() or live.state.is_ours():
             return []
         live.document = _without_agent(live.document)
-        return self._renew_state(live, to_document(task))
+        return self._renew_state(live, live.document_of(task))
 
     def _born(self, task: Task, event: Event, document: JsonObject) -> _Live:
         """A new task with its first decision on disk; if that fails, nothing is left of it."""
@@ -351,5 +363,6 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> Summary:
 
 def _spent(document: JsonObject) -> Mapping[str, Spending]:
     """What it had used on each day; nothing in files that an earlier version wrote."""
-    found = document.get("spent")
+    spending = document.get("spending")
+    found = spending.get("by_day") if isinstance(spending, dict) else None
     return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}

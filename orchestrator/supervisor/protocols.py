@@ -7,8 +7,8 @@ from typing import Protocol
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import AccountState
 
 

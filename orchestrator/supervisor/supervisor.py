@@ -37,8 +37,9 @@ from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.checkpoint import reason_for
-from orchestrator.core.task.model import Agent, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import Inbox, retry_until_committed
@@ -333,7 +334,7 @@ class Supervisor:
             self._hands.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spent)
+                self.account.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
@@ -345,7 +346,7 @@ class Supervisor:
         if task is not None and task.agent.attempt == attempt:
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
-            if task.owed is NextAction.TURN and not task.is_paused and cap_reached(task):
+            if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self.post(task_id, AlarmRang(at=self._clock()))
 
     def _lose(self, task: Task, error: Exception) -> None:

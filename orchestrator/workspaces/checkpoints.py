@@ -24,7 +24,7 @@ import structlog
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import CheckpointSaved, Event
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, SavedWork, checkpoint_of
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
@@ -136,7 +136,7 @@ class Checkpoints:
         """
         work = self._work(task, number)
         name = branch or f"orchestrator/{task.id}/checkpoint-{number}"
-        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.repo), name, work.whole)
+        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
         """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
@@ -169,7 +169,7 @@ class Checkpoints:
     def _around(self, task: Task, number: int) -> CheckpointContext:
         folder = self._store.folder(task.id)
         work = None
-        if task.worktree is not None:
+        if task.source.worktree is not None:
             text = f"checkpoint {number} of {task.id} in {task.stage}"
             try:
                 work = self._workspace.checkpoint(task.id, number, text)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestStatus, Subject
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
@@ -45,7 +46,7 @@ def block(fields: Json, kind: str = "USER_QUESTION") -> str:
     return f"[{kind}_JSON]\n{json.dumps(fields)}\n[/{kind}_JSON]"
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_question_in_a_block_freezes_its_agent_until_it_is_answered_in_the_next_turn(
     tmp_path: Path, killed: bool
 ) -> None:
@@ -73,7 +74,7 @@ def test_a_question_in_a_block_freezes_its_agent_until_it_is_answered_in_the_nex
         assert house.nothing_is_left()
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_questions_in_a_request_of_the_cli_are_answered_in_the_turn_that_asked(tmp_path: Path, killed: bool) -> None:
     got = tmp_path / "got"
     ask: Json = {"tool": "AskUserQuestion", "input": QUESTIONS, "file": str(got)}
@@ -246,7 +247,7 @@ def test_an_agent_that_wants_to_be_paused_and_tried_again_is_left_alone_until_so
 
 
 @pytest.mark.claude
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_real_claude_is_frozen_by_its_block_and_told_the_answer_in_the_same_session(
     tmp_path: Path, claude: Path, ticker: Ticker, killed: bool
 ) -> None:
@@ -268,7 +269,7 @@ def test_the_real_claude_is_frozen_by_its_block_and_told_the_answer_in_the_same_
 
 
 @pytest.mark.claude
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_real_claude_gets_the_answers_to_its_own_question_tool(tmp_path: Path, claude: Path, killed: bool) -> None:
     with ClaudeHouse(claude, tmp_path, Roles(before={"PLANNING": Use("AskUserQuestion", QUESTIONS)})) as house:
         task = house.submit(**ASKING)
@@ -287,7 +288,7 @@ def test_the_real_claude_gets_the_answers_to_its_own_question_tool(tmp_path: Pat
 
 
 @pytest.mark.claude
-@pytest.mark.parametrize("decision", ["allow", "deny"])
+@pytest.mark.parametrize("decision", ["allow", pytest.param("deny", marks=pytest.mark.long)])
 def test_the_real_claude_may_write_outside_its_fence_only_if_somebody_allows_it(
     tmp_path: Path, claude: Path, decision: str
 ) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, state_of, ticking_until
@@ -266,7 +267,7 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         house.wait_until(later, lambda now: now.agent.pid)
         house.stop()
         state = house.folder(later) / "state.json"
-        future = state.read_text().replace('"schema_version": 1', '"schema_version": 99')
+        future = state.read_text().replace('"schema_version": 2', '"schema_version": 99')
         state.write_text(future)
         house.start()
         let_go(tmp_path)

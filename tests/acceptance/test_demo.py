@@ -134,6 +134,7 @@ def test_the_demo_tells_the_whole_story_and_leaves_nothing_running(place: Path) 
         assert f"$ orchestrator {typed}\n" in told
 
 
+@pytest.mark.long
 def test_a_person_reads_it_without_colours_on_a_narrow_terminal_and_no_settings_of_theirs_matter(place: Path) -> None:
     mine = place / "mine"
     (mine / "orchestrator").mkdir(parents=True)
@@ -157,8 +158,11 @@ def test_a_person_reads_it_without_colours_on_a_narrow_terminal_and_no_settings_
 
 @pytest.mark.parametrize(
     ("words", "number"),
-    [("handed in", signal.SIGINT), ("paused: ", signal.SIGINT), ("killed -9", signal.SIGTERM)],
-    ids=["Ctrl-C at the beginning", "Ctrl-C while the agent is frozen", "SIGTERM while there is no daemon"],
+    [
+        pytest.param("handed in", signal.SIGINT, id="Ctrl-C at the beginning", marks=pytest.mark.long),
+        pytest.param("paused: ", signal.SIGINT, id="Ctrl-C while the agent is frozen"),
+        pytest.param("killed -9", signal.SIGTERM, id="SIGTERM while there is no daemon", marks=pytest.mark.long),
+    ],
 )
 def test_an_interrupted_demo_leaves_nothing_running_and_says_where_it_is(
     place: Path, words: str, number: signal.Signals
@@ -180,6 +184,7 @@ def test_a_demo_whose_daemon_does_not_start_says_why_and_ends_with_1(place: Path
     assert left_running(place) == []
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_the_demo_tells_it_with_the_real_claude_too(place: Path, claude: Path) -> None:
     slow = {f"IMPLEMENTATION {step}": bash("sleep 2") for step in (1, 2)}

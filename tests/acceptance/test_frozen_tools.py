@@ -53,6 +53,7 @@ def test_a_command_that_runs_out_of_time_by_itself_is_left_to_its_agent(tmp_path
         assert UNFAIR not in "".join(house.turn_texts(task, 1))
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_the_real_claude_takes_a_turn_again_whose_command_was_frozen_beyond_its_time(
     tmp_path: Path, claude: Path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import ENDED, House, line_count
 from tests.chaos import STAGES_TURNS, STEPS, THINKING
@@ -48,7 +48,7 @@ def test_a_task_cancelled_at_any_moment_ends_and_nothing_of_it_is_left(tmp_path:
         assert house.client.status().places_taken == 0
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
+@pytest.mark.parametrize("stubborn", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_task_cancelled_just_before_the_daemon_is_killed_ends_at_the_next_start(
     tmp_path: Path, stubborn: bool
 ) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, ProcessState, TaskStatus
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
@@ -98,6 +99,7 @@ class WallForOne:
         return self._quick(scene)
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_two_of_the_real_claude_share_their_account_s_limit(tmp_path: Path, claude: Path, ticker: Ticker) -> None:
     model = WallForOne(ticker)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House, Json
 
 FOR_EVER = 600_000
@@ -16,9 +16,9 @@ FOR_EVER = 600_000
     [
         ({"die_mid_line": True}, "ended by signal 9"),
         ({"exit": 0}, "ended with exit code 0 without a result"),
-        ({"exit": 3}, "ended with exit code 3 without a result"),
-        ({"no_result": True}, "no result within 5 s"),
-        ({"silent": True}, "no result within 5 s"),
+        pytest.param({"exit": 3}, "ended with exit code 3 without a result", marks=pytest.mark.long),
+        pytest.param({"no_result": True}, "no result within 5 s", marks=pytest.mark.long),
+        pytest.param({"silent": True}, "no result within 5 s", marks=pytest.mark.long),
         ({"ignore_term": True, "think_ms": FOR_EVER}, "no result within 5 s"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",

@@ -9,7 +9,7 @@ from secrets import token_hex
 import orjson
 import pytest
 
-from orchestrator.core.task.model import AgentStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.user_requests import RequestStatus
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, bash
@@ -39,7 +39,7 @@ def sessions(house: House, task: str, attempts: int) -> list[tuple[str, str]]:
     return [(env["ORCHESTRATOR_SESSION_ID"], env["ORCHESTRATOR_RESUME"]) for env in envs]
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_parked_agent_costs_nothing_and_goes_on_with_the_answer_in_its_session(tmp_path: Path, killed: bool) -> None:
     ticks = tmp_path / "ticks"
     turn = [{"question": QUESTION}, {"tick": {"file": str(ticks), "seconds": 600}}]
@@ -96,7 +96,7 @@ def hiding_places(root: Path, value: str) -> list[str]:
     return files_with(root, value.encode(), base64.b64encode(value.encode()), value.encode().hex().encode())
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_provided_value_is_in_the_agent_s_environment_and_in_no_file(tmp_path: Path, killed: bool) -> None:
     value, seen = token_hex(20), tmp_path / "seen"
     turn = [{"dependency": STRIPE}, {"tick": {"file": str(tmp_path / "ticks"), "seconds": 600}}]
@@ -142,6 +142,7 @@ def test_the_real_claude_is_parked_while_it_asks_and_goes_on_with_the_answer(tmp
         assert ended.failures.total == 0
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_the_real_claude_that_asks_again_after_it_was_parked_gets_the_recorded_answer(
     tmp_path: Path, claude: Path
@@ -158,6 +159,7 @@ def test_the_real_claude_that_asks_again_after_it_was_parked_gets_the_recorded_a
         assert any('"Which alphabet?"="All"' in text for text in heard)
 
 
+@pytest.mark.long
 @pytest.mark.claude
 def test_the_real_claude_finds_what_was_provided_in_its_environment_alone(
     tmp_path: Path, claude: Path, ticker: Ticker

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskView
 from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
@@ -39,6 +40,7 @@ def test_a_ticket_becomes_a_tested_and_delivered_branch(claude: Path, tmp_path: 
         assert task.failures.total == 0
 
 
+@pytest.mark.long
 def test_a_failed_evaluation_is_explained_and_mended(claude: Path, tmp_path: Path) -> None:
     with ClaudeHouse(claude, tmp_path, Roles(careless=True)) as house:
         task = house.end_of(house.submit())
@@ -51,6 +53,7 @@ def test_a_failed_evaluation_is_explained_and_mended(claude: Path, tmp_path: Pat
         assert house.survivors() == []
 
 
+@pytest.mark.long
 def test_a_frozen_command_stops_ticking_and_goes_on_after(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 1")) as house:
         name = house.submit()
@@ -75,6 +78,7 @@ def test_a_daemon_killed_in_mid_turn_goes_on_with_the_same_agent(claude: Path, t
         assert [session.partition("=")[0] for session in house.sessions(task)] == ["--session-id"] * 2
 
 
+@pytest.mark.long
 def test_a_turn_that_ends_while_the_daemon_is_away_counts(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 2")) as house:
         name = house.submit()
@@ -104,6 +108,7 @@ def test_a_daemon_killed_while_an_agent_is_frozen_finds_it_frozen(claude: Path, 
         house.assert_done_once(house.end_of(name))
 
 
+@pytest.mark.long
 def test_a_cancelled_agent_and_its_command_are_gone(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 1")) as house:
         name = house.submit()
@@ -113,6 +118,7 @@ def test_a_cancelled_agent_and_its_command_are_gone(claude: Path, tmp_path: Path
         assert house.survivors() == []
 
 
+@pytest.mark.long
 def test_a_daemon_that_is_told_to_end_leaves_its_agents_at_work(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 1")) as house:
         name = house.submit()
@@ -141,6 +147,7 @@ def test_an_answer_that_was_frozen_in_its_middle_comes_whole(claude: Path, tmp_p
         house.assert_done_once(house.end_of(name))
 
 
+@pytest.mark.long
 def test_agents_stand_still_while_the_daemon_stays_away_too_long(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 1"), orphan_after=2.0) as house:
         name = house.submit()

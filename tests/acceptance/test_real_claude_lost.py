@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskView
 from tests.acceptance.claude_house import PATIENCE, STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
@@ -65,6 +65,7 @@ def test_a_refused_key_is_a_matter_for_a_person(claude: Path, tmp_path: Path) ->
         assert house.survivors() == []
 
 
+@pytest.mark.long
 def test_an_overload_that_the_cli_waits_out_is_no_failure(claude: Path, tmp_path: Path) -> None:
     with ClaudeHouse(claude, tmp_path, failing(2, OVERLOADED, Roles())) as house:
         task = house.end_of(house.submit())
@@ -84,7 +85,7 @@ def test_an_overload_that_lasts_is_waited_out_and_costs_no_attempt(claude: Path,
     ("turn", "told"),
     [
         ("ANALYSIS", "the turn ended without any work: no tool was used and nothing was left behind"),
-        ("IMPLEMENTATION 2", "no new commit was made for this step"),
+        pytest.param("IMPLEMENTATION 2", "no new commit was made for this step", marks=pytest.mark.long),
     ],
 )
 def test_a_turn_without_work_fails_its_gate_and_is_told_so(claude: Path, tmp_path: Path, turn: str, told: str) -> None:
@@ -95,6 +96,7 @@ def test_a_turn_without_work_fails_its_gate_and_is_told_so(claude: Path, tmp_pat
         assert len(house.prompts()) == 7
 
 
+@pytest.mark.long
 def test_a_turn_that_takes_too_long_is_interrupted_and_resumed(claude: Path, tmp_path: Path, ticker: Ticker) -> None:
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 2"), turn_timeout=15.0) as house:
         task = house.end_of(house.submit())
@@ -103,6 +105,7 @@ def test_a_turn_that_takes_too_long_is_interrupted_and_resumed(claude: Path, tmp
         assert_resumed(house, task)
 
 
+@pytest.mark.long
 def test_what_an_agent_left_in_the_background_ends_with_it(claude: Path, tmp_path: Path) -> None:
     leave = "setsid sh -c 'sleep 1000' >/dev/null 2>&1 & sleep 1000 >/dev/null 2>&1 &"
     with ClaudeHouse(claude, tmp_path, running_first(leave, "IMPLEMENTATION 3")) as house:
@@ -131,6 +134,7 @@ def test_an_agent_killed_again_and_again_before_its_first_answer_begins_anew(cla
         assert [entry.type for entry in task.failures.entries] == ["agent_lost"] * 2
 
 
+@pytest.mark.long
 def test_an_agent_whose_holder_is_killed_is_resumed_in_its_session(
     claude: Path, tmp_path: Path, ticker: Ticker
 ) -> None:

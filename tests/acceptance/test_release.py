@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.forge_house import Proposed, proposed
 from tests.acceptance.house import House
 from tests.fakes.repositories import git

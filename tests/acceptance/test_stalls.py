@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House, Json
 
 FOR_EVER = {"think_ms": 600_000}
@@ -37,11 +37,17 @@ def test_a_nudge_that_helps_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "turn",
     [
-        {"run": "sleep 5"},
-        {"grandchild": f"exec python3 -c '{BURN.format(seconds=6)}'", "think_ms": 5000},
-        {"grandchild": "i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 0.1; done", "think_ms": 5000},
+        pytest.param({"run": "sleep 5"}, id="a tool at work", marks=pytest.mark.long),
+        pytest.param(
+            {"grandchild": f"exec python3 -c '{BURN.format(seconds=6)}'", "think_ms": 5000},
+            id="processor time",
+        ),
+        pytest.param(
+            {"grandchild": "i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 0.1; done", "think_ms": 5000},
+            id="processes come and go",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["a tool at work", "processor time", "processes come and go"],
 )
 def test_an_agent_that_only_looks_silent_is_left_alone(tmp_path: Path, turn: Json) -> None:
     with House(tmp_path, {"PLANNING": [turn]}, stall_after=2.0) as house:

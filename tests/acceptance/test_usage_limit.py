@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House
@@ -15,7 +16,7 @@ from tests.fakes.playwright import Reply, Scene, usage_limit
 RESETS_IN = 6
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, killed: bool) -> None:
     scenario = {"PLANNING": [{"limit": {"resets_in": RESETS_IN}}]}
     with House(tmp_path, scenario, limits={"margin": 0.2}) as house:

@@ -130,7 +130,7 @@ def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path)
         house.wait_for("the end of the warning", lambda: "away: " not in "\n".join(screen.picture()))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGHUP])
 def test_whoever_ends_it_finds_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     with House(tmp_path) as house, terminal(house) as screen:
         screen.shows(house, "q quits")
@@ -142,7 +142,10 @@ def test_whoever_ends_it_finds_the_terminal_as_it_was(tmp_path: Path, number: si
         assert "Traceback" not in screen.text
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(40, 12), (80, 24), (200, 30)])
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [pytest.param(40, 12, marks=pytest.mark.long), (80, 24), pytest.param(200, 30, marks=pytest.mark.long)],
+)
 def test_many_tasks_fit_on_any_screen(tmp_path: Path, columns: int, rows: int) -> None:
     with House(tmp_path, scenario=held_by(tmp_path / "gate")) as house:
         tasks = [house.submit(f"Number {number} 你好 {'x' * 200}") for number in range(30)]

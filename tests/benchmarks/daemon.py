@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.summary import SUMMARY_FILE
 from orchestrator.formats.files import parsed, sealed
 from orchestrator.settings import environment

@@ -35,9 +35,11 @@ from orchestrator.core.events.events import (
     TaskSubmitted,
 )
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
+from orchestrator.core.task.task import NextAction, Source, Task, Timing
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
@@ -174,7 +176,7 @@ async def _measured(base: Path) -> list[Row]:
         reactions = Reactions(supervisor, ear)
         for task in _tasks(base):
             await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
-        await reactions.until(lambda: all(task.owed is NextAction.TURN for task in supervisor.tasks.values()))
+        await reactions.until(lambda: all(task.next_action is NextAction.TURN for task in supervisor.tasks.values()))
         names = list(supervisor.tasks)
         began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
         for number in range(SAMPLES):
@@ -281,12 +283,9 @@ def _tasks(base: Path) -> list[Task]:
             folder=str(base / "data/tasks" / name),
             ticket=Ticket(key=name),
             pipeline=PIPELINE.name,
-            repo=str(base / "repo"),
-            base_branch="main",
-            base_commit=commit,
-            created_at=now,
+            source=Source(repo=str(base / "repo"), base_branch="main", base_commit=commit, branch=f"talk/{name}"),
+            timing=Timing(created_at=now),
             updated_at=now,
-            branch=f"talk/{name}",
         )
         for name in names
     ]

@@ -16,8 +16,8 @@ from orchestrator import clock
 from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.submissions import Submissions

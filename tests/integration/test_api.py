@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
@@ -327,7 +327,7 @@ async def test_the_journal_is_read_from_a_decision_on(client: httpx.AsyncClient,
     assert [entry["seq"] for entry in rest["entries"]] == [3]
     assert rest["nextSince"] == 3
     state = (await client.get(f"/api/tasks/{task}/state")).json()
-    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 1)
+    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 2)
 
 
 async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it(

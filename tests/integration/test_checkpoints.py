@@ -14,8 +14,9 @@ import pytest
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
 from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
 from orchestrator.storage.journal import StoreError, lines

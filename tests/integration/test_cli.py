@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.task.model import NextAction, TaskStatus
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell, only_error
@@ -118,10 +118,21 @@ async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: S
     done = await orchestrator("submit", "second", *options, *more)
     assert done.code == 0, done.err
     task = desk.supervisor.tasks[done.out.strip()]
-    assert (task.title, task.ticket.type, task.priority, task.base_branch) == ("T", "bugfix", "high", "main")
-    assert (task.after, task.start_at and task.start_at.year) == ((before.out.strip(),), 2999)
-    assert {check.name: check.command for check in task.checks if check.command} == {"a": "true", "b": "x=1 true"}
-    assert (task.terms.on_blocked, task.terms.auto_merge) == ("halt", True)
+    assert (task.title, task.ticket.type, task.schedule.priority, task.source.base_branch) == (
+        "T",
+        "bugfix",
+        "high",
+        "main",
+    )
+    assert (task.schedule.after, task.schedule.start_at and task.schedule.start_at.year) == (
+        (before.out.strip(),),
+        2999,
+    )
+    assert {check.name: check.command for check in task.evaluation.checks if check.command} == {
+        "a": "true",
+        "b": "x=1 true",
+    }
+    assert (task.policy.on_blocked, task.policy.auto_merge) == ("halt", True)
     assert f"orchestrator logs {task.id} -f" in done.err
 
 
@@ -303,7 +314,7 @@ async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(or
     at_work = desk.supervisor.tasks[first]
     desk.supervisor.tasks |= {
         f"T-{number}": replace(
-            at_work, id=f"T-{number}", status=TaskStatus.PENDING, owed=NextAction.ADMISSION, run=None
+            at_work, id=f"T-{number}", status=TaskStatus.PENDING, next_action=NextAction.ADMISSION, run=None
         )
         for number in range(22)
     }

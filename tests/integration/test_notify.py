@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task
 from orchestrator.integrations.notify import Answer, DeliveryResult, Notifier
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START

@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 from orchestrator import clock
 from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
 from orchestrator.core.task.failures import KEPT, Failure
-from orchestrator.core.task.model import StepStatus, TicketType
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.offline_state import OLDER, NoWorkspace, OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.formats.codec import Json

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.vault import FILE, Vault, VaultError
@@ -28,7 +28,7 @@ def wanting(
     asks = tuple(
         UserRequest(
             number=number,
-            asking=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
+            draft=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
             digest="",
             stage="IMPLEMENTATION",
             visit=1,
@@ -39,7 +39,7 @@ def wanting(
         )
         for number, (name, kind) in enumerate(dependencies, 1)
     )
-    return submitted(folder=str(tmp_path / "task"), asks=asks)
+    return submitted(folder=str(tmp_path / "task"), requests=asks)
 
 
 def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(

@@ -7,13 +7,14 @@ from pathlib import Path
 from orchestrator.core.events.events import AlarmRang
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure
-from orchestrator.core.task.model import StageRecord, Task, TaskStatus
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.summary import Change
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository
-from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.tasks import full_pipeline, submitted, with_results
 from tests.fakes.world import START
 
 FAILED = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=1, log="logs/1-unit_test/x")
@@ -60,8 +61,8 @@ def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: 
 
 def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
     keeper = reports()
-    keeper.decided(replace(evaluated(tmp_path), results={}), EVENT)
-    keeper.catch_up(replace(evaluated(tmp_path), results={}))
+    keeper.decided(with_results(evaluated(tmp_path), {}), EVENT)
+    keeper.catch_up(with_results(evaluated(tmp_path), {}))
     assert not list(tmp_path.iterdir())
     keeper.catch_up(evaluated(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"test-report.md", "test-report-1.md"}
@@ -114,9 +115,9 @@ def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_p
     workspace = Workspace(tmp_path / "data")
     task = submitted(repo=str(tmp_path / "repo"), base_commit=base)
     assert change_of(workspace, task) == Change(size="nothing was committed")
-    assert "cannot be read" in change_of(workspace, replace(task, head="f" * 40)).size
-    made = workspace.prepare(task.id, tmp_path / "repo", base, task.branch)
+    assert "cannot be read" in change_of(workspace, replace(task, source=replace(task.source, head="f" * 40))).size
+    made = workspace.prepare(task.id, tmp_path / "repo", base, task.source.branch)
     head = commit(made.worktree, {".orchestrator.toml": "[checks]\n", "b.txt": "two\n"})
     workspace.facts(task.id, base, base)
-    found = change_of(workspace, replace(task, head=head))
+    found = change_of(workspace, replace(task, source=replace(task.source, head=head)))
     assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True)

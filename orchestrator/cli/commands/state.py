@@ -16,8 +16,9 @@ import typer
 from orchestrator import clock
 from orchestrator.cli.context import CliContext, UsageError, context_of
 from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
-from orchestrator.core.task.model import StepStatus, TicketType
+from orchestrator.core.task.progress import StepStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.offline_state import OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.formats.codec import Json
 from orchestrator.pipelines.definitions import load_definitions

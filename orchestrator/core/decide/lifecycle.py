@@ -23,22 +23,24 @@ from orchestrator.core.decide.pausing import (
 )
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.task import guards
-from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
-from orchestrator.core.task.failures import ACCEPTED, Analysis
-from orchestrator.core.task.model import (
+from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
-    NextAction,
     PauseReason,
     ProcessState,
     Run,
-    StageStatus,
-    StepStatus,
-    Task,
-    TaskStatus,
+    Session,
+    SessionOrigin,
+    Setbacks,
+    TurnProgress,
+    Usage,
 )
+from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
+from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
@@ -68,7 +70,7 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
         stage=stage,
         stages={**task.stages, stage: entered},
         feedback=(),
-        agent=replace(task.agent, current_step=None),
+        agent=replace(task.agent, turn=replace(task.agent.turn, step=None)),
     )
     return continue_stage(pipeline, reset_retries(pipeline.stage(stage).work.enter(task)), at)
 
@@ -76,42 +78,50 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
 def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """Return the task with the next action of its stage owed; a process that cannot be used for that is ended first."""
     if pipeline.is_manual:
-        return replace(task, owed=NextAction.NOTHING)
+        return replace(task, next_action=NextAction.NOTHING)
     stage = pipeline.stage(task.stage)
     if task.run is None:
         return stage.work.begin(pipeline, task, at)
     is_alive = task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and task.run.is_of_agent
     if is_alive and stage.work.is_done_by_agent and task.agent.role == stage.role:
         return next_turn(pipeline, task, at)
-    return replace(task, owed=NextAction.STOP)
+    return replace(task, next_action=NextAction.STOP)
 
 
 def begin_agent(task: Task, role: str) -> Task:
     """The task with a new attempt owed; it goes on with the session of an attempt of the same role that had one."""
     old = task.agent
     attempt = old.attempt + 1
-    resumed = old.role == role and old.session_seen and old.session_id is not None
-    fresh_session = str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}"))
+    session = _next_session(task, role, attempt)
+    used = old.usage if session.is_resumed else _banked(old.usage)
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
         role=role,
         attempt=attempt,
-        session_id=old.session_id if resumed else fresh_session,
-        resumed=resumed,
-        begun_anew=old.role == role and not resumed,
-        current_step=old.current_step,
-        tokens_used=old.tokens_used,
-        cost_usd=old.cost_usd,
-        tokens_before=old.tokens_before if resumed else old.tokens_used,
-        cost_before=old.cost_before if resumed else old.cost_usd,
+        session=session,
+        turn=TurnProgress(step=old.turn.step),
+        usage=used,
         last_saved=old.last_saved,
-        waits=old.waits,
-        nudges=old.nudges,
+        setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
     )
-    task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), owed=NextAction.AGENT)
+    task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
     task = replace(task, retry_at=service_retry_at(task))
     return pause_if_over_caps(task)
+
+
+def _next_session(task: Task, role: str, attempt: int) -> Session:
+    """The session of a new attempt: that of an attempt of the same role if the CLI knows it, or else a new one."""
+    old = task.agent
+    if old.role == role and old.session.is_known and old.session.id is not None:
+        return Session(id=old.session.id, origin=SessionOrigin.RESUMED)
+    origin = SessionOrigin.RESTARTED if old.role == role else SessionOrigin.NEW
+    return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
+
+
+def _banked(usage: Usage) -> Usage:
+    """The usage at the beginning of a new session, whose totals count from zero."""
+    return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
 
 def service_retry_at(task: Task) -> datetime | None:
@@ -124,42 +134,48 @@ def bank_usage(agent: Agent) -> Agent:
 
     One that ends by itself or by SIGTERM saves them, and the resumed session counts on (both measured).
     """
-    return replace(agent, tokens_before=agent.tokens_used, cost_before=agent.cost_usd)
+    return replace(
+        agent,
+        usage=replace(agent.usage, tokens_before_session=agent.usage.tokens, cost_before_session=agent.usage.cost_usd),
+    )
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """Return the task with its agent's next turn owed."""
     agent = replace(
         task.agent,
-        turn=task.agent.turn + 1,
-        turn_deadline=deadline(task, at),
-        at_work_since=None if task.is_paused else at,
-        tool_uses=0,
-        turn_tokens=0,
-        open_tools=0,
-        timed_out=(),
-        thawed_at_work=False,
-        current_step=None,
+        turn=replace(
+            task.agent.turn,
+            number=task.agent.turn.number + 1,
+            deadline=deadline(task, at),
+            active_since=None if task.is_paused else at,
+            tool_uses=0,
+            tokens=0,
+            open_tools=0,
+            timed_out=(),
+            was_frozen_in_tool=False,
+            step=None,
+        ),
     )
     task = pipeline.stage(task.stage).work.begin_turn(replace(task, agent=agent), at)
-    return pause_if_over_caps(replace(task, owed=NextAction.TURN))
+    return pause_if_over_caps(replace(task, next_action=NextAction.TURN))
 
 
 def deadline(task: Task, at: datetime) -> datetime:
     """When a turn that begins or goes on now is out of time: by its own limit, or the task's hours."""
-    left = seconds_left(task.total_spent, task.terms.caps)
-    allowed = task.terms.turn_timeout if left is None else min(task.terms.turn_timeout, left)
+    left = seconds_left(task.spending.total, task.policy.caps)
+    allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
     return at + timedelta(seconds=allowed)
 
 
 def cap_reached(task: Task) -> str | None:
     """Which of the task's caps is reached, in words for a person; None while something is left."""
-    spent_so_far = task.total_spent + Spending(tokens=task.agent.turn_tokens)
-    since = task.total_spent.usd - (task.spent_at_limit or 0.0)
-    most = task.terms.usd_after_limit
-    if most is not None and task.spent_at_limit is not None and since >= most:
+    spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
+    since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
+    most = task.policy.usd_after_limit
+    if most is not None and task.spending.usd_at_limit is not None and since >= most:
         return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(spent_so_far, task.terms.caps)
+    return reached_cap(spent_so_far, task.policy.caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:
@@ -180,25 +196,31 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if (stage.review or overspent) and not _reviewed(task):
         return _under_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
-    wanted = () if stage.on_fail or stage.review else task.wanted
-    task = replace(task, stages={**task.stages, task.stage: record}, wanted=wanted)
+    wanted = () if stage.on_fail or stage.review else task.requested_changes
+    task = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
     following = stage.next
     if following is not None:
         return enter_stage(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
-    done = replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=NextAction.NOTHING, agent=agent)
+    done = replace(
+        task,
+        status=TaskStatus.COMPLETED,
+        timing=replace(task.timing, completed_at=at),
+        next_action=NextAction.NOTHING,
+        agent=agent,
+    )
     return add_notice(done, NoticeKind.COMPLETED, final_message(done, at), at, "completed")
 
 
 def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     artifacts = pipeline.stage(task.stage).work.under_review(task)
-    text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
+    text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
     asking = RequestDraft(
         subject=Subject.STAGE,
         text=text,
         name=task.stage,
-        content=f"{task.head} {task.stages[task.stage].digest} {artifacts}",
+        content=f"{task.source.head} {task.stages[task.stage].digest} {artifacts}",
     )
     decided = answer_by_policy(task, asking)
     if overspent:
@@ -206,7 +228,7 @@ def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at
         task = record_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
         return advance(pipeline, add_answered_request(task, asking, decided, at), at)
-    return add_request(replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING), asking, at)
+    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, at)
 
 
 def _reviewed(task: Task) -> bool:
@@ -214,8 +236,8 @@ def _reviewed(task: Task) -> bool:
     visit = task.stages[task.stage].visits
     reviews = [
         ask
-        for ask in task.asks
-        if ask.asking.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
+        for ask in task.requests
+        if ask.draft.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
     ]
     return bool(reviews) and reviews[-1].status is RequestStatus.APPROVED
 
@@ -233,7 +255,7 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
 
 def _given_up(task: Task, why: str, at: datetime) -> Task:
     """The task with it on record that its stage, or the step that is open in it, could not be done."""
-    step = task.agent.current_step
+    step = task.agent.turn.step
     steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
     kind = "step_failed" if step else "stage_failed"
     return record_failed_turn(replace(task, steps=steps), at, kind, why, "user_intervention")
@@ -246,12 +268,12 @@ def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: dat
     if tried is None:
         return pipeline.stage(task.stage).work.give_up(pipeline, task, reason, at)
     budget = tried.budgets["agent_retries"]
-    delay = min(task.terms.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
+    delay = min(task.policy.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
     return replace(
         task,
         budgets=tried.budgets,
         retry_at=at + timedelta(seconds=delay),
-        owed=NextAction.STOP if task.run else NextAction.RETRY,
+        next_action=NextAction.STOP if task.run else NextAction.RETRY,
     )
 
 
@@ -261,9 +283,11 @@ def restart_session(task: Task, at: datetime) -> Task:
     A CLI that was killed before its first answer has told its session's id and left nothing to resume (measured).
     What was answered in this stage is told once more, for only the old session knew it.
     """
-    agent = replace(task.agent, session_seen=False)
-    asks = tuple(replace(ask, told=False) if ask.stage == task.stage else ask for ask in task.asks)
-    return replace(task, agent=agent, asks=asks, retry_at=at, owed=NextAction.STOP if task.run else NextAction.RETRY)
+    agent = replace(task.agent, session=replace(task.agent.session, is_known=False))
+    asks = tuple(replace(ask, is_delivered=False) if ask.stage == task.stage else ask for ask in task.requests)
+    return replace(
+        task, agent=agent, requests=asks, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
+    )
 
 
 def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
@@ -284,9 +308,11 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
         return block(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     back_there = enter_stage(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
-    return replace(back_there, wanted=(*back_there.wanted, ONCE_MORE)) if last_pass else back_there
+    return (
+        replace(back_there, requested_changes=(*back_there.requested_changes, ONCE_MORE)) if last_pass else back_there
+    )
 
 
 def _escalated(task: Task) -> Task | None:
     """The task with its one last pass taken; None where its terms do not want one, or it was taken before."""
-    return use_retry(task, "escalations") if task.terms.on_blocked is OnBlocked.ESCALATE else None
+    return use_retry(task, "escalations") if task.policy.on_blocked is OnBlocked.ESCALATE else None

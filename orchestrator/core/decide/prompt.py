@@ -7,10 +7,11 @@ the task's state, so that a turn asked for again after a crash says the same.
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core.events.agent_messages import DependencyType
+from orchestrator.core.task.agent import SessionOrigin
 from orchestrator.core.task.checks import CheckResult
-from orchestrator.core.task.model import StageStatus, Step, StepStatus, Task
 from orchestrator.core.task.pipeline import Pipeline, Stage
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, UserRequest, variable_of
 
 
@@ -23,7 +24,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
     if stage.work.wanted_title:
-        parts.append(_listed(stage.work.wanted_title, task.wanted))
+        parts.append(_listed(stage.work.wanted_title, task.requested_changes))
     parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
@@ -44,24 +45,24 @@ def _mends(task: Task) -> bool:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.agent.begun_anew and task.agent.turn == 1:
+    if task.agent.session.origin is SessionOrigin.RESTARTED and task.agent.turn.number == 1:
         why = (
             "Another agent was at this work and its conversation is lost. Look at the branch, what lies uncommitted "
             "and the files in workspace_dir (agents/*/out too), then go on from what it left."
         )
-    elif task.agent.waits:
+    elif task.agent.setbacks.limit_waits:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif _news(task):
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
-    elif task.agent.resumed and task.agent.turn == 1:
+    elif task.agent.session.is_resumed and task.agent.turn.number == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
     elif stage.work.reason():
         why = stage.work.reason()
     elif task.publication.round and not _mends(task):
         why = "The change is proposed, and reviewers ask for changes."
-    elif task.wanted and not _mends(task):
+    elif task.requested_changes and not _mends(task):
         why = "A person has looked at what is there and asks for changes."
     elif task.stages[stage.name].visits > 1:
         why = "The evaluation of the change failed, so the task came back to this stage."
@@ -77,16 +78,16 @@ def _answers(task: Task) -> str:
 
 def _news(task: Task) -> tuple[UserRequest, ...]:
     """What was asked before this turn and is answered; what this turn itself asks for is answered on the way."""
-    now = (task.agent.attempt, task.agent.turn)
-    return tuple(ask for ask in task.asks if ask.is_undelivered and (ask.attempt, ask.turn) < now)
+    now = (task.agent.attempt, task.agent.turn.number)
+    return tuple(ask for ask in task.requests if ask.is_undelivered and (ask.attempt, ask.turn) < now)
 
 
 def _answer(ask: UserRequest) -> str:
-    about = f"{ask.asking.name}: {ask.asking.text}" if ask.asking.name else ask.asking.text
+    about = f"{ask.draft.name}: {ask.draft.text}" if ask.draft.name else ask.draft.text
     match ask.status:
         case RequestStatus.PROVIDED:
             what = (
-                f"provided, {WHERE_PROVIDED[DependencyType(ask.asking.type)].format(name=variable_of(ask.asking.name))}"
+                f"provided, {WHERE_PROVIDED[DependencyType(ask.draft.type)].format(name=variable_of(ask.draft.name))}"
             )
         case RequestStatus.REJECTED:
             what = f"refused: {ask.answer or 'no reason was given'}; do without it"
@@ -100,16 +101,18 @@ def _answer(ask: UserRequest) -> str:
 
 
 def _places(task: Task) -> str:
+    source = task.source
+    begun_at = f"branch {source.branch}, begun at {source.base_commit[:12]} of {source.base_branch}"
     return (
         f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
-        f"worktree: {task.worktree} (branch {task.branch}, begun at {task.base_commit[:12]} of {task.base_branch})\n"
+        f"worktree: {source.worktree} ({begun_at})\n"
         f"outbox: {outbox_of(task)}"
     )
 
 
 def present_step(pipeline: Pipeline, task: Task) -> str:
     """Return the plan, with the step that is to be done in this turn."""
-    number = task.agent.current_step
+    number = task.agent.turn.step
     step = next((one for one in task.steps if one.step_id == number), None)
     if step is None:
         return f"Every step is done. Commit what is still to change under a subject that begins {task.ticket.key}:"

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from orchestrator.core.decide.state_moves import state_of
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import JsonObject
 
 

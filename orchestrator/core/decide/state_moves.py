@@ -16,8 +16,9 @@ from orchestrator.core.events.operations import OperationRefused, Refusal, StepU
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 
 
@@ -183,7 +184,7 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
             return guards.missing(stage.guards, task, evidence) + stage.work.unfinished(task)
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
-            failed = any(result.verdict not in accepted for result in task.results.values())
+            failed = any(result.verdict not in accepted for result in task.evaluation.results.values())
             return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
         case _:
             assert_never(edge.way)

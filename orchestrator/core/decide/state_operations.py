@@ -24,8 +24,10 @@ from orchestrator.core.events.operations import (
     not_at_work,
 )
 from orchestrator.core.task import guards
-from orchestrator.core.task.model import AgentStatus, NextAction, StepStatus, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 
@@ -100,7 +102,7 @@ def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
     if edge.way is TransitionKind.HALT:
         return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)
-    if edge.way is not TransitionKind.AGAIN and task.worktree is None:
+    if edge.way is not TransitionKind.AGAIN and task.source.worktree is None:
         raise blocked(move.from_state, move.to_state, ("the task's worktree is not prepared yet",))
     if task.status is TaskStatus.REVIEW:
         raise blocked(move.from_state, move.to_state, ("somebody has to approve what was done first",))
@@ -134,10 +136,10 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
         raise blocked(origin, move.to_state, (f"{pipeline.name} has no stage of that name; it has {known}",))
-    if task.worktree is None:
+    if task.source.worktree is None:
         raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
-    for ask in task.pending_asks:
-        if ask.asking.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
+    for ask in task.pending_requests:
+        if ask.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
             task = pausing.answer_request(task, ask.number, gone, event.at)
     if task.status is TaskStatus.BLOCKED:
@@ -148,7 +150,15 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
 
 def _unhurried(before: Task, after: Task) -> Task:
     """A turn that is under way for the old stage is ended first, with its process; the session goes on afterwards."""
-    if before.owed not in _TURN or before.run is None or after.run != before.run or after.owed is not NextAction.TURN:
+    if (
+        before.next_action not in _TURN
+        or before.run is None
+        or after.run != before.run
+        or after.next_action is not NextAction.TURN
+    ):
         return after
-    agent = replace(after.agent, turn=before.agent.turn, turn_deadline=before.agent.turn_deadline)
-    return replace(after, owed=NextAction.STOP, agent=agent)
+    agent = replace(
+        after.agent,
+        turn=replace(after.agent.turn, number=before.agent.turn.number, deadline=before.agent.turn.deadline),
+    )
+    return replace(after, next_action=NextAction.STOP, agent=agent)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from orchestrator.core.task.guards import Evidence, Guard
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 
 
@@ -38,7 +38,7 @@ class BudgetWithin(Guard):
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
         """Return that the budget is exceeded, if there is a person to decide about that."""
         del evidence
-        return () if task.terms.autonomy is Autonomy.AUTO else self.overspent(task)
+        return () if task.policy.autonomy is Autonomy.AUTO else self.overspent(task)
 
     def describe(self) -> str:
         """Return the condition in a few words."""

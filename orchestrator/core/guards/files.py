@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import ClassVar
 
 from orchestrator.core.task.guards import Evidence, FileFacts, Guard
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.guards import Evidence, Guard, uncommitted
-from orchestrator.core.task.model import StepStatus, Task
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import Task
 
 _NO_STEPS = ("the plan has no steps",)
 _ACCEPTABLE = (Verdict.PASS.value, Verdict.WARN.value, Verdict.SKIPPED.value)
@@ -68,11 +69,11 @@ class ChecksAcceptable(Guard):
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
         """Return the checks with another verdict, or that none was run."""
         del evidence
-        if not task.results:
+        if not task.evaluation.results:
             return ("no check was run",)
         return tuple(
             f"{name}: {result.verdict} ({result.reason})"
-            for name, result in task.results.items()
+            for name, result in task.evaluation.results.items()
             if result.verdict not in self.accept
         )
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from orchestrator.core.task.failures import Analysis
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 
 LOCAL_BYPASS = "LOCAL_BYPASS"
 """The result of the secret scan for a ticket that a person submitted without one."""

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, Guard
-from orchestrator.core.task.model import StageFacts, Task
+from orchestrator.core.task.progress import StageFacts
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject
 
 

@@ -23,8 +23,8 @@ from orchestrator.core.decide.final_message import report_file
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullRequestDraft, PullState, PullStatus
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Family
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
@@ -162,7 +162,7 @@ class Publisher:
         return failure
 
     def _open(self, task: Task, command: do.OpenPullRequest) -> publish_events.PullRequestOpened:
-        sources, address = self._sources(task), push_address(Path(task.repo))
+        sources, address = self._sources(task), push_address(Path(task.source.repo))
         words = self._words(pull_request(task, sources))
         self._refuse_told_secrets(task, command.commit)
         with self._forge(task) as opened:
@@ -171,7 +171,7 @@ class Publisher:
             draft = PullRequestDraft(
                 key=f"{task.id}:pull-request",
                 head=command.branch,
-                base=task.base_branch,
+                base=task.source.base_branch,
                 title=words.title,
                 body=words.body,
             )
@@ -201,7 +201,7 @@ class Publisher:
 
     def _answer(self, task: Task, commit: str) -> str:
         """What was made of a round, counted from what was pushed before it."""
-        since = task.publication.head or task.base_commit
+        since = task.publication.head or task.source.base_commit
         commits = self.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
         if not commits:
             return "Looked at; nothing was changed for it."
@@ -221,7 +221,7 @@ class Publisher:
                 number=command.number,
                 status=PullStatus.OPEN,
                 hindrances=(f"the pull request could not be looked at: {error}",),
-                look_after=max(error.again_after, task.terms.look_every) if error.again_after else None,
+                look_after=max(error.again_after, task.policy.look_every) if error.again_after else None,
             )
         new = feedback(looked, frozenset(command.seen)) if looked else None
         if new is not None:
@@ -272,7 +272,7 @@ class Publisher:
                 raise ForgeUnreachable(f"{state.pull.url}: {UNSETTLED}", again_after=SOON)
             if hindrances:
                 return publish_events.MergeRefused(at=self.clock(), hindrances=hindrances)
-            subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
+            subjects = self.workspace.subjects(task.id, task.source.base_commit, command.head)
             words = squash_commit(task, subjects, command.number, state.pull.url, self._sources(task))
             words = self._words(words)
             try:
@@ -291,7 +291,7 @@ class Publisher:
             log.warning("branch_not_deleted", task=task.id, reason=str(error))
 
     def _hindrances(self, task: Task, state: PullState) -> tuple[str, ...]:
-        policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
+        policy = MergePolicy(head=task.publication.head or "", approvals=task.policy.approvals)
         return merge_blockers(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
     def _prepare(self, task: Task, command: do.PrepareRelease) -> publish_events.ReleasePrepared:
@@ -307,7 +307,7 @@ class Publisher:
 
     def _upstream(self, task: Task) -> Upstream | None:
         """Where a release is pushed to; None if it stays at home."""
-        address = push_address(Path(task.repo)) if task.publication.forge else None
+        address = push_address(Path(task.source.repo)) if task.publication.forge else None
         if address is None:
             return None
         with self._forge(task) as opened:
@@ -324,7 +324,7 @@ class Publisher:
 
     def _forge(self, task: Task) -> "_Closing":
         """The forge of the task's repository, which may have moved since the task was handed in."""
-        address = forge_address(Path(task.repo)) or task.publication.forge or ""
+        address = forge_address(Path(task.source.repo)) or task.publication.forge or ""
         return _Closing(open_forge(address, self.hosts()))
 
     def _sources(self, task: Task) -> Sources:
@@ -344,7 +344,7 @@ class Publisher:
         return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
 
     def _refuse_told_secrets(self, task: Task, commit: str) -> None:
-        refuse_told_secrets(self.workspace.git_of(task.id), task.base_commit, commit, self.redactor)
+        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
 
     def _fit(self, text: str, outlet: TextKind) -> str:
         """The text as it may leave. Raises PublishRefused, and keeps it, where it must not."""

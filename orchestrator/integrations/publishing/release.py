@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file
@@ -69,7 +69,7 @@ class Release:
             return version, made
         if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
             raise ReleaseError(f"v{version} cannot be the name of a tag; name another version, then submit it anew")
-        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", entry)
+        text = with_entry(_changelog(clone, commit), version, f"{task.timing.created_at:%Y-%m-%d}", entry)
         tree = self.workspace.tree_with(task.id, commit, CHANGELOG, os.fsencode(text), _MODE)
         subject = f"{task.ticket.key}: Changelog of {version}"
         made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()
@@ -83,8 +83,8 @@ class Release:
         """
         tag = f"v{command.version}"
         self._must_be_free(task, tag, command.commit, upstream)
-        self.workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
-        self.workspace.set_tag(Path(task.repo), tag, command.commit)
+        self.workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
+        self.workspace.set_tag(Path(task.source.repo), tag, command.commit)
         if upstream:
             clone = self.workspace.clone_of(task.id)
             push(clone, upstream.address, command.commit, f"refs/heads/{command.branch}", upstream.login)
@@ -93,8 +93,8 @@ class Release:
 
     def _must_be_free(self, task: Task, tag: str, commit: str | None, upstream: Upstream | None) -> None:
         """Raise ReleaseError if the tag stands anywhere but at this commit, in the user's repository or upstream."""
-        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.repo))
-        places = {escape_text(task.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
+        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.source.repo))
+        places = {escape_text(task.source.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
         if upstream:
             git = self.workspace.clone_of(task.id).git
             places[without_login(upstream.address)] = stands_at(git, upstream.address, ref, upstream.login)

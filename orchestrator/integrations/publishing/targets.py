@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication, Publish
+from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.integrations.forges.errors import ForgeError, UnknownForge
@@ -64,7 +64,7 @@ class PublishTargets:
         stages = self._pipeline_of(task).stages.values()
         if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
             return task
-        git, _ = open_repository(Path(task.repo))
+        git, _ = open_repository(Path(task.source.repo))
         address = git.ask("config", "--get", "remote.origin.url")
         if address is None:
             return task

@@ -14,7 +14,7 @@ from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation, OperationRefused
 from orchestrator.core.events.operations import Refusal as Why
 from orchestrator.core.task import guards
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.pipelines.operation_parser import LINE, PARAGRAPH, failure_of, step_of, transition_of

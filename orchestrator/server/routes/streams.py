@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend
 from orchestrator.server.routes.tasks import TheBackend, TheTask

@@ -18,7 +18,8 @@ from orchestrator.core.events.events import (
     ResumeRequested,
     RetryRequested,
 )
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.task_factory import Submission, SubmissionRefused
 from orchestrator.errors import InvalidTransition
 from orchestrator.server.backend import Backend, backend_of
@@ -108,7 +109,7 @@ async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -
         event = PriorityChanged(at=clock.now(), priority=body.priority, by=by)
         now = await backend.supervisor.request(task.id, event)
     if body.caps is not None:
-        caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
+        caps = replace(now.policy.caps, **body.caps.model_dump(exclude_unset=True))
         now = await backend.supervisor.request(task.id, CapsChanged(at=clock.now(), caps=caps, by=by))
     return task_view(now, backend.redact)
 
@@ -167,7 +168,7 @@ async def _asked(
 def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
     if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
         return False
-    if wanted.repo is not None and one.repo != str(wanted.repo):
+    if wanted.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(wanted.repo):
         return False
     if wanted.status:
         return one.status in wanted.status

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskLine, View, Words
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.supervisor.protocols import ForeignEdit

@@ -16,8 +16,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.protocols import TaskLookups
@@ -140,7 +140,7 @@ class Simulation:
         for task in self._store.all():
             if over(task):
                 self._supervisor.ended[task.id] = task.status
-                self._supervisor.account.remember(task.spent)
+                self._supervisor.account.remember(task.spending.by_day)
             else:
                 self._supervisor.recover(self._store.loaded(task))
         self._supervisor.listen(self._heard)
@@ -340,7 +340,7 @@ class Simulation:
 
     def _report(self, seconds: float) -> SimulationReport:
         tasks, counts = self._store.all(), self._tally.counts
-        spent = [task.total_spent for task in tasks]
+        spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._order.seed,
             days=self._order.days,
@@ -372,5 +372,5 @@ def _line(at: datetime, event: events.Event, task: Task) -> str:
     retry = f" until {task.retry_at:%m-%d %H:%M:%S}" if task.retry_at else ""
     return (
         f"{at:%m-%d %H:%M:%S} {task.seq} {type(event).__name__}: {task.status} in {task.stage}, agent {agent}, "
-        f"owes {task.owed}{retry}, {run}"
+        f"owes {task.next_action}{retry}, {run}"
     )

@@ -13,8 +13,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.account import SimulatedAccount
 from orchestrator.supervisor.simulation.agents import AgentTree, AgentWorld, Launched, Session
 from orchestrator.supervisor.simulation.forge import SimulatedForge

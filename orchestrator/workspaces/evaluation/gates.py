@@ -14,8 +14,8 @@ import orjson
 from orchestrator.core.events.commands import LookAtGate
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.masking import names_in
@@ -39,7 +39,7 @@ class Gates:
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
-        refuse_leaks(self.workspace.git_of(task.id), task.base_commit, commit, self.secrets(task))
+        refuse_leaks(self.workspace.git_of(task.id), task.source.base_commit, commit, self.secrets(task))
 
     def look(self, task: Task, pipeline: Pipeline, command: LookAtGate) -> Evidence:
         """Import what the stage left, and return what is there. Raises what the workspace and the outbox raise."""
@@ -61,7 +61,7 @@ class Gates:
         return self._with_branch(seen, task, command) if stage.work.commits else seen
 
     def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
-        facts = self.workspace.facts(task.id, task.base_commit, command.since)
+        facts = self.workspace.facts(task.id, task.source.base_commit, command.since)
         return Evidence(
             files=seen.files,
             fresh=seen.fresh,

@@ -5,9 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import AgentStatus, Usage
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.storage.journal import NAME, lines
 from orchestrator.storage.store import FolderStore, Loaded
 from tests.fakes.tasks import TASK_ID, submitted
@@ -35,9 +36,9 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     task = a_task(store, task_id)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
     store.settle()
-    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=NextAction.WORKSPACE)]
+    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.WORKSPACE)]
     tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
-    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, tokens_used=7)))
+    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, usage=Usage(tokens=7))))
     failure = Failure(
         id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="turn 1", command=None,
         expected="a finished turn", type="agent_lost", summary="it ended: “\u0000”\nwithout a word",

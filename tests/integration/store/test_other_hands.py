@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed
 from orchestrator.storage.journal import NAME, DamagedJournal, StoreError
 from orchestrator.storage.state_document import to_document
@@ -81,9 +81,9 @@ def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(stor
 def test_a_state_from_the_future_is_left_alone_and_says_what_to_do(store: FolderStore) -> None:
     task = history(store)[-1]
     store.release(task.id)
-    content = sealed({**to_document(task), "schema_version": 2, "journal_bytes": 1})
+    content = sealed({**to_document(task), "schema_version": 3, "journal_bytes": 1})
     state_of(store).write_bytes(content)
-    with pytest.raises(FutureFile, match="has version 2, this program reads 1; install the version that wrote it"):
+    with pytest.raises(FutureFile, match="has version 3, this program reads 2; install the version that wrote it"):
         store.load(task.id, keep_open=True)
     assert [type(found) for found in store.summaries()] == [FutureFile]
     assert state_of(store).read_bytes() == content

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import ClassVar
 
 from orchestrator.core.decide.work.stage_work import StageWork
-from orchestrator.core.task.model import NextAction, StageFacts, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageFacts
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import NextAction, Task
 
 
 class DeliverWork(StageWork):
@@ -23,4 +24,4 @@ class DeliverWork(StageWork):
         """Return the task with the branch to be delivered, or with the rest to be published at once."""
         del at
         is_branch = pipeline.stage(task.stage).publish in (Publish.BRANCH, Publish.PULL_REQUEST)
-        return replace(task, owed=NextAction.DELIVERY if is_branch else NextAction.PUBLISH)
+        return replace(task, next_action=NextAction.DELIVERY if is_branch else NextAction.PUBLISH)

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from orchestrator.core.decide.work.stage_work import StageWork
-from orchestrator.core.task.model import StageFacts
+from orchestrator.core.task.progress import StageFacts
 
 
 class IntakeWork(StageWork):

@@ -7,8 +7,8 @@ from orchestrator.core.decide import lifecycle, outcomes, prompt
 from orchestrator.core.decide.resume_point import Recommendation, no_step
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import NextAction, Task
 from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.formats.codec import JsonObject
 
 
@@ -21,7 +21,7 @@ class StageWork(Work):
         role = pipeline.stage(task.stage).role
         if self.is_done_by_agent and role is not None:
             return lifecycle.begin_agent(task, role)
-        return replace(task, owed=NextAction.GATE)
+        return replace(task, next_action=NextAction.GATE)
 
     def judge(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
         """Advance the task if its guards hold, else send its agent back with what is missing."""
@@ -30,7 +30,7 @@ class StageWork(Work):
         lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in accepted)
         if not lacking:
             return lifecycle.advance(pipeline, task, at)
-        if stage.role and not task.agent.tool_uses and not evidence.fresh:
+        if stage.role and not task.agent.turn.tool_uses and not evidence.fresh:
             lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
         refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
         return lifecycle.try_again(pipeline, task, lacking + refused, at)

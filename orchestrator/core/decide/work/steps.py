@@ -10,9 +10,9 @@ from orchestrator.core.decide.resume_point import Recommendation, no_step
 from orchestrator.core.decide.work.stage_work import StageWork
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import StageFacts, Step, StepStatus, Task
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StageFacts, Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject, to_json
 
 
@@ -33,7 +33,7 @@ class StepsWork(StageWork):
         step = plan.next_step(task.steps)
         if step is None:
             return task
-        agent = replace(task.agent, current_step=step.step_id)
+        agent = replace(task.agent, turn=replace(task.agent.turn, step=step.step_id))
         return replace(task, agent=agent, steps=plan.begin_step(task.steps, step.step_id, at))
 
     def judge(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
@@ -45,7 +45,8 @@ class StepsWork(StageWork):
         lacking = guards.missing_of_step(evidence)
         if lacking:
             return lifecycle.try_again(pipeline, task, lacking, at)
-        return _complete_step(pipeline, replace(task, head=evidence.head or task.head), evidence, at)
+        source = replace(task.source, head=evidence.head or task.source.head)
+        return _complete_step(pipeline, replace(task, source=source), evidence, at)
 
     def instructions(self, pipeline: Pipeline, task: Task) -> str:
         """Return the plan, with the step that is to be done in this turn."""
@@ -83,9 +84,9 @@ def _complete_step(pipeline: Pipeline, task: Task, evidence: Evidence, at: datet
 
     Only a completed step is progress. What is still missing when all are done does not reset the retries.
     """
-    steps = plan.finish_step(task.steps, task.agent.current_step or 0, evidence.commits, at)
+    steps = plan.finish_step(task.steps, task.agent.turn.step or 0, evidence.commits, at)
     task = replace(task, steps=steps, feedback=())
-    task = task if task.agent.current_step is None else reset_retries(task)
+    task = task if task.agent.turn.step is None else reset_retries(task)
     if plan.next_step(steps) is not None:
         return lifecycle.continue_stage(pipeline, task, at)
     lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.guards import LOCAL_BYPASS, Evidence, Guard
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 
 _ACCEPTABLE = ("CLEAN", "REDACTED", LOCAL_BYPASS)
 

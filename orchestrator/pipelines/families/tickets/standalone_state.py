@@ -15,9 +15,11 @@ from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog, Pattern
-from orchestrator.core.task.model import Budget, StageStatus, Task, TaskStatus, TicketType
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import Budget, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp
 from orchestrator.pipelines.families.tickets.family import TICKETS
@@ -135,12 +137,16 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
     task = replace(
         task,
-        checks=tuple(Check(name=name, command="") for name in verdicts),
-        results={name: result for name, result in verdicts.items() if result is not None},
+        evaluation=replace(
+            task.evaluation,
+            checks=tuple(Check(name=name, command="") for name in verdicts),
+            results={name: result for name, result in verdicts.items() if result is not None},
+        ),
     )
     facts = {name: stage_facts(pipeline, stage) for name, stage in pipeline.stages.items()}
     stages = {name: replace(record, facts=facts.get(name)) for name, record in task.stages.items()}
-    return replace(task, worktree=folder, stages=stages, budgets={**_budgets(task, document), **task.budgets})
+    source = replace(task.source, worktree=folder)
+    return replace(task, source=source, stages=stages, budgets={**_budgets(task, document), **task.budgets})
 
 
 def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:

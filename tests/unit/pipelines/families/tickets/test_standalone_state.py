@@ -10,8 +10,9 @@ from orchestrator.core.decide import machine, state_moves
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import OperationRefused, StepUpdate, Transition
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence, FileFacts
-from orchestrator.core.task.model import StepStatus, Task, TicketType
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,

@@ -1,0 +1,184 @@
+"""A data folder that was recorded when an earlier version was killed is loaded and taken over without loss."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+
+import httpx
+import pytest
+
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.task import Task
+from orchestrator.formats.codec import time_of, to_json
+from orchestrator.server.schemas.bodies import TaskFilter
+from orchestrator.server.schemas.checkpoints import CheckpointView
+from orchestrator.server.schemas.task_views import task_view
+from orchestrator.server.schemas.views import FailuresView, TaskView, View, WhyView, to_view
+from orchestrator.storage import checkpoint_files
+from orchestrator.storage.journal import lines
+from orchestrator.storage.migration import migrated
+from orchestrator.storage.state_document import to_document
+from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.vault import Vault
+from orchestrator.wiring import bundled_redactor
+from tests.acceptance.house import House, Json
+from tests.fakes.recorded import Recorded, parts, recorded
+from tests.fakes.repositories import git
+
+redact = bundled_redactor().masked
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Recorded]:
+    """The recorded folder, for tests that only read it."""
+    with recorded() as unpacked:
+        yield unpacked
+
+
+@pytest.fixture(scope="module")
+def store(there: Recorded) -> Iterator[FolderStore]:
+    opened = FolderStore(there.data)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Recorded]:
+    """The recorded folder without state.json and checkpoints, so that journals are replayed from their first line."""
+    with recorded() as unpacked:
+        for folder in (unpacked.data / "tasks").iterdir():
+            (folder / "state.json").unlink()
+            rmtree(folder / "checkpoints", ignore_errors=True)
+        yield unpacked
+
+
+@pytest.fixture(scope="module")
+def store_of_journals(bare: Recorded) -> Iterator[FolderStore]:
+    opened = FolderStore(bare.data)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("part", parts())
+def test_a_task_is_loaded_as_the_version_that_wrote_it_loads_it(there: Recorded, store: FolderStore, part: str) -> None:
+    expected = there.expected["tasks"][part]
+    loaded = store.load(expected["id"])
+    assert (loaded.foreign, loaded.changed) == (None, ())
+    assert views_of(store, loaded.task, scene(there, store)) == {**expected, "state": migrated(expected["state"])}
+
+
+@pytest.mark.parametrize("part", parts())
+def test_a_journal_replayed_from_its_first_line_gives_the_same_task(
+    bare: Recorded, store_of_journals: FolderStore, part: str
+) -> None:
+    expected = bare.expected["tasks"][part]
+    document = to_document(store_of_journals.load(expected["id"]).task)
+    assert without_telemetry(document) == without_telemetry(migrated(expected["state"]))
+
+
+def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store: FolderStore) -> None:
+    assert to_json(store.account()) == there.expected["account"]
+    rows = [line.split(" ") for line in (there.data / "events.idx").read_text().splitlines()]
+    assert len(rows) == there.expected["events"]
+    ordered = {task: [int(seq) for _, _, name, seq, _ in rows if name == task] for task in ids(there)}
+    assert ordered == {task: [line["seq"] for line in lines(store.folder(task))] for task in ids(there)}
+
+
+def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
+    with recorded() as there, TakenOver(there.root) as house:
+        assert ready(house.client.socket)
+        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+        for part, before in there.expected["tasks"].items():
+            after = house.wait_until(before["id"], lambda now: now.run is None)
+            assert kept(after) == kept(TaskView.model_validate(before["task"], context=str)), part
+        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+        assert [line for line in house.log if line["level"] in {"error", "critical"}] == []
+
+
+def test_tasks_that_were_held_or_waiting_are_completed_with_the_work_already_done() -> None:
+    with recorded() as there, TakenOver(there.root, max_agents=10) as house:
+        before = {part: there.expected["tasks"][part] for part in ("frozen", "waiting", "reviewed", "limited")}
+        house.client.ask(before["frozen"]["id"], "resume")
+        question, dependency = before["waiting"]["task"]["waiting"]
+        house.say("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
+        house.say("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
+        (review,) = before["reviewed"]["task"]["waiting"]
+        house.say("POST", f"/api/reviews/{review['id']}/approve")
+        for one in before.values():
+            done = house.wait_for_end(one["id"])
+            commits = [commit for step in one["task"]["steps"] for commit in step["commits"]]
+            delivered = git(house.repo, "rev-list", done.branch).split()
+            assert [commit for commit in commits if commit not in delivered] == []
+            assert done.failures.total == 0
+        half_done = git(house.repo, "show", f"{house.client.task(before['frozen']['id']).branch}:half-done.txt")
+        assert half_done == "not committed"
+
+
+class TakenOver(House):
+    """A house with the recorded data folder and its repositories."""
+
+    def make_repository(self, name: str, check: str = "") -> Path:  # noqa: ARG002 - it was made with one
+        """The recorded repository of that name."""
+        return self.root / name
+
+
+def ids(there: Recorded) -> list[str]:
+    return [one["id"] for one in there.expected["tasks"].values()]
+
+
+def views_of(store: FolderStore, task: Task, scene: SchedulerSnapshot) -> Json:
+    """What the API answers about a task, its state.json, and the values that people provided for it."""
+    why = explain(task, scene)
+    where = {"task": task.id, "status": task.status, "stage": task.stage}
+    still = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
+    reason = to_view(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
+    folder = store.folder(task.id)
+    return {
+        "id": task.id,
+        "seq": task.seq,
+        "task": shown(task_view(task, redact)),
+        "why": shown(reason),
+        "failures": shown(to_view(FailuresView, task.failures, redact)),
+        "checkpoints": [shown(to_view(CheckpointView, one, redact)) for one in checkpoint_files.kept(folder)],
+        "state": to_document(task),
+        "provided": dict(Vault(store.data_dir).values(folder, task.id)),
+    }
+
+
+def shown(view: View) -> Json:
+    return view.model_dump(mode="json", by_alias=True)
+
+
+def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
+    """What texts about a task depend on, as of the time of the recording."""
+    found = [one for one in store.summaries() if isinstance(one, Summary)]
+    return SchedulerSnapshot(
+        tasks=tuple(store.load(one.id).task for one in found if not one.ended),
+        ended={one.id: one.status for one in found if one.ended},
+        room=Capacity(),
+        now=time_of(there.expected["at"]),
+        windows=store.account().windows,
+    )
+
+
+def without_telemetry(document: Json) -> Json:
+    """A state without `agent`, whose usage is written to state.json between decisions and not to the journal."""
+    return {name: value for name, value in document.items() if name != "agent"}
+
+
+def ready(socket: Path) -> bool:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://daemon") as http:
+        return http.get("/readyz").is_success
+
+
+def statuses(house: House) -> dict[str, str]:
+    page = house.client.tasks(TaskFilter(all=True), every=True)
+    assert page.unreadable == ()
+    return {line.id: line.status.value for line in page.tasks}
+
+
+def kept(task: TaskView) -> tuple[object, ...]:
+    """What a start of the daemon does not change. A run that is gone adds a failure and uses an agent retry."""
+    tried = {name: budget for name, budget in task.budgets.items() if name != "agent_retries"}
+    return task.title, task.status, task.stage, task.asks, task.steps, task.results, tried, task.spent.usd, task.after
