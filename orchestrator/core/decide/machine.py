@@ -45,6 +45,7 @@ from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
@@ -68,20 +69,31 @@ def stage_facts(pipeline: Pipeline, stage: Stage) -> StageFacts | None:
     return StageFacts.DRAFTS if pipeline.family.draft_budget in budgets else stage.work.facts
 
 
-def decide(pipeline: Pipeline, task: Task, event: events.Event) -> tuple[Task, tuple[Command, ...]]:
-    """The task after the event, and the commands that became owed by it.
+def decide(
+    pipeline: Pipeline, task: Task, event: events.Event, allowance: Allowance = EVERYTHING
+) -> tuple[Task, tuple[Command, ...]]:
+    """Return the task after the event, and the commands that became owed by it.
 
-    The same task object comes back when the event changes nothing. Raises InvalidTransition for a request that the
-    task's state does not allow.
+    A next turn that the account or the day does not allow is not sent: the task waits. The same task object comes back
+    when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _after(pipeline, task, event)
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
-    after = replace(after, seq=task.seq + 1, updated_at=event.at)
+    after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _within(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
+    """Return the task paused before a turn that its living agent would be sent now but is not allowed."""
+    follows = (after.agent.attempt, after.agent.turn.number) != (before.agent.attempt, before.agent.turn.number)
+    if not follows or after.next_action is not NextAction.TURN or not after.holds_slot:
+        return after
+    reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"))
+    return pausing.hold_for_account(after, reason) if reason else after
 
 
 def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
