@@ -12,6 +12,7 @@ from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inh
 from orchestrator.agents.installation import find_claude
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
+from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.pipeline import Pipeline
@@ -135,14 +136,14 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
     running = _run_executor(base, runs)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
-    trackers = _trackers(settings)
-    targets = PublishTargets(settings.forge, trackers, environment(), base.pipeline_of, base.files)
+    targets = PublishTargets(settings.forge, _trackers(settings), environment(), base.pipeline_of, base.files)
+    publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
         workspace=base.workspace,
         checkpoints=checkpoints,
         gates=Gates(base.workspace, base.secrets.secrets),
-        publisher=_publisher(base, targets),
+        publisher=publisher,
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
@@ -154,33 +155,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     supervisor.listen(checkpoints.on_decision)
-    supervisor.listen(lambda task, _event: _discard_secrets_of_ended(base.secrets, task))
+    supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     supervisor.listen(reports.on_decision)
-    supervisor.listen(adapters.publisher.decided)
-    parts = ServiceParts(
-        settings=lambda: base.settings.now,
-        definitions=lambda: base.definitions.now,
-        store=store,
-        inbox=base.inbox,
-        supervisor=supervisor,
-        checkpoints=checkpoints,
-        workspace=base.workspace,
-        secrets=base.secrets,
-        trackers=trackers,
-        factory=_task_factory(base, settings),
-        with_forge=targets.with_forge,
-        usage_of=running.usage,
-        redact=redactor.masked,
-        clock=clock.now,
-    )
-    service = build_service(parts)
-
-    def adopt_publishing(changed: Settings) -> None:
-        now = _trackers(changed)
-        targets.use(changed.forge, now)
-        service.submissions.trackers, service.submissions.factory = now, _task_factory(base, changed)
-
-    base.settings.on_change(adopt_publishing)
+    supervisor.listen(publisher.decided)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -194,8 +171,37 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
         reports=reports,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
-        service=service,
+        service=_service(base, supervisor, checkpoints, targets, running),
     )
+
+
+def _service(
+    base: _Base, supervisor: Supervisor, checkpoints: Checkpoints, targets: PublishTargets, running: RunExecutor
+) -> Service:
+    parts = ServiceParts(
+        settings=lambda: base.settings.now,
+        definitions=lambda: base.definitions.now,
+        store=base.store,
+        inbox=base.inbox,
+        supervisor=supervisor,
+        checkpoints=checkpoints,
+        workspace=base.workspace,
+        secrets=base.secrets,
+        trackers=_trackers(base.settings.now),
+        factory=_task_factory(base, base.settings.now),
+        with_forge=targets.with_forge,
+        usage_of=running.usage,
+        redact=base.redactor.masked,
+        clock=clock.now,
+    )
+    service = build_service(parts)
+
+    def adopt(changed: Settings) -> None:
+        targets.use(changed.forge, _trackers(changed))
+        service.submissions.trackers, service.submissions.factory = _trackers(changed), _task_factory(base, changed)
+
+    base.settings.on_change(adopt)
+    return service
 
 
 def _run_executor(base: _Base, runs: Runs) -> RunExecutor:
@@ -248,6 +254,7 @@ def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
     return Publisher(
         workspace=base.workspace,
         files=base.files,
+        family_of=lambda task: base.pipeline_of(task).family,
         release=Release(base.workspace, base.files),
         hosts=targets.hosts,
         redactor=base.redactor,
@@ -291,7 +298,7 @@ def _trackers(settings: Settings) -> Trackers:
     )
 
 
-def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task) -> None:
+def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task, _: Event) -> None:
     if task.status.is_final:
         discard_secrets(secrets, task.id)
 

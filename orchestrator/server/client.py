@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.pipelines.operation_parser import show_step, show_transition
+from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.server.schemas.daemon import StatusView
@@ -33,7 +33,6 @@ from orchestrator.server.schemas.user_requests import (
     RejectBody,
     ReviewView,
 )
-from orchestrator.storage.state_document import shown_failure
 
 V = TypeVar("V", bound=View)
 
@@ -301,7 +300,7 @@ class TaskState:
 
     def fail(self, report: FailureReport) -> JsonObject:
         """Put a failure on record."""
-        return self._client.told("POST", f"{self._path}/state/fail", shown_failure(report.failure))
+        return self._client.told("POST", f"{self._path}/state/fail", show_failure(report))
 
 
 def _is_there(socket: Path) -> bool:

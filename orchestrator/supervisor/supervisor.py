@@ -20,7 +20,7 @@ import structlog
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
-from orchestrator.core.events.commands import Command, SendTurn
+from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
     DaemonStarted,
@@ -313,8 +313,6 @@ class Supervisor:
             self._hands.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
             self._go_on_after_limit(event)
-        if hold is not None:
-            self._inbox.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
 
     def _allowance(self, task: Task, event: Event) -> Allowance:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.decide import state_moves, state_operations
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation
 from orchestrator.core.task import guards
@@ -22,7 +23,6 @@ from orchestrator.daemon.services.records import masked
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.codec import Json, JsonObject
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.task_files import TaskFiles
@@ -100,7 +100,7 @@ class StateService:
         return await asyncio.to_thread(evidence_of, task, self._pipeline_of(task), self.workspace)
 
     async def _decide(self, task: Task, operation: Operation, by: str) -> Task:
-        state_operations.require_begun(task, operation)
+        state_operations.require_begun(self._pipeline_of(task), task, operation)
         evidence = await self._evidence_of(task)
         event = OperationRequested(at=self.clock(), operation=operation, evidence=evidence, by=by)
         return await self.inbox.request(task.id, event)
