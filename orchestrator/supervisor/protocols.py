@@ -124,9 +124,16 @@ class TaskLookups:
 
 
 class CommandExecutor(Protocol):
-    """Whatever carries commands out; answers come back as events, later."""
+    """Executes commands. Every method returns at once; results arrive in the inbox later."""
 
-    def execute(self, task: Task, command: Command) -> None: ...
-    def run_alive(self, task: Task) -> bool: ...
-    def abandon(self, task: Task) -> None: ...
-    def checkpoint(self, task: Task, reason: Reason) -> None: ...
+    def execute(self, task: Task, command: Command) -> None:
+        """Start to execute a command; its effect is looked for first, so it may be given again after a crash."""
+
+    def run_alive(self, task: Task) -> bool:
+        """Return whether the holder of the task's run is alive."""
+
+    def abandon(self, task: Task) -> None:
+        """Kill what is left of a task that can no longer be decided about."""
+
+    def checkpoint(self, task: Task, reason: Reason) -> None:
+        """Start to save what recovery needs beyond the state."""

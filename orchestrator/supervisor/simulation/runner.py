@@ -245,7 +245,7 @@ class Simulation:
         life = self._life
         if life is None:
             return
-        life.supervisor.look_at_clock()
+        life.supervisor.check_clock()
         life.hands.see_stalls(life.supervisor.tasks, self._house.stall_after)
         life.supervisor.flush_telemetry()
         self._look_at_room()

@@ -22,32 +22,32 @@ def news(status: LimitStatus = LimitStatus.WARNING, resets_at: int | None = 1_80
 
 def test_news_of_a_window_is_kept_and_is_new_only_if_it_says_something_else() -> None:
     account = Account()
-    account.hear(news(), START)
+    account.record_limit(news(), START)
     assert account.unwritten
     account.unwritten = False
-    account.hear(news(used=0.9), LATER)
+    account.record_limit(news(used=0.9), LATER)
     assert not account.unwritten
     assert account.windows["five_hour"].utilization == 0.9
     assert account.windows["five_hour"].seen_at == LATER
     for otherwise in (news(LimitStatus.REJECTED), news(LimitStatus.REJECTED, resets_at=1_800_000_060)):
         account.unwritten = False
-        account.hear(otherwise, LATER)
+        account.record_limit(otherwise, LATER)
         assert account.unwritten
 
 
 def test_a_window_without_a_name_hides_no_other() -> None:
     account = Account()
-    account.hear(news(), START)
+    account.record_limit(news(), START)
     nameless = Limit(status=LimitStatus.ALLOWED, window=None, resets_at=None, utilization=None, overage=False)
-    account.hear(nameless, START)
+    account.record_limit(nameless, START)
     assert set(account.windows) == {"five_hour", "unknown"}
 
 
 @pytest.mark.parametrize(("window", "left"), [("five_hour", {"unknown"}), ("seven_day", {"five_hour", "unknown"})])
 def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
     account = Account()
-    account.hear(news(), START)
-    account.hear(replace(news(), window=None), START)
+    account.record_limit(news(), START)
+    account.record_limit(replace(news(), window=None), START)
     account.forget(window, "alice")
     assert set(account.windows) == left
     account.forget(None, "alice")
@@ -86,7 +86,7 @@ def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_d
     assert account.unwritten
     anew.recall(account.kept)
     assert (anew.trouble, anew.paused_by) == ("the service refused the account: no credit", "alice")
-    anew.go_on()
+    anew.resume()
     assert anew.unwritten
     assert anew.kept == AccountState()
 
@@ -101,7 +101,7 @@ def test_windows_that_nobody_has_do_not_add_up() -> None:
     account = Account()
     for number in range(10 * MOST_WINDOWS):
         made_up = Limit(status=LimitStatus.ALLOWED, window=f"{number}", resets_at=None, utilization=None, overage=False)
-        account.hear(made_up, START)
-        account.hear(news(), START)
+        account.record_limit(made_up, START)
+        account.record_limit(news(), START)
     assert len(account.windows) == MOST_WINDOWS
     assert "five_hour" in account.windows
