@@ -27,9 +27,6 @@ from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, S
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
 _TEXTS, _NULL = array(_TEXT), schema_of(NoneType)
-_ALL_GUARDS = {
-    name: kind for table in (GUARDS, *(one.guards for one in FAMILIES.values())) for name, kind in table.items()
-}
 
 
 _SEEDS = (
@@ -75,11 +72,13 @@ def state_schema() -> JsonObject:
 
 def pipeline_schema() -> JsonObject:
     """A pipeline's TOML file, as JSON."""
+    tables = (GUARDS, *(family.guards for family in FAMILIES.values()))
+    guards = [_guard(name, kind) for table in tables for name, kind in table.items()]
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
         "work": one_of(*WORK),
         "artifacts": _TEXTS,
-        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _ALL_GUARDS.items()]}),
+        "guards": array({"anyOf": [*guards]}),
         "publish": schema_of(Publish),
         "review": schema_of(bool),
     }
