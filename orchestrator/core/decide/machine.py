@@ -81,6 +81,8 @@ def decide(
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
+    if after.failures is not task.failures:
+        after = outcomes.name_plan_steps(pipeline, after)
     after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)

@@ -8,6 +8,7 @@ from orchestrator.core.decide.pausing import add_notice
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.notice import NoticeKind
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 
@@ -39,6 +40,20 @@ def fail(task: Task, reason: str, at: datetime) -> Task:
 def record_failure(task: Task, at: datetime, failure: Failure) -> Task:
     """The task with one more entry in its failure log."""
     return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
+
+
+def name_plan_steps(pipeline: Pipeline, task: Task) -> Task:
+    """Return the task whose failures in a step of the plan say where the plan has it."""
+    plan = next(iter(pipeline.plans), None)
+    if plan is None:
+        return task
+    entries = tuple(
+        replace(entry, related_plan_step=f"{plan}#step-{entry.step}")
+        if entry.related_plan_step is None and (entry.step or "").isdecimal()
+        else entry
+        for entry in task.failures.entries
+    )
+    return replace(task, failures=replace(task.failures, entries=entries))
 
 
 def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action: str) -> Task:
