@@ -52,7 +52,7 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
-from orchestrator.workspaces.evaluation.gates import seen_in
+from orchestrator.workspaces.evaluation.gates import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.workspace import Workspace
 
@@ -188,7 +188,7 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task's folder in a data folder; its daemon must not be at work, or DataFolderTaken is raised."""
+    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
 
     folder: Path
     now: Callable[[], datetime]
@@ -198,13 +198,13 @@ class OfflineTask:
         """Where it stands. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            return state_moves.current(accepted_pipeline(task.folder), task, to_document(task))
+            return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
         """Where to go on. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            pipeline = accepted_pipeline(task.folder)
+            pipeline = accepted_pipeline(store.files, task.id)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
@@ -224,7 +224,7 @@ class OfflineTask:
         """The task after one decision. What that owes is asked for when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
-            pipeline = accepted_pipeline(before.folder)
+            pipeline = accepted_pipeline(store.files, before.id)
             evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
             event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
             after, _ = machine.decide(pipeline, before, event)
@@ -248,7 +248,7 @@ def is_task(folder: Path) -> bool:
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
-    evidence = seen_in(Path(task.folder))
+    evidence = seen_of(task)
     if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
     facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)

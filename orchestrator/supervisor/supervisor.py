@@ -42,9 +42,10 @@ from orchestrator.core.task.checkpoint import reason_for
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import Inbox, retry_until_committed
-from orchestrator.supervisor.protocols import CommandExecutor, ForeignEdit, Store, TaskLookups
+from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
 
 log = structlog.get_logger()
 

@@ -210,7 +210,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         base_env=dict(os.environ),
         limits=LIMITS,
     )
-    running = RunExecutor(runs, launching, clock.now)
+    running = RunExecutor(runs, launching, clock.now, store.files)
     checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = CommandExecutor(
         Adapters(
@@ -220,7 +220,8 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
                 workspace=workspace,
-                release=Release(workspace),
+                files=store.files,
+                release=Release(workspace, store.files),
                 hosts=dict,
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",

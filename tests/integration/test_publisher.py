@@ -25,6 +25,7 @@ from orchestrator.integrations.publishing.release import Release
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes import github_api
@@ -50,10 +51,13 @@ class Stage:
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
+        files = FolderTaskFiles(folder / "tasks")
+        files.create("T-1")
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         self.publisher = Publisher(
             workspace=workspace,
-            release=Release(workspace),
+            files=files,
+            release=Release(workspace, files),
             hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
@@ -63,7 +67,7 @@ class Stage:
         )
         self.task = submitted(
             "T-1",
-            folder=str(folder),
+            folder=str(files.path_of("T-1")),
             repo=str(repo),
             base_commit=base,
             publication=Publication(forge=f"https://forge.test/{REPO}"),

@@ -31,7 +31,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
 
 def outbox_of(task: Task) -> str:
     """The one folder beside its worktree that the task's present agent may write to."""
-    return f"{task.folder}/agents/{task.agent.attempt}/out"
+    return task.display_path(f"agents/{task.agent.attempt}/out")
 
 
 def _heading(task: Task, stage: Stage) -> str:
@@ -104,7 +104,7 @@ def _places(task: Task) -> str:
     source = task.source
     begun_at = f"branch {source.branch}, begun at {source.base_commit[:12]} of {source.base_branch}"
     return (
-        f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
+        f"workspace_dir: {task.display_path()} (read only: ticket.json and what earlier stages left)\n"
         f"worktree: {source.worktree} ({begun_at})\n"
         f"outbox: {outbox_of(task)}"
     )

@@ -150,9 +150,12 @@ def account_limit(scene: SchedulerSnapshot, model: str | None = None) -> Task | 
 
 
 def _waits_for_unknown_end(task: Task, scene: SchedulerSnapshot) -> bool:
-    limited = task.agent.blocked_by is PauseReason.RATE_LIMIT and task.is_paused
+    """Whether it met a usage limit itself: one that is only held by a limit may wait for a retry of its own."""
+    has_met_limit = (
+        task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.agent.setbacks.limit_waits
+    )
     is_to_come = task.retry_at is not None and task.retry_at > scene.now
-    return limited and is_to_come and not is_known(scene.windows, task.agent.setbacks.limit_window)
+    return bool(has_met_limit) and is_to_come and not is_known(scene.windows, task.agent.setbacks.limit_window)
 
 
 def tasks_at_limit(scene: SchedulerSnapshot, window: str | None) -> list[str]:
@@ -236,7 +239,7 @@ def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason
         if not task.is_paused:
             continue
         if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
-            if task.retry_at is None and active_limit_before(task, scene) is None:
+            if active_limit_before(task, scene) is None:
                 yield task.id, PauseReason.RATE_LIMIT
         elif task.agent.blocked_by is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
             if task.retry_at is None and scene.trouble is None:

@@ -94,6 +94,11 @@ def seen_in(folder: Path) -> Evidence:
     return Evidence(files=_files(folder, _all(folder)))
 
 
+def seen_of(task: Task) -> Evidence:
+    """Return what `seen_in` finds in the task's own folder."""
+    return seen_in(Path(task.folder))
+
+
 def _all(folder: Path) -> list[str]:
     """Names of the task's own files that guards may ask for."""
     return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]

@@ -82,6 +82,15 @@ def scene(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
     )
 
 
+def test_a_task_that_waits_for_its_retry_is_no_limit_of_its_own_and_resumes_with_the_account() -> None:
+    lost = after(at_work(), exited)
+    assert lost.next_action is NextAction.RETRY
+    held = after(lost, pause(PauseReason.RATE_LIMIT))
+    other = replace(held, id="LOCAL-2")
+    assert held_before_turn(other, scene(held, other)) is None
+    assert list(tasks_to_resume(scene(held))) == [(held.id, PauseReason.RATE_LIMIT)]
+
+
 @pytest.mark.parametrize("seconds", [1, HOUR, 7 * 24 * HOUR])
 def test_a_reset_that_was_told_is_waited_for_and_a_margin_beyond_it(seconds: float) -> None:
     resets = START + timedelta(seconds=seconds)
