@@ -147,30 +147,19 @@ def bank_usage(agent: Agent) -> Agent:
 
     One that ends by itself or by SIGTERM saves them, and the resumed session counts on (both measured).
     """
-    return replace(
-        agent,
-        usage=replace(agent.usage, tokens_before_session=agent.usage.tokens, cost_before_session=agent.usage.cost_usd),
-    )
+    return replace(agent, usage=_banked(agent.usage))
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """The task with its agent's next turn owed, which in a stage of steps is the first open step's."""
     step = plan.next_step(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None
-    agent = replace(
-        task.agent,
-        turn=replace(
-            task.agent.turn,
-            number=task.agent.turn.number + 1,
-            deadline=deadline(task, at),
-            active_since=None if task.is_paused else at,
-            tool_uses=0,
-            tokens=0,
-            open_tools=0,
-            timed_out=(),
-            was_frozen_in_tool=False,
-            step=step.step_id if step else None,
-        ),
+    turn = TurnProgress(
+        number=task.agent.turn.number + 1,
+        deadline=deadline(task, at),
+        active_since=None if task.is_paused else at,
+        step=step.step_id if step else None,
     )
+    agent = replace(task.agent, turn=turn)
     steps = plan.begin_step(task.steps, step.step_id, at) if step else task.steps
     return pause_if_over_caps(replace(task, agent=agent, steps=steps, next_action=NextAction.TURN))
 
