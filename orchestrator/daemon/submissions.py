@@ -1,8 +1,8 @@
 """The way in: a submission is fetched if it names a ticket, taken in by intake, and handed to the loop."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -47,7 +47,8 @@ class Submissions:
                     self._refuse_a_second(requirement, task)
                 return await self.loop.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
         except Exception:
-            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
+            with suppress(OSError):
+                await asyncio.to_thread(self.intake.files.delete, task.id)
             raise
 
     def _refuse_a_second(self, requirement: Requirement, new: Task) -> None:

@@ -41,7 +41,7 @@ def summary(task: Task, change: Change) -> str:
         "## Checks\n\n" + _checks(task, change.checks_differ),
         "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
         f"## To look at it\n\n    git -C {source.repo} log -p {source.base_commit[:12]}..{source.branch}",
-        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+        f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -61,7 +61,7 @@ def blocked_summary(task: Task) -> str:
         "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
         "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
         f"## What to do next\n\n{inert(recommended(task))}",
-        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+        f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 

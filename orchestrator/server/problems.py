@@ -16,8 +16,7 @@ from orchestrator.daemon.task_factory import AlreadyActive
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.integrations.tickets.http import AuthenticationFailed, NoSuchTicket, TrackerUnreachable, UnfitAnswer
 from orchestrator.server.schemas.views import AskView, ProblemView
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 
 log = structlog.get_logger()
 

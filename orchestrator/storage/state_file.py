@@ -4,7 +4,6 @@ It is replaced by rename and never waited for, and it may fail to be written: th
 """
 
 import os
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -12,8 +11,8 @@ from typing import cast
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file, sealed, unsealed, write_atomically
 from orchestrator.formats.patch import difference
-from orchestrator.storage.journal import StoreError
 from orchestrator.storage.migration import SCHEMA_VERSION, migrated
+from orchestrator.storage.records import ForeignEdit, StoreError
 
 NAME = "state.json"
 MOST_CHANGES = 50
@@ -23,15 +22,6 @@ Signature = tuple[int, int, int] | None
 
 class FutureFile(StoreError):
     """A file was written by a later version of this program."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignEdit:
-    """A state.json by another hand: the name it was kept under, and the paths that it had changed, at most fifty."""
-
-    task_id: str
-    kept_as: str
-    changed: tuple[str, ...]
 
 
 class StateFile:

@@ -119,7 +119,7 @@ def _finish(data: Path) -> None:
     task = replace(a_worked_on_task(data, "ABC-00000_20261121_220000"), status=TaskStatus.COMPLETED)
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
     store.close()
-    folder = store.folder(task.id)
+    folder = store.files.path_of(task.id)
     (folder / SUMMARY_FILE).touch()
     state, journal = (folder / "state.json").read_bytes(), (folder / "journal.jsonl").read_bytes()
     for number in range(1, FINISHED):

@@ -286,7 +286,7 @@ async def test_an_ended_or_blocked_task_takes_no_answers_and_a_paused_one_does(
 
 async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
-    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
     verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
     for verb in verbs:
         assert await status_seen_by([], desk, "POST", f"/api/{verb.format(task)}", marked) == 403

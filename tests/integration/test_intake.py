@@ -26,6 +26,7 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
 from orchestrator.storage.state_document import from_document, to_document
+from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
@@ -71,7 +72,7 @@ class Desk:
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            tasks_dir=self.tasks,
+            files=FolderTaskFiles(self.tasks),
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,

@@ -65,7 +65,7 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
 
 def kept(desk: Desk) -> list[str]:
     """The tasks that have a folder."""
-    return [path.name for path in desk.store.tasks_dir.iterdir()]
+    return [path.name for path in desk.store.files.root.iterdir()]
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> int:
@@ -199,8 +199,9 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     await desk.supervisor.settled()
     shown = (await orchestrator("show", task)).out
     assert "merge withdrawn forge" in " ".join(shown.split())
-    assert f"to read {desk.store.folder(task)}/summary.md {desk.store.folder(task)}/test-report.md" in " ".join(
-        shown.split()
+    assert (
+        f"to read {desk.store.files.path_of(task)}/summary.md {desk.store.files.path_of(task)}/test-report.md"
+        in " ".join(shown.split())
     )
     assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
 

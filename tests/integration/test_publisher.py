@@ -23,7 +23,9 @@ from orchestrator.integrations.publishing.merge_policy import UNSETTLED
 from orchestrator.integrations.publishing.publisher import AT_ONCE, SOON, Publisher, Publishing
 from orchestrator.integrations.publishing.release import Release
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes import github_api
@@ -49,19 +51,23 @@ class Stage:
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
+        files = FolderTaskFiles(folder / "tasks")
+        files.create("T-1")
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         self.publisher = Publisher(
             workspace=workspace,
-            release=Release(workspace),
+            files=files,
+            release=Release(workspace, files),
             hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
             tell_tracker=self.tell,
+            family_of=lambda _: TICKETS,
             clock=clock.now,
         )
         self.task = submitted(
             "T-1",
-            folder=str(folder),
+            folder=str(files.path_of("T-1")),
             repo=str(repo),
             base_commit=base,
             publication=Publication(forge=f"https://forge.test/{REPO}"),

@@ -85,7 +85,7 @@ class House:
     undecidable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.hands = NotingHands(self.store.tasks_dir)
+        self.hands = NotingHands(self.store.files.root)
         store: Store = self.store
         views = TaskLookups(pipeline_of=self.pipeline, model_of=lambda _: "")
         self.supervisor = Supervisor(store, self.hands, views, self.room, lambda: self.now)
@@ -152,7 +152,7 @@ def journal(folder: Path) -> list[tuple[int, str]]:
 
 def decisions(house: House, task_id: str) -> list[str]:
     """What was decided, in order; the numbers leave nothing out and say nothing twice."""
-    found = journal(house.store.folder(task_id))
+    found = journal(house.store.files.path_of(task_id))
     assert [number for number, _ in found] == list(range(1, len(found) + 1))
     return [trigger for _, trigger in found]
 
@@ -217,7 +217,7 @@ async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothin
 async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        (house.store.folder("A") / ".state.json.partial").mkdir()
+        (house.store.files.path_of("A") / ".state.json.partial").mkdir()
         await house.told("A", events.CheckpointSaved(at=START, number=1), events.CheckpointSaved(at=START, number=2))
         assert decisions(house, "A")[2:] == ["CheckpointSaved", "CheckpointSaved"]
         house.store.release("A")
@@ -241,7 +241,7 @@ async def test_what_a_task_does_not_allow_reaches_whoever_asked(tmp_path: Path) 
 async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("A")
-        told, state = decisions(house, "A"), (house.store.folder("A") / "state.json").read_bytes()
+        told, state = decisions(house, "A"), (house.store.files.path_of("A") / "state.json").read_bytes()
         await house.told(
             "A",
             events.AgentExited(at=START, attempt=9),
@@ -252,7 +252,7 @@ async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> N
         await house.told("no such task", events.AlarmRang(at=START))
         assert house.task("A") is before
         assert decisions(house, "A") == told
-        assert (house.store.folder("A") / "state.json").read_bytes() == state
+        assert (house.store.files.path_of("A") / "state.json").read_bytes() == state
 
 
 async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
 async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        state = house.store.folder("A") / "state.json"
+        state = house.store.files.path_of("A") / "state.json"
         house.supervisor.look_for_foreign_edit("A")
         await house.settled()
         assert decisions(house, "A")[-1] == "TaskAdmitted"
@@ -448,7 +448,7 @@ async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> Non
         house.supervisor.look_for_foreign_edit("nobody's")
         await house.settled()
         assert decisions(house, "A")[2:] == ["ForeignEditFound"]
-        assert b'"completed"' in (house.store.folder("A") / "state.json.foreign-2").read_bytes()
+        assert b'"completed"' in (house.store.files.path_of("A") / "state.json.foreign-2").read_bytes()
         house.store.release("A")
         assert house.store.load("A").task == house.task("A")
 
@@ -459,7 +459,7 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
         await house.submitted("B")
         house.supervisor.note("A", 1, lambda agent: replace(agent, usage=replace(agent.usage, tokens=1)))
         await house.settled()
-        shutil.rmtree(house.store.folder("A"))
+        shutil.rmtree(house.store.files.path_of("A"))
         house.supervisor.look_for_foreign_edit("A")
         house.supervisor.flush_telemetry()
         await house.told("A", events.AgentExited(at=START, attempt=1))

@@ -71,7 +71,7 @@ def _outcome(task: Task) -> Iterator[str]:
         yield f"tag: {published.tag} (git -C {task.source.repo} show {published.tag} -- CHANGELOG.md)"
     if report:
         told = f", told on {published.report_url}" if published.report_url else ""
-        yield f"report: {task.folder}/{report}{told}"
+        yield f"report: {task.display_path(report)}{told}"
     if task.status is not TaskStatus.COMPLETED or task.source.head in {None, task.source.base_commit}:
         return
     if not (published.pr_url or published.tag):
@@ -97,7 +97,7 @@ def _hint(task: Task, newest: Failure | None) -> str:
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:
-        return f"read {task.folder}/{newest.log_file}"
+        return f"read {task.display_path(newest.log_file)}"
     if task.publication.hindrances:
         return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
     return "mend what the reason names"

@@ -46,7 +46,9 @@ def explain(task: Task, scene: SchedulerSnapshot) -> Why:
             return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
-            return Why(facts=(reason,), next=f"look at {task.folder}, then orchestrator retry {task.id}, or cancel it")
+            return Why(
+                facts=(reason,), next=f"look at {task.display_path()}, then orchestrator retry {task.id}, or cancel it"
+            )
         case TaskStatus.DRAFT:
             return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:

@@ -161,6 +161,10 @@ class Task:
         """Return the task with these setbacks of its agent."""
         return replace(self, agent=replace(self.agent, setbacks=setbacks))
 
+    def display_path(self, name: str = "") -> str:
+        """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""
+        return f"{self.folder}/{name}" if name else self.folder
+
     @property
     def cycle(self) -> int:
         """Which evaluation this is or was, or will be before the first, counted from one in each round of review."""

@@ -29,7 +29,7 @@ from orchestrator.server.schemas.bodies import ChangeBody, TaskFilter
 from orchestrator.server.schemas.task_views import task_line, task_view
 from orchestrator.server.schemas.views import SubmissionBody, TaskPage, TaskView, WhyView, to_view
 from orchestrator.server.task_index import TaskIndex, task_age
-from orchestrator.storage.store import Summary
+from orchestrator.storage.records import TaskSummary
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
@@ -165,7 +165,7 @@ async def _asked(
     return task_view(task, backend.redact)
 
 
-def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
+def _fits(one: Task | TaskSummary, wanted: TaskFilter) -> bool:
     if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
         return False
     if wanted.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(wanted.repo):
@@ -175,5 +175,5 @@ def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
     return wanted.all or one.status is not TaskStatus.ARCHIVED
 
 
-def _cursor(one: Task | Summary) -> str:
+def _cursor(one: Task | TaskSummary) -> str:
     return "_".join(task_age(one))

@@ -6,7 +6,6 @@ A first answer counts. Whoever gives another one is told the first.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import structlog
@@ -135,7 +134,7 @@ async def review(found: TheReview, backend: TheBackend) -> ReviewView:
     task, stage = found.task, found.task.stages.get(found.ask.stage)
     shown = {
         **ask_view(task, found.ask, backend.redact).model_dump(),
-        "files": tuple(f"{task.folder}/{name}" for name in (stage.artifacts if stage else ())),
+        "files": tuple(task.display_path(name) for name in (stage.artifacts if stage else ())),
         "worktree": task.source.worktree,
         "base_commit": task.source.base_commit,
         "head": task.source.head,
@@ -267,7 +266,7 @@ async def _provided(found: Found, who: RequestRoute, value: str | None) -> AskVi
         return await _answered(who, found, event)
     finally:
         if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
-            await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
+            await asyncio.to_thread(who.backend.provisions.forget, found.task.id)
 
 
 async def _keep(backend: Backend, found: Found, value: str | None) -> None:

@@ -10,7 +10,7 @@ from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.server.schemas.views import AskView, TaskLine, TaskView, to_view
-from orchestrator.storage.store import Summary
+from orchestrator.storage.records import TaskSummary
 
 _SAME_NAME = (
     *("id", "title", "status", "block_reason", "stage", "progress", "ticket", "pipeline", "folder", "retry_at"),
@@ -62,7 +62,7 @@ def spent_shown(spent: Spending) -> dict[str, float]:
     return {"usd": spent.usd, "tokens": spent.tokens, "turns": spent.turns, "hours": spent.seconds / 3600}
 
 
-def task_line(one: Task | Summary, redact: Callable[[str], str]) -> TaskLine:
+def task_line(one: Task | TaskSummary, redact: Callable[[str], str]) -> TaskLine:
     """A task's line in a list."""
     shown: dict[str, object] = {
         "id": one.id,

@@ -10,7 +10,8 @@ from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Rea
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.storage.journal import NAME, lines
-from orchestrator.storage.store import FolderStore, Loaded
+from orchestrator.storage.records import LoadedTask
+from orchestrator.storage.store import FolderStore
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
@@ -19,7 +20,7 @@ NAME_OF_TASK = TASK_ID
 
 def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
     """A task of this store as its first decision makes it."""
-    return submitted(task_id, folder=str(store.folder(task_id)), title="Schön: a flag", seq=1)
+    return submitted(task_id, folder=str(store.files.path_of(task_id)), title="Schön: a flag", seq=1)
 
 
 def decided(store: FolderStore, before: Task, **changes: object) -> Task:
@@ -54,18 +55,18 @@ def saved(task: Task, number: int) -> Checkpoint:
     return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, CheckpointContext())
 
 
-def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:
+def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> LoadedTask:
     store.release(task_id)
     return store.load(task_id, keep_open=True)
 
 
 def state_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / "state.json"
+    return store.files.path_of(NAME_OF_TASK) / "state.json"
 
 
 def journal_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / NAME
+    return store.files.path_of(NAME_OF_TASK) / NAME
 
 
 def numbers(store: FolderStore) -> list[object]:
-    return [line["seq"] for line in lines(store.folder(NAME_OF_TASK))]
+    return [line["seq"] for line in lines(store.files.path_of(NAME_OF_TASK))]

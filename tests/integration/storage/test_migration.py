@@ -14,10 +14,11 @@ from orchestrator.formats.codec import JsonObject
 from orchestrator.storage.event_text import PHRASES, describe_event
 from orchestrator.storage.journal import lines
 from orchestrator.storage.migration import SCHEMA_VERSION
-from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.records import TaskSummary
+from orchestrator.storage.store import FolderStore
 from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.world import START
-from tests.integration.store.kept import decided
+from tests.integration.storage.kept import decided
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_journal_alone_gives_the_same_task_across_the_change_of_format(
     assert store.load(last.id).task == last
     state(store, last).unlink()
     assert store.load(last.id).task == last
-    rmtree(store.folder(last.id) / "checkpoints", ignore_errors=True)
+    rmtree(store.files.path_of(last.id) / "checkpoints", ignore_errors=True)
     assert store.load(last.id).task == last
 
 
@@ -75,7 +76,7 @@ def test_a_crash_between_the_load_and_the_first_decision_loses_nothing(there: Re
 def test_an_edit_by_another_hand_is_told_by_the_keys_of_the_format_that_it_was_made_in(
     there: Recorded, store: FolderStore
 ) -> None:
-    path = store.folder(there.expected["tasks"]["waiting"]["id"]) / "state.json"
+    path = store.files.path_of(there.expected["tasks"]["waiting"]["id"]) / "state.json"
     document = orjson.loads(path.read_bytes())
     path.write_bytes(orjson.dumps({**document, "owed": "merge"}))
     loaded = store.load(path.parent.name, keep_open=True)
@@ -84,7 +85,7 @@ def test_an_edit_by_another_hand_is_told_by_the_keys_of_the_format_that_it_was_m
 
 
 def test_lists_of_ended_tasks_know_what_these_have_spent(there: Recorded, store: FolderStore) -> None:
-    found = {one.id: one for one in store.summaries() if isinstance(one, Summary)}
+    found = {one.id: one for one in store.summaries() if isinstance(one, TaskSummary)}
     expected = {one["id"]: one["state"]["spent"] for one in there.expected["tasks"].values()}
     days = {name: {day: spent.usd for day, spent in one.spent.items()} for name, one in found.items()}
     assert days == {name: {day: spent["usd"] for day, spent in one.items()} for name, one in expected.items()}
@@ -92,7 +93,7 @@ def test_lists_of_ended_tasks_know_what_these_have_spent(there: Recorded, store:
 
 
 def test_the_events_of_format_1_are_still_told_in_words(there: Recorded, store: FolderStore) -> None:
-    folders = [store.folder(one["id"]) for one in there.expected["tasks"].values()]
+    folders = [store.files.path_of(one["id"]) for one in there.expected["tasks"].values()]
     told = {
         line["trigger"]: describe_event(str(line["trigger"]), line["event"]) for one in folders for line in lines(one)
     }
@@ -105,7 +106,7 @@ def opened(store: FolderStore, there: Recorded, part: str) -> Task:
 
 
 def state(store: FolderStore, task: Task) -> Path:
-    return store.folder(task.id) / "state.json"
+    return store.files.path_of(task.id) / "state.json"
 
 
 def version(store: FolderStore, task: Task) -> object:

@@ -29,7 +29,7 @@ from orchestrator.storage.journal import DamagedJournal, lines
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
-from tests.integration.store.kept import (
+from tests.integration.storage.kept import (
     NAME_OF_TASK,
     a_task,
     decided,
@@ -129,7 +129,7 @@ def changes(store: FolderStore) -> list[dict[str, object]]:
 
 def test_the_journal_tells_who_submitted_the_task_and_every_event_whole(store: FolderStore) -> None:
     tasks = history(store)
-    told = [line["event"] for line in lines(store.folder(NAME_OF_TASK))]
+    told = [line["event"] for line in lines(store.files.path_of(NAME_OF_TASK))]
     assert told[0] == {"at": "2026-11-21T22:00:00.000Z", "by": "ann"}
     assert told[1] == {"at": "2026-11-21T22:00:01.000Z"}
     assert len(told) == tasks[-1].seq
@@ -238,7 +238,7 @@ def test_the_newest_checkpoint_and_the_lines_after_it_are_enough(store: FolderSt
 def test_a_damaged_checkpoint_gives_way_to_an_older_one(store: FolderStore) -> None:
     tasks = checkpointed(store, 3)
     spoiled(journal_of(store), 500)
-    folder = store.folder(NAME_OF_TASK) / "checkpoints"
+    folder = store.files.path_of(NAME_OF_TASK) / "checkpoints"
     (folder / "000003.json").write_bytes((folder / "000003.json").read_bytes().replace(b"main", b"evil"))
     (folder / "000002.json").unlink()
     os.mkfifo(folder / "000002.json")
@@ -247,7 +247,7 @@ def test_a_damaged_checkpoint_gives_way_to_an_older_one(store: FolderStore) -> N
 
 def test_without_a_checkpoint_the_journal_is_read_from_its_first_line(store: FolderStore) -> None:
     tasks = checkpointed(store, 1)
-    (store.folder(NAME_OF_TASK) / "checkpoints" / "000001.json").write_text("{}")
+    (store.files.path_of(NAME_OF_TASK) / "checkpoints" / "000001.json").write_text("{}")
     assert store.load(NAME_OF_TASK).task == tasks[-1]
 
 
@@ -260,5 +260,5 @@ def test_a_journal_shorter_than_a_checkpoint_knows_is_refused(store: FolderStore
 
 def test_the_newest_ten_checkpoints_are_kept(store: FolderStore) -> None:
     checkpointed(store, KEPT + 3)
-    kept = sorted(path.name for path in (store.folder(NAME_OF_TASK) / "checkpoints").iterdir())
+    kept = sorted(path.name for path in (store.files.path_of(NAME_OF_TASK) / "checkpoints").iterdir())
     assert kept == [f"{number:06d}.json" for number in range(4, KEPT + 4)]
