@@ -1,13 +1,15 @@
-"""The state operations without a running daemon: on a standalone workspace, and on a task whose daemon is stopped.
+"""State operations on folders: on a workspace without a daemon, and on a task whose daemon is not running.
 
-A standalone workspace has nothing but its state.json. Whoever changes it holds a lock on `.state.lock` beside it from
-reading to writing, and the file is replaced by rename: two writers wait for each other, and a reader sees the old file
-or the new one. Failures beyond the newest 200 are written to failures.jsonl before they leave state.json; one that is
-in both after a power cut is recognised by its id.
+Both are decisions of the engine that runs tasks with a daemon too.
 
-A task of a data folder belongs to its daemon: its journal is authoritative, and only one process may write it. While
-the daemon is stopped, an operation is one decision of the same state machine, made under the lock of the data folder;
-the daemon issues the resulting commands when it starts.
+A workspace without a daemon has nothing but its state.json. Whoever changes it holds a lock on `.state.lock` beside it
+from reading to writing, and replaces the file by rename. So two writers wait for each other, and a reader sees the old
+state or the new one. Failures beyond the newest 200 are in failures.jsonl before they leave state.json; one that is in
+both after a power cut is known by its id.
+
+A task of a data folder belongs to its daemon: its journal is the truth, and only one process may write it. While no
+daemon is running, the decision is made under the lock of the data folder; what it owes is dispatched when the daemon
+starts.
 """
 
 import fcntl
@@ -58,17 +60,17 @@ from orchestrator.workspaces.workspace import Workspace
 
 STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
-"""A folder in the repository for workspaces like this one, which nobody commits."""
+"""The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
 
 
 class NoWorkspace(OrchestratorError):
-    """A folder holds no usable state.json."""
+    """A folder holds no state.json, or one that is not for state operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneWorkspace:
-    """A folder with a state.json that belongs to no daemon; `now` and `by` are recorded with changes."""
+    """A folder with a state.json and no daemon; `now` and `by` go on record."""
 
     folder: Path
     pipelines: Mapping[str, Pipeline]
@@ -76,25 +78,25 @@ class StandaloneWorkspace:
     by: str
 
     def init(self, beginning: InitialState) -> JsonObject:
-        """Create a workspace. Raises OperationRefused (STATE_EXISTS), NoWorkspace and OSError."""
+        """Begin a workspace. Raises OperationRefused (STATE_EXISTS), NoWorkspace and OSError."""
         pipeline = self._pipeline(beginning.variant)
         make_private(self.folder / "logs")
         path = self.folder / STATE
         with self._locked():
             if os.path.lexists(path):
-                mend = f"{path} already exists; use another folder, or move it away"
+                mend = f"{path} is there already; take another folder, or move it away"
                 raise OperationRefused(Refusal.STATE_EXISTS, {"path": str(path)}, mend)
             document = initial(beginning, pipeline.start, str(self.folder), self.now())
             self._write(document)
         return {"path": str(path), "state": document}
 
     def get(self) -> JsonObject:
-        """Return the current state. Raises NoWorkspace and UnreadableState."""
+        """Return where it is. Raises NoWorkspace and UnreadableState."""
         document, pipeline, task = self._read()
         return state_moves.current(pipeline, task, document)
 
     def resume_point(self) -> JsonObject:
-        """Return where work continues. Raises NoWorkspace and UnreadableState."""
+        """Return where to go on. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
         if pipeline.stage(task.stage).work.commits:
@@ -103,9 +105,9 @@ class StandaloneWorkspace:
         return resume_point(pipeline, task, evidence, self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Move from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
+        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
 
-        The failures that a daemon would record on the way are left to whoever evaluates the work here.
+        Failed checks are not recorded here; in such a workspace their caller does that with `fail`.
         """
         with self._locked():
             document, pipeline, task = self._read()
@@ -117,7 +119,7 @@ class StandaloneWorkspace:
         return {"ok": True, "new_state": state_moves.state_of(after)}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Record news of a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        """Update a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
             document, pipeline, task = self._read()
             self._write(with_changes(document, task, self._decided(pipeline, task, update)))
@@ -143,11 +145,11 @@ class StandaloneWorkspace:
         path = self.folder / STATE
         content = read_file(path)
         if not content:
-            problem = "is not a regular file" if content is None else "does not exist"
-            raise NoWorkspace(f"{path} {problem}; `orchestrator state init` creates a workspace")
+            said = "is no plain file" if content is None else "is not there"
+            raise NoWorkspace(f"{path} {said}; `orchestrator state init` begins a workspace")
         document = parsed(content)
         if document is None:
-            raise UnreadableState(f"{path} is not a JSON object; repair it by hand")
+            raise UnreadableState(f"{path} is no JSON object; mend it by hand")
         pipeline = manual(self._pipeline(str(document.get("pipeline_variant") or "full")))
         try:
             return document, pipeline, task_from(document, pipeline, str(self.folder))
@@ -174,9 +176,9 @@ class StandaloneWorkspace:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the workspace; waits for whoever holds it."""
+        """Hold the workspace's lock; wait for whoever holds it."""
         if not self.folder.is_dir():
-            raise NoWorkspace(f"{self.folder} is not a folder; `orchestrator state init` creates a workspace")
+            raise NoWorkspace(f"{self.folder} is no folder; `orchestrator state init` begins a workspace")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.folder / LOCK, flags, 0o600)
         try:
@@ -188,31 +190,31 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task in a data folder; its daemon must be stopped, or StoreInUse is raised."""
+    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
 
     folder: Path
     now: Callable[[], datetime]
     by: str
 
     def get(self) -> JsonObject:
-        """Return the current state. Raises StoreError."""
+        """Return where it is. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
-        """Return where work continues. Raises StoreError."""
+        """Return where to go on. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             pipeline = accepted_pipeline(store.files, task.id)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Move from one state to another. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Go from one state to another. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         return {"ok": True, "new_state": state_moves.state_of(self._decided(move))}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Record news of a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Update a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         self._decided(update)
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
@@ -221,7 +223,7 @@ class OfflineTask:
         return {"ok": True, "failure_id": self._decided(report).failures.entries[-1].id}
 
     def _decided(self, operation: Operation) -> Task:
-        """Return the task after one decision; the daemon issues its commands when it starts."""
+        """Return the task after one decision. What it owes is dispatched when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
             pipeline = accepted_pipeline(store.files, before.id)
@@ -242,12 +244,12 @@ class OfflineTask:
 
 
 def is_task(folder: Path) -> bool:
-    """Return whether a folder is a task in a data folder, and so belongs to a daemon."""
+    """Return whether a folder is a task's in a data folder, so that it belongs to a daemon."""
     return folder.parent.name == "tasks" and (folder / JOURNAL).is_file()
 
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
-    """Return the evidence for the guards of a task's stage, without importing files. Raises WorkspaceError."""
+    """Return what there is to see of a task's stage now, without importing anything. Raises WorkspaceError."""
     evidence = seen_of(task)
     if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
@@ -257,7 +259,7 @@ def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidenc
 
 
 def _uncommitted(folder: Path) -> tuple[str, ...]:
-    """Return uncommitted files of the repository around a workspace, except those of the workspace itself.
+    """Return the uncommitted files of the repository around a workspace; the workspace itself does not count.
 
     Raises GitError where there is no repository.
     """
