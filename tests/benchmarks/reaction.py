@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psutil
 
 from orchestrator import clock
@@ -86,7 +85,7 @@ class Ear(Parser):
     """The daemon's own parser, and somebody who listens to what it makes of the lines."""
 
     def __init__(self) -> None:
-        super().__init__(orjson.loads)
+        super().__init__()
         self.lines = 0
         self.marked: Callable[[str, int], None]
 

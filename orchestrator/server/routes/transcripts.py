@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, assert_never
 
-import orjson
 from fastapi import APIRouter, Query
 
 from orchestrator.agents.claude import Parser
@@ -24,7 +23,7 @@ PAGE = 1024 * 1024
 Entry = tuple[str, str]
 """A kind and a text."""
 
-_parser = Parser(orjson.loads)
+_parser = Parser()
 
 router = APIRouter(prefix="/api/tasks/{name}/agents", tags=["agents"])
 
