@@ -24,9 +24,14 @@ class _Item(NamedTuple):
 
 
 class Inbox:
-    """One loop takes out of it; anybody in the same thread puts into it."""
+    """One loop takes out of it; anybody in the same thread puts into it.
+
+    `has_answered` is set by an answer to a request. Whoever asked goes on when the loop next waits, so it must not wait
+    before all files tell of what was answered.
+    """
 
     def __init__(self) -> None:
+        self.has_answered = False
         self._items: asyncio.Queue[_Item] = asyncio.Queue()
 
     @property
@@ -49,6 +54,7 @@ class Inbox:
         def answered() -> None:
             if answer.cancelled():
                 return
+            self.has_answered = True
             try:
                 answer.set_result(take())
             except OSError as error:

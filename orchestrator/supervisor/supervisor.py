@@ -10,6 +10,7 @@ one state.json in all, replaced before anybody is told.
 What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -76,11 +77,14 @@ class Supervisor:
         """Take events one at a time, for ever."""
         while True:
             if await self._inbox.take_next():
+                if not self._inbox.has_answered:
+                    await asyncio.sleep(0)  # what the decision asks for begins before anything else is done
                 await retry_until_committed(self._hold_back)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
                 self._note_foreign(self._store.settle())
                 self._keep_account()
+                self._inbox.has_answered = False
             self._inbox.done()
 
     async def settled(self) -> None:
