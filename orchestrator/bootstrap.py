@@ -176,14 +176,23 @@ def _set_alarms(daemon: Daemon) -> None:
 
 def _look_after(daemon: Daemon, sources: Sources, watch: Watch) -> None:
     """Watch the settings, the definitions and the folders of the tasks that are at work."""
+    known: tuple[Settings, frozenset[str]] | None = None
 
     def look() -> None:
         declared = daemon.settings.definition_folders()
         tasks = map(daemon.store.files.path_of, daemon.supervisor.tasks)
         watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
 
-    look()
-    daemon.supervisor.listen(lambda _task, _event: look())
+    def look_if_others() -> None:
+        nonlocal known
+        settings, tasks = daemon.settings, daemon.supervisor.tasks
+        if known is None or known[0] is not settings or known[1] != tasks.keys():
+            known = settings, frozenset(tasks)
+            look()
+
+    look_if_others()
+    daemon.supervisor.listen(lambda _task, _event: look_if_others())
+    daemon.timers.ring_every("folders", LOOK_AT_CLOCK, look)  # one that is declared may have been made meanwhile
 
 
 def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:

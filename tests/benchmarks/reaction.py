@@ -243,7 +243,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
-    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
         yield supervisor
@@ -255,6 +255,18 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         await runs.close()
         timers.close()
         store.close()
+
+
+def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
+    known: frozenset[str] = frozenset()
+
+    def look_if_others(_task: Task, _event: Event) -> None:
+        nonlocal known
+        if known != supervisor.tasks.keys():
+            known = frozenset(supervisor.tasks)
+            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+
+    return look_if_others
 
 
 async def _left(task: Task, text: str, status: str | None) -> str:
