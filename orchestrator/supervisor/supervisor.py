@@ -10,6 +10,7 @@ one state.json in all, replaced before anybody is told.
 What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -82,16 +83,25 @@ class Supervisor:
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
-        """Take events one at a time, for ever."""
+        """Take events one at a time, for ever.
+
+        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        every state.json has been written.
+        """
+        has_answered = False
         while True:
             message = await self._inbox.take()
             await retry_until_committed(partial(self._process, message))
+            has_answered = has_answered or isinstance(message, Request)
             if not isinstance(message, Telemetry):
+                if not has_answered:
+                    await asyncio.sleep(0)  # so that the commands of the decision begin before anything else is done
                 await retry_until_committed(self._hold_back)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
                 self._note_foreign(self._store.settle())
                 self._keep_account()
+                has_answered = False
             self._inbox.done()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
