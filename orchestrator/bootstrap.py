@@ -135,14 +135,23 @@ def _start_timers(daemon: Daemon) -> None:
 
 def _watch_files(daemon: Daemon, sources: Sources, watch: Watch) -> None:
     """Watch the settings, the definitions and the folders of live tasks."""
+    known: tuple[Settings, frozenset[str]] | None = None
 
     def update() -> None:
         declared = daemon.settings.now.definition_folders()
         tasks = map(daemon.store.files.path_of, daemon.supervisor.tasks)
         watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
 
-    update()
-    daemon.supervisor.listen(lambda _task, _event: update())
+    def update_if_changed() -> None:
+        nonlocal known
+        settings, tasks = daemon.settings.now, daemon.supervisor.tasks
+        if known is None or known[0] is not settings or known[1] != tasks.keys():
+            known = settings, frozenset(tasks)
+            update()
+
+    update_if_changed()
+    daemon.supervisor.listen(lambda _task, _event: update_if_changed())
+    daemon.timers.ring_every("folders", CHECK_CLOCK_SECONDS, update)  # a folder of definitions may have been created
 
 
 def _on_change(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:

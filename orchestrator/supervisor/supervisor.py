@@ -10,6 +10,7 @@ one state.json in all, and that file is replaced before any sender sees its answ
 inbox.py says what happens when a decision cannot be committed because the disk is full.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -83,16 +84,25 @@ class Supervisor:
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
-        """Process messages one at a time, forever."""
+        """Process messages one at a time, forever.
+
+        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        every state.json is written.
+        """
+        has_answered = False
         while True:
             message = await self._inbox.take()
             await retry_until_committed(partial(self._process, message))
+            has_answered = has_answered or isinstance(message, Request)
             if not isinstance(message, Telemetry):
+                if not has_answered:
+                    await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
                 await retry_until_committed(self._enforce_limits)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
                 self._record_foreign(self._store.settle())
                 self._store_account()
+                has_answered = False
             self._inbox.done()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
