@@ -49,7 +49,7 @@ READY, STOPPING, STATUS = "READY=1", "STOPPING=1", "STATUS="
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SettingsSource:
     """Where the settings come from: a function that reads them, and the file given with --config, if any."""
 
     load: Callable[[], Settings]
@@ -71,19 +71,19 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
     os.umask(0o077)
     store = FolderStore(settings.data_dir)
     try:
-        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor), Sources(load, config)))
+        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor), SettingsSource(load, config)))
     finally:
         store.close()
 
 
-async def _run(build: Callable[[], Daemon], sources: Sources) -> int:
+async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     daemon = build()
     server = make_server(create_app(daemon.service), daemon.settings.now.socket, daemon.service.events.end_streams)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     watch = Watch(lambda paths: _on_change(daemon, sources, paths))
-    daemon.supervisor.account.unchecked = LOGIN_UNKNOWN
+    daemon.supervisor.shared.unchecked = LOGIN_UNKNOWN
     without_summary = load_tasks(daemon.store, daemon.supervisor, daemon.reports, daemon.secrets)
     _start_timers(daemon)
     _watch_files(daemon, sources, watch)
@@ -133,7 +133,7 @@ def _start_timers(daemon: Daemon) -> None:
     daemon.resources.check()
 
 
-def _watch_files(daemon: Daemon, sources: Sources, watch: Watch) -> None:
+def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
     """Watch the settings, the definitions and the folders of live tasks."""
     known: tuple[Settings, frozenset[str]] | None = None
 
@@ -154,7 +154,7 @@ def _watch_files(daemon: Daemon, sources: Sources, watch: Watch) -> None:
     daemon.timers.ring_every("folders", CHECK_CLOCK_SECONDS, update)  # a folder of definitions may have been created
 
 
-def _on_change(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
+def _on_change(daemon: Daemon, sources: SettingsSource, paths: set[Path]) -> None:
     """React to changed files: settings, definitions, or the state of a live task."""
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
         daemon.supervisor.check_for_foreign_edit(folder.name)
@@ -165,7 +165,7 @@ def _on_change(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
         _reload_definitions(daemon)
 
 
-def _reload_settings(daemon: Daemon, sources: Sources) -> None:
+def _reload_settings(daemon: Daemon, sources: SettingsSource) -> None:
     """Put the settings in force as they are now; if they are invalid, keep the last valid ones."""
     try:
         settings = sources.load()

@@ -31,7 +31,7 @@ from orchestrator.settings_sections import (
     LimitSettings,
     PeopleSettings,
     Seconds,
-    Section,
+    SettingsSection,
     Trackers,
     TrackerSettings,
     WholePath,
@@ -58,7 +58,7 @@ def _runtime_dir(otherwise: Path) -> Path:
     return Path(os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0] or otherwise)
 
 
-class LogSettings(Section):
+class LogSettings(SettingsSection):
     """The daemon's own log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"

@@ -25,13 +25,13 @@ WholePath = Annotated[Path, AfterValidator(_whole_path)]
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A table of the settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TierSettings(Section):
+class TierSettings(SettingsSection):
     """The model of each tier of roles; an empty one means agent.model."""
 
     deep: str = ""
@@ -39,7 +39,7 @@ class TierSettings(Section):
     fast: str = ""
 
 
-class AgentSettings(Section):
+class AgentSettings(SettingsSection):
     """The program that plays the roles."""
 
     driver: Literal["claude", "command"] = "claude"
@@ -60,7 +60,7 @@ class AgentSettings(Section):
         return self
 
 
-class GraceSettings(Section):
+class GraceSettings(SettingsSection):
     """How long each step of stopping an agent waits before the next."""
 
     interrupt: Seconds = 10.0
@@ -69,7 +69,7 @@ class GraceSettings(Section):
     kill: Seconds = 5.0
 
 
-class IntegrationSettings(Section):
+class IntegrationSettings(SettingsSection):
     """An integration test that this machine runs for every task; without a command there is none."""
 
     command: str = ""
@@ -79,7 +79,7 @@ class IntegrationSettings(Section):
     required: bool = False
 
 
-class CheckSettings(Section):
+class CheckSettings(SettingsSection):
     """Checks that the daemon runs."""
 
     timeout: Seconds = 600.0
@@ -101,7 +101,7 @@ class CheckSettings(Section):
         )
 
 
-class PeopleSettings(Section):
+class PeopleSettings(SettingsSection):
     """How people are notified, and how long their answers are awaited."""
 
     notify_command: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class PeopleSettings(Section):
     reminders: tuple[Seconds, ...] = (1800.0, 86_400.0, 172_800.0, 259_200.0, 604_800.0)
 
 
-class LimitSettings(Section):
+class LimitSettings(SettingsSection):
     """What happens at a usage limit of the account."""
 
     margin: Seconds = 30.0
@@ -118,7 +118,7 @@ class LimitSettings(Section):
     usd_after: Positive | None = None
 
 
-class CapSettings(Section):
+class CapSettings(SettingsSection):
     """What may be used at most."""
 
     usd: Positive | None = None
@@ -131,7 +131,7 @@ class CapSettings(Section):
         return Caps(usd=self.usd, tokens=self.tokens, turns=self.turns, hours=self.hours)
 
 
-class BudgetSettings(Section):
+class BudgetSettings(SettingsSection):
     """What a task and a day (UTC) may cost; each running turn reserves `turn_usd` of the day's budget."""
 
     turn_usd: float = Field(default=0.5, ge=0, allow_inf_nan=False)
@@ -139,7 +139,7 @@ class BudgetSettings(Section):
     day: CapSettings = CapSettings()
 
 
-class HostSettings(Section):
+class HostSettings(SettingsSection):
     """A forge at an address of its own; `token_env` names the variable that holds its token."""
 
     kind: Literal["github", "gitlab"]
@@ -147,7 +147,7 @@ class HostSettings(Section):
     token_env: str = ""
 
 
-class ForgeSettings(Section):
+class ForgeSettings(SettingsSection):
     """What happens to a finished change if its repository has a forge."""
 
     publish: bool = True
@@ -158,7 +158,7 @@ class ForgeSettings(Section):
     hosts: Mapping[str, HostSettings] = {}
 
 
-class FolderSettings(Section):
+class FolderSettings(SettingsSection):
     """Folders with more definitions."""
 
     agents: tuple[WholePath, ...] = ()
@@ -194,7 +194,7 @@ def _is_loopback(host: str) -> bool:
 TrackerAddress = Annotated[str, AfterValidator(_tracker_address)]
 
 
-class JiraSettings(Section):
+class JiraSettings(SettingsSection):
     """A Jira site: with a `user`, an e-mail address, it is Jira Cloud, without one a self-hosted server.
 
     With a `gateway`, the name of a registered MCP server, only that one is asked, and `url` is shown to people.
@@ -211,19 +211,19 @@ class JiraSettings(Section):
         return self
 
 
-class GitHubSettings(Section):
+class GitHubSettings(SettingsSection):
     """GitHub, or a GitHub Enterprise server."""
 
     url: TrackerAddress = "https://github.com"
 
 
-class GitLabSettings(Section):
+class GitLabSettings(SettingsSection):
     """GitLab, or a self-hosted one."""
 
     url: TrackerAddress = "https://gitlab.com"
 
 
-class TrackerSettings(Section):
+class TrackerSettings(SettingsSection):
     """Where tickets are fetched from; tokens come from the environment."""
 
     jira: JiraSettings = JiraSettings()

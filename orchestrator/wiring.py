@@ -221,7 +221,7 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
         model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
-    supervisor.account.recall(base.store.account())
+    supervisor.shared.recall(base.store.account())
     base.settings.on_change(lambda changed: supervisor.set_room(_capacity(changed)))
     return supervisor
 

@@ -27,7 +27,7 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
             match found:
                 case TaskSummary() if found.ended:
                     supervisor.ended[found.id] = found.status
-                    supervisor.account.remember(found.spent)
+                    supervisor.shared.remember(found.spent)
                     if found.files & PROVIDED:
                         discard_secrets(secrets, found.id)
                     if found.status in REPORTED and SUMMARY_FILE not in found.files:

@@ -123,7 +123,7 @@ class TaskLookups:
     model_of: Callable[[Task], str]
 
 
-class CommandExecutor(Protocol):
+class Executor(Protocol):
     """Executes commands. Every method returns at once; results arrive in the inbox later."""
 
     def execute(self, task: Task, command: Command) -> None:

@@ -45,18 +45,18 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.storage.records import ForeignEdit
-from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import (
     Inbox,
     LimitSeen,
     Message,
+    PendingRequest,
     PostedEvent,
-    Request,
     Telemetry,
     Wakeup,
     retry_until_committed,
 )
-from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
+from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
+from orchestrator.supervisor.shared_state import SharedState
 
 log = structlog.get_logger()
 
@@ -67,7 +67,7 @@ class Supervisor:
     def __init__(
         self,
         store: Store,
-        executor: CommandExecutor,
+        executor: Executor,
         inbox: Inbox,
         lookups: TaskLookups,
         room: Capacity,
@@ -75,7 +75,7 @@ class Supervisor:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
-        self.account = Account()
+        self.shared = SharedState()
         self.decisions = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
@@ -93,7 +93,7 @@ class Supervisor:
         while True:
             message = await self._inbox.take()
             await retry_until_committed(partial(self._process, message))
-            has_answered = has_answered or isinstance(message, Request)
+            has_answered = has_answered or isinstance(message, PendingRequest)
             if not isinstance(message, Telemetry):
                 if not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
@@ -139,11 +139,11 @@ class Supervisor:
         return SchedulerSnapshot(
             tasks=tuple(self.tasks.values()),
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.account.unchecked, paused_by=self.account.paused_by),
+            room=replace(self.room, busy=self.room.busy or self.shared.unchecked, paused_by=self.shared.paused_by),
             now=now,
-            windows=self.account.windows,
-            ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
-            trouble=self.account.trouble,
+            windows=self.shared.windows,
+            ended_today=self.shared.spent_on(f"{now:%Y-%m-%d}"),
+            trouble=self.shared.trouble,
             model_of=self._lookups.model_of,
         )
 
@@ -165,20 +165,20 @@ class Supervisor:
 
     def set_login_status(self, missing: str | None) -> None:
         """Start no turn while agents are not logged in, for the reason given; None means they are."""
-        self.account.set_login_status(missing)
+        self.shared.set_login_status(missing)
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
         """Forget that a usage window, or any, is used up; tasks that met it try again."""
-        self.account.forget(window, by)
+        self.shared.forget(window, by)
         for task_id in admission.tasks_at_limit(self.scene(), window):
             self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
         self._inbox.wake()
 
     def _store_account(self) -> None:
         """Store the state of the account if it changed: once for a burst of news, however long an agent makes it."""
-        if self.account.unwritten:
-            self.account.unwritten = not self._store.keep_account(self.account.kept)
+        if self.shared.unwritten:
+            self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
     def _enforce_limits(self) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
@@ -190,9 +190,9 @@ class Supervisor:
             self._apply(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.tasks_to_resume(scene):
             self._apply(task_id, ResumeRequested(at=scene.now, blocked_by=by))
-        if self.account.unannounced and (waiting := admission.task_to_notify(scene)):
-            self._apply(waiting, LoginMissed(at=scene.now, reason=self.account.unannounced))
-            self.account.unannounced = None
+        if self.shared.unannounced and (waiting := admission.task_to_notify(scene)):
+            self._apply(waiting, LoginMissed(at=scene.now, reason=self.shared.unannounced))
+            self.shared.unannounced = None
 
     def set_room(self, room: Capacity) -> None:
         """Schedule with another capacity from now on; tasks beyond it continue."""
@@ -205,7 +205,7 @@ class Supervisor:
 
     def pause_all(self, by: str) -> None:
         """Start tasks that are submitted from now on paused, also after a restart, until `resume_admission`."""
-        self.account.pause(by)
+        self.shared.pause(by)
         self._inbox.wake()
 
     def stop_agents(self) -> None:
@@ -219,7 +219,7 @@ class Supervisor:
     def resume_admission(self) -> None:
         """Admit tasks again after a drain, a pause of all or a refused account; resume what the drain stopped."""
         self.room = replace(self.room, draining=False)
-        self.account.resume()
+        self.shared.resume()
         for task_id in () if self.room.pressure else tasks_to_release(None, self.tasks.values()):
             self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
@@ -265,19 +265,19 @@ class Supervisor:
             case Telemetry(task_id, attempt, change):
                 self._record_telemetry(task_id, attempt, change)
             case LimitSeen(limit):
-                self.account.record_limit(limit, self._clock())
-            case Request():
+                self.shared.record_limit(limit, self._clock())
+            case PendingRequest():
                 message.resolve(partial(self._decide_request, message))
             case Wakeup():
                 pass
             case _:
                 assert_never(message)
 
-    def _decide_request(self, request: Request) -> Task:
+    def _decide_request(self, request: PendingRequest) -> Task:
         """Return the task after the event. Raises NoSuchTask, InvalidTransition and OSError."""
         event, task_id = request.event, request.task_id
         if isinstance(event, TaskSubmitted | DraftSubmitted):
-            event = replace(event, held=self.account.paused_by is not None)
+            event = replace(event, held=self.shared.paused_by is not None)
         if isinstance(event, TaskSubmitted):
             return self._begin(event)
         if request.ended is None:
@@ -344,7 +344,7 @@ class Supervisor:
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.account.on_decision(event)
+        self.shared.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
@@ -353,7 +353,7 @@ class Supervisor:
             self._executor.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spending.by_day)
+                self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)

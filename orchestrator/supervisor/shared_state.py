@@ -21,7 +21,7 @@ REFUSALS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
 
 
 @dataclass(slots=True)
-class Account:
+class SharedState:
     """Changed only by the supervisor's loop.
 
     `refused` says why the service refused the account; a person who resumes a task clears it. `logged_out` says why
