@@ -1,4 +1,4 @@
-"""Taking up work at start: live tasks go to the supervisor, of ended ones what a crash left undone is completed."""
+"""Loading tasks at start: live ones go to the supervisor, and what a crash left undone for ended ones is completed."""
 
 import asyncio
 

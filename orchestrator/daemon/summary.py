@@ -59,7 +59,7 @@ def blocked_summary(task: Task) -> str:
             f"- By type: {counted(log.by_type) or 'none'}",
         )),
         "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
-        "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
+        "## The last failures\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
         f"## What to do next\n\n{inert(recommended(task))}",
         f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]  # fmt: skip
@@ -124,10 +124,10 @@ def _row(name: str, result: CheckResult) -> str:
 
 def _failure(entry: Failure) -> str:
     log = f" ({entry.log_file})" if entry.log_file else ""
-    told = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
+    line = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
     if entry.analysis is None:
-        return told
-    return f"{told}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
+        return line
+    return f"{line}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
 
 
 def _cell(text: str) -> str:

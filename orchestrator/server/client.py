@@ -358,5 +358,5 @@ def _problem(response: httpx.Response) -> ProblemView:
     try:
         return ProblemView.model_validate_json(response.content, context=str)
     except ValidationError:
-        said = f"the daemon answered {response.status_code} without a reason"
-        return ProblemView(type="about:blank", title="No reason", status=response.status_code, detail=said)
+        detail = f"the daemon answered {response.status_code} without a reason"
+        return ProblemView(type="about:blank", title="No reason", status=response.status_code, detail=detail)

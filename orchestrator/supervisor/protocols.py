@@ -17,7 +17,7 @@ from orchestrator.storage.records import Cursor, Events, ForeignEdit, LoadedTask
 class EventLog(Protocol):
     """Every committed decision of every task in one order, numbered from one without gaps.
 
-    The store numbers a decision when it commits it. A number, once read, means the same decision for ever, also after
+    The store numbers a decision when it commits it. A number, once read, means the same decision forever, also after
     a crash and a restart. A decision that is lost or damaged is read as a gap.
     """
 

@@ -22,7 +22,7 @@ REFUSALS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
 
 @dataclass(slots=True)
 class SharedState:
-    """Changed only by the supervisor's loop.
+    """What all tasks have in common; changed only by the supervisor's loop.
 
     `refused` says why the service refused the account; a person who resumes a task clears it. `logged_out` says why
     agents cannot reach the service; a check that finds them logged in clears it. `unannounced` is the same reason
