@@ -226,7 +226,7 @@ def shown_failure(entry: Failure) -> JsonObject:
         "attempted_action": {
             "description": entry.attempted,
             "command": entry.command,
-            "related_plan_step": entry.related_plan_step or _plan_step(entry.step),
+            "related_plan_step": entry.related_plan_step,
             "related_design": entry.related_design,
             "modified_files": list(entry.modified_files),
         },
@@ -245,10 +245,6 @@ def shown_failure(entry: Failure) -> JsonObject:
             "retry_count": entry.retry_count,
         },
     }
-
-
-def _plan_step(step: str | None) -> str | None:
-    return f"plan.md#step-{step}" if step and step.isdecimal() else None
 
 
 def _config(task: Task) -> JsonObject:
@@ -316,13 +312,11 @@ def _failures_from(document: JsonObject) -> Json:
 
 def _failure_from(entry: JsonObject) -> Json:
     tried = _object(entry["attempted_action"])
-    planned, step = tried.get("related_plan_step"), cast(str | None, entry["step"])
     return {
         **entry,
         **tried,
         **_object(entry["actual_outcome"]),
         **_object(entry["resolution"]),
-        "related_plan_step": None if planned == _plan_step(step) else planned,
         "attempted": tried["description"],
         "command": tried["command"],
         "expected": entry["expected_outcome"],

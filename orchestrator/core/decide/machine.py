@@ -1,22 +1,22 @@
-"""The state machine: `decide(pipeline, task, event)` gives the task after the event and what to do about it.
+"""The state machine: `decide(pipeline, task, event, allowance)` returns the task after the event, and what to do about
+it.
 
-Theory of operation
--------------------
-Everything that changes a task goes through here, one event at a time, and here only. An event is a fact with the time
-it happened; this module never reads a clock, a file or a process.
+Everything that changes a task goes through here, one event at a time. An event is a fact with the time when it
+happened; this module never reads a clock, a file or a process.
 
-Each event has one handler, which answers with the task as it is afterwards: what an agent's turn brings is in turns.py,
-what people ask for in requests.py, the rest here. Moving along the pipeline (into a stage, to the next turn, back after
-a failed evaluation) is in course.py, standing still in standing.py. Handlers issue no commands: obligations.py derives
-from a state what should be under way, and `decide` hands out what became owed by this decision. `DaemonStarted` hands
-out all of it. That is the recovery: there is no other.
+Each event has one handler, which returns the task afterwards. Events of an agent's turn are handled in turns.py,
+requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, the rest here.
+lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it. Handlers issue no commands.
+obligations.py derives from a state what should be under way, and `decide` returns what became owed by this decision.
+After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
 
-Late news (of an earlier attempt, turn, visit or run) gives back the very same task, and nothing is committed.
-A request that the state does not allow raises InvalidTransition, and nothing has changed. Every other event is taken in
-any state: processes may die at any time.
+A late event (of an earlier attempt, turn, visit or run) returns the same task object, and nothing is committed. A
+request that the state does not allow raises InvalidTransition. Every other event is accepted in any state, because
+processes may die at any time.
 
-A task has at most one run (process tree). Pausing changes what is wanted (the agent's status); the run's process says
-what is there. While paused, events still move the task on; what they owe goes out when a place is free again.
+A task has at most one run (a process tree). Pausing changes what is wanted, which is the agent's status; the run's
+process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a place is
+free again.
 """
 
 import fnmatch
@@ -51,7 +51,7 @@ _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
-    """The first decision of a task's life."""
+    """Return the submitted task as it begins, and the first commands."""
     stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
@@ -81,6 +81,8 @@ def decide(
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
+    if after.failures is not task.failures:
+        after = outcomes.name_plan_steps(pipeline, after)
     after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
@@ -142,7 +144,7 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
 
 
 def _daemon_started(pipeline: Pipeline, task: Task, event: events.DaemonStarted) -> Task:
-    """A run that began just before the crash is known now; in a paused task that makes its freeze owed."""
+    """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
     return _run_began(pipeline, task, task.run.folder, task.agent.pid, event.at)
@@ -212,7 +214,7 @@ def _count_drafts(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> 
 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
-    """The steps of a plan that was just left behind, or else the ones the task has."""
+    """Return the steps of a plan that was just left behind, else the task's present steps."""
     for stage in pipeline.stages.values():
         if stage.plan and stage.plan in evidence.fresh and stage.plan in evidence.files:
             facts = evidence.files[stage.plan]
@@ -243,14 +245,14 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
 
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
-    """Only a task at work can be blocked by it; what has ended stays ended, though its run could not be stopped."""
+    """Block the task if the command is still owed; a task that has ended stays as it is."""
     if not task.is_active or event.command not in obligations(pipeline, task):
         return task
     return outcomes.block(task, event.reason, event.at)
 
 
 def _run_is(task: Task, folder: str, process: ProcessState) -> Task:
-    """What is not known to have begun neither stands nor goes on, and what is being ended does so whatever is told."""
+    """Return the task with its run's state changed. Ignore reports about runs that are starting or stopping."""
     unmoved = (process, ProcessState.STARTING, ProcessState.PARKING)
     if task.run is None or task.run.folder != folder or task.run.process in unmoved:
         return task
@@ -258,7 +260,9 @@ def _run_is(task: Task, folder: str, process: ProcessState) -> Task:
 
 
 def _frozen(task: Task, event: events.RunFrozen) -> Task:
-    """What stands still costs memory, so it is ended after a while; time that stands still costs no working time."""
+    """Return the task with its run frozen. Frozen time is not working time, and a frozen run is stopped after a while
+    to free memory.
+    """
     after = _run_is(task, event.folder, ProcessState.FROZEN)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
@@ -267,7 +271,9 @@ def _frozen(task: Task, event: events.RunFrozen) -> Task:
 
 
 def _thawed(task: Task, event: events.RunThawed) -> Task:
-    """Time that stood still does not count against the turn, but may have used up that of a command."""
+    """Return the task with its run going on. Frozen time does not count against the turn, but a command may have timed
+    out.
+    """
     after = _run_is(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
@@ -278,7 +284,7 @@ def _thawed(task: Task, event: events.RunThawed) -> Task:
 
 
 def _timed(task: Task, at: datetime) -> Task:
-    """The task whose turn, if one is under way, has its time from now on."""
+    """Return the task with the deadline of its turn, if one is under way, counted from now."""
     if task.agent.turn.deadline is None:
         return task
     return task.with_turn(replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at))
@@ -305,7 +311,7 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
 
 
 def _while_standing(task: Task, at: datetime) -> Task:
-    """It goes on when what it waited for may be over, and its process is ended when it has stood for long."""
+    """Return the paused task, resumed if the time it waits for has come, or parked if it was frozen for too long."""
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
         retry_at = task.retry_at if task.next_action is NextAction.RETRY else None
         return pausing.unpause(replace(task, retry_at=retry_at))

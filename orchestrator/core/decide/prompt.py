@@ -1,7 +1,7 @@
-"""What an agent is told in a turn: which work, why now, where things lie, and what the gate will look for.
+"""The text of an agent's turn: which work, why now, where things are, and what the gate will look for.
 
-How a role does its work stands in its role file; a turn only says what is particular to it. The text is a function of
-the task's state, so that a turn asked for again after a crash says the same.
+The role file says how a role works; a turn says only what is particular to it. The text is a function of the task's
+state, so a turn that is sent again after a crash has the same text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, 
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
-    """The text of the turn that the task's agent owes now."""
+    """Return the text of the turn that is owed to the task's agent now."""
     stage = pipeline.stage(task.stage)
     parts = [_heading(task, stage), _why(task, stage), _places(task)]
     parts.append(stage.work.instructions(pipeline, task))
@@ -30,7 +30,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
 
 
 def outbox_of(task: Task) -> str:
-    """The one folder beside its worktree that the task's present agent may write to."""
+    """Return the one folder, beside its worktree, that the task's present agent may write to."""
     return task.display_path(f"agents/{task.agent.attempt}/out")
 
 
@@ -40,7 +40,7 @@ def _heading(task: Task, stage: Stage) -> str:
 
 
 def _mends(task: Task) -> bool:
-    """Whether an evaluation failed and has not been repeated."""
+    """Return whether an evaluation failed and was not repeated yet."""
     return any(record.status is StageStatus.FAILED for record in task.stages.values())
 
 
@@ -72,12 +72,12 @@ def _why(task: Task, stage: Stage) -> str:
 
 
 def _answers(task: Task) -> str:
-    """Every answer that the agent does not know yet; never the value of a dependency."""
+    """Return every answer that the agent does not know yet, never the value of a dependency."""
     return _listed("Answers to what you asked:", [_answer(ask) for ask in _news(task)])
 
 
 def _news(task: Task) -> tuple[UserRequest, ...]:
-    """What was asked before this turn and is answered; what this turn itself asks for is answered on the way."""
+    """Return the answered requests of earlier turns; requests of this turn are answered while it runs."""
     now = (task.agent.attempt, task.agent.turn.number)
     return tuple(ask for ask in task.requests if ask.is_undelivered and (ask.attempt, ask.turn) < now)
 
@@ -129,13 +129,13 @@ def present_step(pipeline: Pipeline, task: Task) -> str:
 
 
 def _noted(left: StepCheckpoint) -> str:
-    """What was noted of a step when it was broken off (seed 000, last_checkpoint)."""
+    """Return the checkpoint that was noted when work on the step was interrupted."""
     files = f"; not committed then: {_line(', '.join(left.uncommitted_files))}" if left.uncommitted_files else ""
     return f"\n\nNoted of it before ({_line(left.reason)}): {' '.join(left.work_in_progress.split())}{files}"
 
 
 def commit_subject(task: Task, step: Step) -> str:
-    """The first line of a step's commit: ticket and description, at most 70 characters (sources.md §1.8)."""
+    """Return the first line of a step's commit: ticket and description, at most 70 characters."""
     text = f"{task.ticket.key}: {_line(step.description)}"
     return text if len(text) <= 70 else text[:69].rstrip() + "…"
 

@@ -1,7 +1,7 @@
-"""What people ask of a task, and the daemon in their stead: pause and resume, answers, retries, budgets.
+"""What people ask of a task, or the daemon on their behalf: pause and resume, answers, retries, budgets.
 
-A request that the task's state does not allow raises InvalidTransition, an answer that does not fit raises
-AnswerRefused; then nothing has changed.
+A request that the task's state does not allow raises InvalidTransition; an answer that does not fit raises
+AnswerRefused. Then nothing has changed.
 """
 
 from dataclasses import replace
@@ -46,7 +46,7 @@ Request = (
 
 
 def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
-    """The task after what was asked of it."""
+    """Return the task after a request."""
     match event:
         case events.PauseRequested():
             return _pause(task, event)
@@ -88,7 +88,7 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
 
 
 def _resume(task: Task, event: events.ResumeRequested) -> Task:
-    """The task going on as soon as it may; what it waited for until a certain time is over now."""
+    """Return the task resumed as soon as possible; a time that it waited for is over now."""
     if event.blocked_by is PauseReason.USER:
         transitions.require("resume", task)
     elif not task.is_paused or task.agent.blocked_by is not event.blocked_by:
@@ -100,16 +100,17 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
 
 
 def _cancel(task: Task) -> Task:
-    """The task given up."""
+    """Return the task cancelled."""
     transitions.require("cancel", task)
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     return replace(task, status=TaskStatus.CANCELLED, next_action=NextAction.NOTHING, agent=agent)
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
-    """The blocked task at the beginning of its stage again, every try renewed, and what is unanswered waited for.
+    """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
+    open.
 
-    What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
+    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn.
     """
     transitions.require("retry", task)
     agent = replace(
@@ -132,16 +133,16 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
-    """The draft waiting for a place."""
+    """Return the draft as a task that waits for a place."""
     transitions.require("submit", task)
     task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task
 
 
 def _change_caps(task: Task, event: events.CapsChanged) -> Task:
-    """The task under other caps; one that was held by the old ones goes on if the new ones let it.
+    """Return the task with other caps, resumed if it was paused by the old ones and the new ones allow more.
 
-    What may be spent after a usage limit counts from here, and a turn under way has the time that is left now.
+    What may be spent after a usage limit counts from here, and a turn under way gets the time that is left now.
     """
     after_limit = None if task.spending.usd_at_limit is None else task.spending.total.usd
     spending = replace(task.spending, usd_at_limit=after_limit)
@@ -156,7 +157,7 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
 
 
 def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
-    """The task with one of its asks answered, once and for all."""
+    """Return the task with one of its requests answered; only the first answer counts."""
     ask = _pending(task, event)
     match event.status:
         case RequestStatus.APPROVED:
@@ -178,7 +179,7 @@ def _answer(event: events.AskAnswered) -> Answer:
 
 
 def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
-    """The ask that is meant, if this is an answer to it. Raises AnswerRefused, BadAnswer, InvalidTransition."""
+    """Return the request that the answer is for. Raises AnswerRefused, BadAnswer and InvalidTransition."""
     ask = next((one for one in task.requests if one.number == event.number), None)
     if ask is None:
         raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
@@ -210,7 +211,7 @@ def _approved(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.As
 
 
 def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
-    """A person's rework has a budget of its own; the tries that count by themselves begin anew."""
+    """Return the task with the requested changes to be made. They have a budget of their own; the retries are reset."""
     task = pausing.answer_request(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task

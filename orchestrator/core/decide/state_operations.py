@@ -35,7 +35,7 @@ _TURN = (NextAction.TURN, NextAction.INTERRUPT)
 
 
 def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
-    """The task after an operation. Raises OperationRefused and InvalidTransition."""
+    """Return the task after an operation. Raises OperationRefused and InvalidTransition."""
     if not pipeline.is_manual:
         require_begun(pipeline, task, event.operation)
     match event.operation:
@@ -53,9 +53,9 @@ def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationReque
 
 
 def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
-    """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
+    """Refuse an operation on a task that has not begun or has ended.
 
-    Raises OperationRefused, and InvalidTransition where it is a person who asks.
+    Raises OperationRefused with a document for programs, and InvalidTransition for a person's forced transition.
     """
     if task.is_active or task.status is TaskStatus.BLOCKED:
         return
@@ -131,7 +131,9 @@ def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationReque
 
 
 def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
-    """A person's word: what was asked is withdrawn, and the stage begins as any other."""
+    """Return the task in the stage that a person names; open reviews are withdrawn, and the stage begins like any
+    other.
+    """
     origin = state_moves.state_of(task)
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
@@ -149,7 +151,7 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
 
 
 def _unhurried(before: Task, after: Task) -> Task:
-    """A turn that is under way for the old stage is ended first, with its process; the session goes on afterwards."""
+    """Return the task with the turn for the old stage ended first, with its process; its session goes on afterwards."""
     if (
         before.next_action not in _TURN
         or before.run is None

@@ -1,7 +1,7 @@
-"""What an agent's turn brings: its result, what it asks and reports on the way, its silence, its end.
+"""Events of an agent's turn: its result, its questions and reports, its silence, its exit.
 
-Each handler takes a task and an event of its present attempt and gives the task after it; one of an earlier attempt, or
-of output that was taken in before, changes nothing.
+Each handler takes a task and an event of its present attempt and returns the task afterwards. An event of an earlier
+attempt, or of output that was read before, changes nothing.
 """
 
 from dataclasses import replace
@@ -30,9 +30,9 @@ from orchestrator.core.task.user_requests import (
 )
 
 SHORT_WAIT = timedelta(seconds=60)
-"""How long an agent that asks to be paused and tried again is left alone (seed 003)."""
+"""How long an agent is paused that asks to be paused and tried again."""
 MOST_ASKS = 50
-"""In one visit of a stage; an agent that asks again and again would cost a turn each time."""
+"""Requests in one visit of a stage; an agent that asks again and again would cost a turn each time."""
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
@@ -45,11 +45,11 @@ TurnEvent = (
     | events.AnswerSent
     | events.StallSeen
 )
-"""What is heard of an agent."""
+"""Events that come from an agent."""
 
 
 def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
-    """The task after what was heard of its agent."""
+    """Return the task after an event of its agent."""
     match event:
         case events.SessionStarted():
             return _session_started(task, event)
@@ -77,7 +77,7 @@ def _session_started(task: Task, event: events.SessionStarted) -> Task:
 
 
 def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task after a turn's result."""
+    """Return the task after the result of a turn."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
@@ -93,7 +93,7 @@ def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Tas
 
 
 def _said(task: Task, event: events.AgentSaid) -> Task:
-    """The task after its agent asked for something or reported trouble."""
+    """Return the task after its agent asked for something or reported an error."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
@@ -112,7 +112,7 @@ def _said(task: Task, event: events.AgentSaid) -> Task:
 
 
 def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
-    """The task whose agent was given an answer; one that has ended meanwhile may not have read it."""
+    """Return the task whose agent got an answer; an agent that has exited since may not have read it."""
     if event.attempt != task.agent.attempt or task.run is None:
         return task
     asks = tuple(
@@ -125,9 +125,9 @@ def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
 
 
 def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
-    """The task whose agent does not wait for an answer any more.
+    """Return the task whose agent no longer waits for an answer.
 
-    One that is being ended takes back what it asks (measured); its session still wants to know when it goes on.
+    A CLI that is being stopped withdraws its requests; its session still needs the answers when it is resumed.
     """
     if task.run is not None and task.run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         return task
@@ -139,7 +139,7 @@ def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
 
 
 def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
-    """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
+    """Return the task after no sign of life: noted first, then interrupted, then restarted, then blocked."""
     agent = task.agent
     if (
         (event.attempt, event.turn) != (agent.attempt, agent.turn.number)
@@ -163,13 +163,13 @@ def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
 
 
 def interrupt_turn(task: Task, at: datetime) -> Task:
-    """The task whose running turn is being ended, to be followed by another."""
+    """Return the task whose running turn is being interrupted, to be followed by another."""
     deadline = at + timedelta(seconds=min(60.0, task.policy.turn_timeout))
     return replace(task.with_turn(replace(task.agent.turn, deadline=deadline)), next_action=NextAction.INTERRUPT)
 
 
 def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
-    """The task after its agent's process was gone."""
+    """Return the task after its agent's process exited."""
     run = task.run
     if run is None or run.folder != agent_run_folder(event.attempt):
         return task
@@ -201,7 +201,7 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
 
 
 def _untold(task: Task) -> Task:
-    """What a process was answered in a turn that it did not end is not sure to stand in its session."""
+    """Return the task with the answers of an unfinished turn undelivered again; the session may not hold them."""
     now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
         replace(ask, is_delivered=False)
@@ -213,7 +213,7 @@ def _untold(task: Task) -> Task:
 
 
 def add_worked_time(task: Task, at: datetime) -> Task:
-    """The task with the time that its agent was at work put on its account."""
+    """Return the task with the time added that its agent has worked since it last began or continued."""
     since = task.agent.turn.active_since
     if since is None:
         return task
@@ -238,7 +238,7 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
 
 
 def _told(task: Task) -> Task:
-    """After a turn that went well its agent knows the answers that stood in the text, and those it had waited for."""
+    """Return the task after a successful turn: its agent knows the turn's answers and those that it waited for."""
     now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
         replace(ask, is_delivered=True)
@@ -300,9 +300,9 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
 
 
 def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task standing still until its account's usage limit is over; its session goes on with another turn then.
+    """Return the task paused until its account's usage limit is over; its session then goes on with another turn.
 
-    It goes on by itself only as its terms allow.
+    It goes on by itself only if its policy allows that.
     """
     at, terms = event.at, task.policy
     task = _waiting(task, PauseReason.RATE_LIMIT)
@@ -321,7 +321,7 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
 
 
 def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task standing still while the model's service is overloaded, throttling or out of reach."""
+    """Return the task paused while the model's service is overloaded, throttling or out of reach."""
     task = lifecycle.next_turn(pipeline, _waiting(task, PauseReason.SERVICE), event.at)
     return replace(task, retry_at=back_off(event.at, task.agent.setbacks.limit_waits, task.policy.retry_delay))
 
@@ -333,7 +333,9 @@ def _waiting(task: Task, by: PauseReason) -> Task:
 
 
 def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
-    """A fatal one ends the task, whatever else the agent wants done about it."""
+    """Return the task after an error that its agent reported. A fatal one fails it, whatever recovery the agent asks
+    for.
+    """
     if trouble.fatal or trouble.recovery is Recovery.CHECKPOINT_AND_FAIL:
         return outcomes.fail(task, f"{task.stage}: the agent reports: {trouble.message}", at)
     match trouble.recovery:

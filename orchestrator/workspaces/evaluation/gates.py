@@ -1,6 +1,6 @@
-"""Looking at what a stage left behind: artifacts taken out of the outbox, files of the task, the state of the branch.
+"""What a stage left behind: files imported from the outbox, files of the task, the state of the branch.
 
-Only facts come from here; what they mean is decided by core/guards.py. All is bounded, for it comes from an agent.
+Only facts come from here; guards judge them in the core. Everything is bounded, because an agent wrote it.
 """
 
 import re
@@ -31,11 +31,11 @@ CONFIDENCES = ("low", "mid", "high")
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Looks at stages; every method blocks, and may be called again."""
+    """Looks at stages. Every method blocks, and may be called again."""
 
     workspace: Workspace
     secrets: Callable[[Task], Mapping[str, str]]
-    """What people provided for a task that none of its work may hold."""
+    """Values that people provided for a task, which no file of its work may hold."""
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
@@ -90,7 +90,7 @@ def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) 
 
 
 def seen_in(folder: Path) -> Evidence:
-    """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
+    """Return what there is to see of the files in a task's or a workspace's folder; nothing is imported."""
     return Evidence(files=_files(folder, _all(folder)))
 
 
@@ -100,7 +100,7 @@ def seen_of(task: Task) -> Evidence:
 
 
 def _all(folder: Path) -> list[str]:
-    """Names of the task's own files that guards may ask for."""
+    """Return the names of the task's own files that guards may ask for."""
     return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
 
 
@@ -121,7 +121,7 @@ def _facts(name: str, content: str) -> FileFacts:
 
 
 def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The headings of a text, and a hash of what stands below each."""
+    """Return the headings of a text, and a hash of the text below each."""
     parts: list[list[str]] = []
     for line in content.splitlines():
         if line.startswith("#") and len(parts) < MOST_HEADINGS:
@@ -133,7 +133,7 @@ def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _filled(content: str) -> tuple[str, ...] | None:
-    """The keys of a JSON object that have something in them; None if it is no object."""
+    """Return the keys of a JSON object that have a value; None if it is not an object."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -142,7 +142,7 @@ def _filled(content: str) -> tuple[str, ...] | None:
 
 
 def _analysis(folder: Path, name: str) -> Analysis | None:
-    """What the evaluator wrote, if it has the form that was asked for."""
+    """Return the explanation of failed checks that an agent wrote, if it has the requested form."""
     try:
         value = orjson.loads(read_text(folder, name, LARGEST_ARTIFACT) or "")
         analysis = from_json(Analysis, value)
