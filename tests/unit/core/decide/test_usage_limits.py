@@ -216,16 +216,16 @@ def test_a_persons_pause_outlasts_the_limit() -> None:
 # Whose word it goes on by
 
 
-def never_by_itself(terms: TaskPolicy) -> Playbook:
-    play = Playbook(replace(at_work(), policy=terms)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
+def never_by_itself(policy: TaskPolicy) -> Playbook:
+    play = Playbook(replace(at_work(), policy=policy)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
     return play >> frozen << "wake in 1800 s"
 
 
-@pytest.mark.parametrize("terms", [TaskPolicy(auto_resume=False), TaskPolicy(latest_resume=600.0)])
+@pytest.mark.parametrize("policy", [TaskPolicy(auto_resume=False), TaskPolicy(latest_resume=600.0)])
 def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_process_was_parked(
-    terms: TaskPolicy,
+    policy: TaskPolicy,
 ) -> None:
-    play = never_by_itself(terms)
+    play = never_by_itself(policy)
     assert play.task.notices[-1].text.endswith("it waits for `resume`")
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited >> later(9 * HOUR) >> alarm
     assert (play.task.agent.blocked_by, play.task.next_action, play.task.retry_at) == (
