@@ -36,7 +36,7 @@ from orchestrator.core.events.events import (
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -79,6 +79,7 @@ class Supervisor:
         self.decisions = 0
         self._store, self._hands, self._inbox, self._views, self._clock = store, hands, inbox, views, views.clock
         self._noted: set[str] = set()
+        self._seen = LiveTasks()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
@@ -133,9 +134,11 @@ class Supervisor:
 
     def scene(self) -> SchedulerSnapshot:
         """All there is to see now."""
-        now = self._clock()
+        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        if tasks != self._seen:
+            self._seen = tasks
         return SchedulerSnapshot(
-            tasks=tuple(self.tasks.values()),
+            tasks=self._seen,
             ended=self.ended,
             room=replace(self.room, busy=self.room.busy or self.account.unlooked, paused_by=self.account.paused_by),
             now=now,
