@@ -1,7 +1,7 @@
 """Executing commands: each checks first whether its effect is already there, then brings it about, then posts an event.
 
-Commands of one task are executed in the order in which they were given, those of different tasks concurrently;
-only freezing, thawing and notifying do not wait for earlier ones. A command that fails for a reason that a person can fix
+Commands of one task are executed in the order in which they were given, those of different tasks concurrently; only
+freezing, thawing and notifying do not wait for earlier ones. A command that fails for a reason that a person can fix
 becomes `CommandFailed`. A bug is not caught: it ends the daemon, which issues every outstanding command again when it
 restarts.
 """

@@ -36,7 +36,7 @@ from orchestrator.core.events.events import (
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -80,6 +80,7 @@ class Supervisor:
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
+        self._seen = LiveTasks()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
@@ -135,9 +136,11 @@ class Supervisor:
 
     def scene(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
-        now = self._clock()
+        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        if tasks != self._seen:
+            self._seen = tasks
         return SchedulerSnapshot(
-            tasks=tuple(self.tasks.values()),
+            tasks=self._seen,
             ended=self.ended,
             room=replace(self.room, busy=self.room.busy or self.shared.unchecked, paused_by=self.shared.paused_by),
             now=now,
