@@ -137,7 +137,7 @@ class Driver(Protocol):
 class StreamDriver:
     """The lines of stream-json, which all drivers speak."""
 
-    parser = Parser(orjson.loads)
+    parser = Parser()
 
     def turn(self, text: str, uuid: str) -> bytes:
         """As `Driver.turn`; a leading newline keeps "/…" from being run as a command, which would do nothing."""

@@ -26,6 +26,7 @@ from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import NextAction, Task
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.spec import Activity
+from orchestrator.storage.task_files import TaskFiles
 
 log = structlog.get_logger()
 
@@ -66,11 +67,12 @@ class StallDetector:
         tasks: Callable[[], Collection[Task]],
         post: Callable[[str, Event], None],
         clock: Callable[[], datetime],
+        files: TaskFiles,
         stall_after: float,
     ) -> None:
         """`stall_after` is in seconds and may be changed at any time."""
         self.stall_after = stall_after
-        self._tasks, self._post, self._clock = tasks, post, clock
+        self._tasks, self._post, self._clock, self._files = tasks, post, clock, files
         self._silences: dict[str, _Silence] = {}
 
     async def run(self) -> None:
@@ -83,8 +85,10 @@ class StallDetector:
         """Look once at every running turn, in a thread: 56 ms for 20 agents with 3 processes each."""
         quiet = {task.id: task for task in self._tasks() if may_stall(task, self._clock())}
         self._silences = {task_id: silence for task_id, silence in self._silences.items() if task_id in quiet}
-        folders = {task_id: Path(task.folder, task.run.folder) for task_id, task in quiet.items() if task.run}
-        looks = await asyncio.to_thread(lambda: {task_id: _look_at(folder) for task_id, folder in folders.items()})
+        runs = {
+            task_id: self._files.run_folder(task_id, task.run.folder) for task_id, task in quiet.items() if task.run
+        }
+        looks = await asyncio.to_thread(lambda: {task_id: _look_at(folder) for task_id, folder in runs.items()})
         for task_id, look in looks.items():
             self._judge(quiet[task_id], look)
 

@@ -13,7 +13,7 @@ from orchestrator.cli.output import note
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
-from orchestrator.server.schemas.views import View
+from orchestrator.server.schemas.base import View
 from orchestrator.settings import Settings, load_settings
 
 T = TypeVar("T")

@@ -177,7 +177,7 @@ async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell
     task = (await orchestrator("submit", "text")).out.strip()
     assert "no agent has worked" in (await orchestrator("logs", task)).err
     for attempt in (1, 2):
-        folder = desk.store.folder(task) / f"agents/{attempt}"
+        folder = desk.store.files.path_of(task) / f"agents/{attempt}"
         folder.mkdir(parents=True)
         said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"I am {attempt}\x1b[2J"}]}}
         (folder / "stdout.jsonl").write_text(json.dumps(said) + "\n")
@@ -263,7 +263,7 @@ async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrat
 
 async def test_a_follower_who_is_interrupted_says_nothing_more(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
-    folder = desk.store.folder(task) / "agents/1"
+    folder = desk.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     (folder / "stdout.jsonl").write_text("hello\n")
     process = await orchestrator.start("logs", task, "--agent", "1", "-f", "--raw")
@@ -289,7 +289,7 @@ async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, c
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         task = (await orchestrator("submit", "first", "--ticket", "ABC-1")).out.strip()
-        folder = desk.store.folder(task) / "agents/1"
+        folder = desk.store.files.path_of(task) / "agents/1"
         folder.mkdir(parents=True)
         (folder / "stdout.jsonl").write_text('{"type": "system", "subtype": "init"}\n')
         (folder / "exit").write_text("{}")

@@ -44,12 +44,15 @@ class Desk:
 
     def run(self, check: Check) -> CheckResult:
         """Run one command to its end."""
-        folder = self.data / f"logs/{len(self.task.evaluation.results)}-{check.name}"
+        run = f"logs/{len(self.task.evaluation.results)}-{check.name}"
+        folder = self.data / run
         folder.mkdir(parents=True)
         env = {"PATH": PATH, "HOME": "/nonexistent", "ORCHESTRATOR_REPORT": str(folder / REPORT)}
         with (folder / "stdout.jsonl").open("wb") as out:
             done = subprocess.run(argv(check), cwd=self.repo, env=env, stdout=out, check=False)
-        return self.judge.of_run(self.task, check, CheckRun(folder=folder, exit_code=done.returncode, seconds=0.1))
+        return self.judge.of_run(
+            self.task, check, CheckRun(run=run, folder=folder, exit_code=done.returncode, seconds=0.1)
+        )
 
 
 RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\n"}

@@ -23,7 +23,9 @@ from orchestrator.integrations.publishing.merge_policy import UNSETTLED
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import AT_ONCE, PublishCommand, Publisher
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes import github_api
@@ -49,10 +51,14 @@ class Stage:
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
+        files = FolderTaskFiles(folder / "tasks")
+        files.create("T-1")
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         self.workspace = workspace
         outbound = Outbound(
             workspace=workspace,
+            files=files,
+            family_of=lambda _: TICKETS,
             hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
@@ -61,7 +67,7 @@ class Stage:
         self.publisher = Publisher(outbound=outbound, tell_tracker=self.tell)
         self.task = submitted(
             "T-1",
-            folder=str(folder),
+            folder=str(files.path_of("T-1")),
             repo=str(repo),
             base_commit=base,
             publication=Publication(forge=f"https://forge.test/{REPO}"),
@@ -260,11 +266,11 @@ def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: St
 
 def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None:
     stage.opened()
-    terms = replace(stage.task.policy, look_every=300.0)
+    policy = replace(stage.task.policy, look_every=300.0)
     for retry_after, wait in (("3600", 3600.0), ("5", 300.0)):
         message: JsonObject = {"message": "You have exceeded a secondary rate limit"}
         stage.server.answer_next(Answer(status=403, body=message, headers={"Retry-After": retry_after}))
-        assert stage.seen(replace(stage.proposed(), policy=terms)).look_after == wait
+        assert stage.seen(replace(stage.proposed(), policy=policy)).look_after == wait
 
 
 def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon_but_not_for_ever(stage: Stage) -> None:

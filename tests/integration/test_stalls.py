@@ -17,6 +17,7 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.run_state import pid_of
 from orchestrator.processes.spec import Activity
+from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import submitted
 from tests.integration.processes.stage import Stage, python, state_of, until
 
@@ -55,10 +56,15 @@ class Watched:
     """One agent of a stage, watched with a patience of its own."""
 
     def __init__(self, stage: Stage, stall_after: float) -> None:
-        self.task = replace(AT_WORK, folder=str(stage.folder().parent.parent))
+        folder = stage.folder().parent.parent
+        self.task = replace(AT_WORK, id=folder.name, folder=str(folder))
         self.told: list[Event] = []
         self.stalls = StallDetector(
-            lambda: [self.task], lambda _task, event: self.told.append(event), lambda: NOW, stall_after
+            lambda: [self.task],
+            lambda _task, event: self.told.append(event),
+            lambda: NOW,
+            FolderTaskFiles(folder.parent),
+            stall_after,
         )
 
     def hear(self, offset: int) -> None:

@@ -13,8 +13,8 @@ from rich.text import Text
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of, has_stopped, retry_while_down
 from orchestrator.cli.output import console, line, local, note, plain, print_json
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
+from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
 from orchestrator.server.schemas.records import TranscriptEntry, TranscriptPage
-from orchestrator.server.schemas.streams import EventView, GapView, StreamFilter
 
 SHOWN_AT_FIRST = 50
 """Events that are listed unless --since says otherwise."""

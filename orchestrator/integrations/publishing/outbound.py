@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from orchestrator.core.task.pipeline import Family
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.forges.open_forge import Host, Opened, open_forge
 from orchestrator.integrations.publishing.pull_request import PullRequestWords, Sources, criteria_of, related_code
 from orchestrator.integrations.publishing.push import forge_address, push_address
@@ -22,6 +23,7 @@ from orchestrator.integrations.publishing.release import Upstream
 from orchestrator.redaction.outgoing_text import TextKind, sanitize
 from orchestrator.redaction.rules import Redactor, Result
 from orchestrator.storage.quarantine import quarantine
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import refuse_told_secrets
 from orchestrator.workspaces.workspace import Workspace
 
@@ -35,6 +37,8 @@ class Outbound:
     """`hosts` gives what the settings say about forges now; blocked texts are kept in `quarantined`."""
 
     workspace: Workspace
+    files: TaskFiles
+    family_of: Callable[[Task], Family]
     hosts: Callable[[], Mapping[str, Host]]
     redactor: Redactor
     quarantined: Path
@@ -57,11 +61,11 @@ class Outbound:
 
     def sources(self, task: Task) -> Sources:
         """Return what the task's artifacts contribute to a pull request."""
-        folder = Path(task.folder)
-        ticket, template = _document(folder / "ticket.json"), _document(folder / "ticket-parsed.json")
+        family = self.family_of(task)
+        ticket, template = self._document(task, "ticket.json"), self._document(task, "ticket-parsed.json")
         return Sources(
-            analysis=text_in(folder / "analysis.md"),
-            related=related_code(text_in(folder / "related-code.json")),
+            analysis=self.files.read_text(task.id, family.analysis),
+            related=related_code(self.files.read_text(task.id, family.related_code)),
             acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
         )
@@ -90,11 +94,5 @@ class Outbound:
         """Whether a label may leave as it is."""
         return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
 
-
-def text_in(path: Path) -> str:
-    """Return the text of a file, "" if there is none."""
-    return (read_file(path) or b"").decode("utf-8", "replace")
-
-
-def _document(path: Path) -> JsonObject:
-    return object_of(parsed(read_file(path) or b""))
+    def _document(self, task: Task, name: str) -> JsonObject:
+        return object_of(parsed(self.files.read(task.id, name)))

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TypeVar, assert_never
 
 import structlog
 
+from orchestrator.core.decide.final_message import report_file
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullStatus
@@ -22,7 +22,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.texts import neutralize
 from orchestrator.integrations.publishing.merge import merge_pull_request
-from orchestrator.integrations.publishing.outbound import Outbound, text_in
+from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.proposal import open_pull_request
 from orchestrator.integrations.publishing.release import Release
 from orchestrator.integrations.publishing.review_round import look_at_pull_request
@@ -126,19 +126,21 @@ class Publisher:
     def _prepare_release(self, task: Task, command: do.PrepareRelease) -> publish_events.ReleasePrepared:
         upstream = self.outbound.upstream(task)
         self.outbound.refuse_secrets(task, command.commit)
-        release = Release(self.outbound.workspace)
-        version, commit = release.prepare(task, command.commit, self.outbound.fit, upstream)
+        out = self.outbound
+        summary = out.files.read_text(task.id, out.family_of(task).release_summary)
+        release = Release(out.workspace, out.files)
+        version, commit = release.prepare(task, summary, command.commit, out.fit, upstream)
         return publish_events.ReleasePrepared(at=self.outbound.clock(), version=version, commit=commit)
 
     def _tag_release(self, task: Task, command: do.TagRelease) -> publish_events.Released:
-        tag = Release(self.outbound.workspace).tag(task, command, self.outbound.upstream(task))
+        tag = Release(self.outbound.workspace, self.outbound.files).tag(task, command, self.outbound.upstream(task))
         return publish_events.Released(at=self.outbound.clock(), tag=tag)
 
     async def _post_report(self, task: Task) -> publish_events.ReportPosted:
         """Post the last report that a stage left as a comment on the ticket."""
-        names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
-        if not names:
+        report = report_file(task)
+        if report is None:
             return publish_events.ReportPosted(at=self.outbound.clock(), failure="no stage left a report")
-        failure = await self._tell(task, text_in(Path(task.folder) / names[-1]), "Done")
+        failure = await self._tell(task, self.outbound.files.read_text(task.id, report), "Done")
         url = None if failure else self.outbound.sources(task).ticket_url
         return publish_events.ReportPosted(at=self.outbound.clock(), url=url, failure=failure)

@@ -14,17 +14,18 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.credentials import Credentials
 from orchestrator.integrations.forges.remote import without_login
 from orchestrator.integrations.publishing.changelog import entry_of, version_of, with_entry
 from orchestrator.integrations.publishing.push import push, remote_commit
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.workspace import Workspace
 
-CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
+CHANGELOG = "CHANGELOG.md"
 _MODE = "100644"
 
 
@@ -45,15 +46,16 @@ class Release:
     """Prepares and tags releases; every method blocks and may be called again."""
 
     workspace: Workspace
+    files: TaskFiles
 
-    def prepare(self, task: Task, commit: str, fit: Callable[[str], str], upstream: Upstream | None) -> tuple[str, str]:
-        """Return the version and the commit that adds it to the changelog; `fit` filters its texts.
+    def prepare(
+        self, task: Task, summary: str, commit: str, fit: Callable[[str], str], upstream: Upstream | None
+    ) -> tuple[str, str]:
+        """Return the version, and the commit that adds the summary to the changelog; `fit` filters its texts.
 
         Raises ReleaseError if the version is taken already, so that nobody is asked to confirm it.
         """
-        folder = Path(task.folder)
-        summary = (read_file(folder / SUMMARY) or b"").decode("utf-8", "replace")
-        ticket = object_of(object_of(parsed(read_file(folder / "ticket-parsed.json") or b"")).get("fields"))
+        ticket = object_of(object_of(parsed(self.files.read(task.id, "ticket-parsed.json"))).get("fields"))
         version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
         if version is None:
             raise ReleaseError(

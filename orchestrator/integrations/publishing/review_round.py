@@ -1,14 +1,11 @@
 """Looking at a pull request: its state, and what reviewers and checks say that is new."""
 
-from pathlib import Path
-
 import orjson
 
 from orchestrator.core.events import commands as do
 from orchestrator.core.events.forge import PullState, PullStatus
 from orchestrator.core.events.publish_events import PullRequestSeen
 from orchestrator.core.task.task import Task
-from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.errors import SOON, RemoteError
 from orchestrator.integrations.forges.protocol import Forge
 from orchestrator.integrations.publishing.feedback import Feedback, Round, feedback, new_failures
@@ -33,7 +30,7 @@ def look_at_pull_request(outbound: Outbound, task: Task, command: do.LookAtPullR
         )
     new = feedback(looked, frozenset(command.seen)) if looked else None
     if new is not None:
-        _write(outbound, Path(task.folder), new)
+        _write(outbound, task, new)
     hindrances = hindrances_of(task, state)
     unsettled = UNSETTLED in hindrances and hindrances != task.publication.hindrances
     return PullRequestSeen(
@@ -66,7 +63,7 @@ def _round(outbound: Outbound, forge: Forge, command: do.LookAtPullRequest, stat
     )
 
 
-def _write(outbound: Outbound, folder: Path, new: Feedback) -> None:
+def _write(outbound: Outbound, task: Task, new: Feedback) -> None:
     document = orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode()
-    write_atomically(folder / f"{new.name}.md", outbound.redactor.masked(new.markdown).encode())
-    write_atomically(folder / f"{new.name}.json", outbound.redactor.masked(document).encode())
+    outbound.files.write(task.id, f"{new.name}.md", outbound.redactor.masked(new.markdown).encode())
+    outbound.files.write(task.id, f"{new.name}.json", outbound.redactor.masked(document).encode())

@@ -8,12 +8,13 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication, Publish
 from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
 from orchestrator.integrations.forges.remote import Kind, UnknownForge, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
-from orchestrator.settings import ForgeSettings
+from orchestrator.settings_sections import ForgeSettings
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.repository import open_repository
 
 LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
@@ -44,8 +45,9 @@ class PublishTargets:
         trackers: Trackers,
         environment: Mapping[str, str],
         pipeline_of: Callable[[Task], Pipeline],
+        files: TaskFiles,
     ) -> None:
-        self._environment, self._pipeline_of = environment, pipeline_of
+        self._environment, self._pipeline_of, self._files = environment, pipeline_of, files
         self.use(settings, trackers)
 
     def use(self, settings: ForgeSettings, trackers: Trackers) -> None:
@@ -80,6 +82,6 @@ class PublishTargets:
 
     async def tell(self, task: Task, text: str, status: str | None) -> str:
         """Comment on a task's ticket and set its status; return why that failed, or ""."""
-        ticket = object_of(parsed(read_file(Path(task.folder) / "ticket.json") or b""))
+        ticket = object_of(parsed(self._files.read(task.id, "ticket.json")))
         url = text_of(ticket.get("url"), 2000)
         return await self._trackers.tell(url, text, status) if url else ""

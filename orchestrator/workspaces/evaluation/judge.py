@@ -57,8 +57,12 @@ CLEANUP_GRACE = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRun:
-    """How a check's run ended; a negative exit code is a signal, as in `subprocess`. `folder` holds what it left."""
+    """How a check's run ended; a negative exit code is a signal, as in `subprocess`.
 
+    `run` is the run's name within the task, `folder` holds its output and report.
+    """
+
+    run: str
     folder: Path
     exit_code: int | None
     timed_out: bool = False
@@ -122,7 +126,7 @@ class Judge:
             reason=self.redactor.masked(reason),
             exit_code=ended.exit_code,
             seconds=ended.seconds,
-            log=f"{ended.folder.relative_to(task.folder)}/stdout.jsonl",
+            log=f"{ended.run}/stdout.jsonl",
         )
 
     def of_look(self, task: Task, check: Check) -> CheckResult:
