@@ -316,7 +316,7 @@ def nested(depth: int) -> bytes:
 
 @pytest.mark.parametrize("line", [b"", b"no json", b"[]", request({}, "r-2"), nested(300), nested(1000)])
 def test_a_request_that_another_hand_has_changed_is_not_answered(line: bytes) -> None:
-    with pytest.raises(RequestLost, match="r-1 does not stand in its output any more"):
+    with pytest.raises(RequestLost, match="r-1 is no longer in its output"):
         claude().answer(line, [asked(Subject.PERMISSION, RequestStatus.ANSWERED, "allow")])
 
 
