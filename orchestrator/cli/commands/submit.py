@@ -102,22 +102,14 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
     priority: Who = None,
     after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Start when this task is completed.")] = None,
-    at: Annotated[
-        datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Do not start before this time.")
-    ] = None,
+    at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Start after this time.")] = None,
     check: Checks = None,
     auto: Auto = None,
     on_blocked: OnFailure = None,
     auto_merge: Merge = None,
-    budget: Annotated[
-        float | None, typer.Option(metavar="USD", help="What the task may cost at most.", min=0.01)
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Even if the ticket has an active task in this repository.")
-    ] = False,
-    draft: Annotated[
-        bool, typer.Option("--draft", help="Keep it as a draft until `submit --task` submits it.")
-    ] = False,
+    budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
+    again: Annotated[bool, typer.Option("--again", help="Even if the ticket has an active task here.")] = False,
+    draft: Annotated[bool, typer.Option("--draft", help="Keep it as a draft; --task submits it.")] = False,
     task: Draft = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
     json: Json = False,
