@@ -17,9 +17,10 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
+from orchestrator.daemon.recovery import recover
 from orchestrator.storage.journal import lines
 from orchestrator.storage.records import NoSuchCheckpoint, StoreError
+from orchestrator.storage.restore import NoStateLeft, NothingLost
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
