@@ -33,7 +33,7 @@ from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
-from orchestrator.storage.provided_secrets import PROVIDED
+from orchestrator.storage.agent_secrets import PROVIDED
 from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
 from orchestrator.storage.store import FolderStore
 from orchestrator.wiring import Daemon, build_daemon, bundled_redactor, forget

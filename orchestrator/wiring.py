@@ -44,7 +44,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, Usage
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
-from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.agent_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.storage.vault import Vault, VaultError

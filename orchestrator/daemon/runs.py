@@ -34,7 +34,7 @@ from orchestrator.processes.run_state import has_begun, pid_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage import tokens
+from orchestrator.storage.agent_secrets import issue_token
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
 from orchestrator.workspaces.outbox import import_files
@@ -139,7 +139,7 @@ class RunExecutor:
             asks=task.policy.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.spending.total, task.policy.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else tokens.issue_token(folder),
+            token="" if has_begun(folder) else issue_token(folder),
             socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)

@@ -11,7 +11,7 @@ from orchestrator.daemon.task_factory import Submission
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings
-from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.agent_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints

@@ -7,7 +7,7 @@ since a process may clear its own environment but not its parents'. A caller tha
 is nobody, and refused as well.
 
 One door is open to an agent: it may ask for the state of its own task, and tell of its steps and failures, if it shows
-the word that its attempt was given (tokens.py).
+the word that its attempt was given (storage/agent_secrets.py).
 """
 
 import os
@@ -27,7 +27,7 @@ from orchestrator.processes.cgroup import PREFIX
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.problems import Problem, Refusal, answer
-from orchestrator.storage import tokens
+from orchestrator.storage.agent_secrets import is_token_of
 from orchestrator.storage.task_files import TaskFiles
 
 LARGEST_REQUEST = 8 * 1024 * 1024
@@ -109,7 +109,7 @@ class PeerAuthMiddleware:
         if kind != "agents" or not attempt.isdecimal() or (scope["method"], scope["path"]) not in wanted:
             return None
         word = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").removeprefix("Bearer ")
-        known = tokens.is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), word)
+        known = is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), word)
         return replace(caller, attempt=int(attempt)) if known else None
 
     def _objection_to(self, caller: Caller) -> Problem | None:

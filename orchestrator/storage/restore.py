@@ -1,7 +1,7 @@
-"""Restoring a task whose journal is lost or damaged from the newest intact state that is left.
+"""Restore a task whose journal is lost or damaged from the newest intact state that is left.
 
-That is state.json or a checkpoint, whichever knows more decisions. Later decisions are made again by the daemon: every
-command looks for its effect before it is repeated. The damaged files are set aside, never deleted.
+That is state.json or a checkpoint, whichever knows more decisions. The daemon makes later decisions again: every
+command checks for its effect before it is repeated. The damaged files are set aside, never deleted.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from orchestrator.storage.state_file import FutureFile, state_of
 from orchestrator.storage.store import FolderStore
 
 RESTORED = "Recovered"
-"""The first line of a restored journal: no decision, but the number of the last one that is known."""
+"""The trigger of the first line of a restored journal: no decision, but it has the number of the last known one."""
 
 
 class NothingLost(OrchestratorError):

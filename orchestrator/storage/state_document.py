@@ -1,10 +1,11 @@
-"""state.json: a task in the seed's words (seed 000, and the metadata of seed 003 in snake_case), and back.
+"""Convert a task to its state.json and back.
 
-One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
-kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+The document uses the names that readers of state.json know: BLOCKED and COMPLETED appear as `current_state`, and the
+stage stands beside it. What can be derived (progress, sums of old log entries) is written for readers and not read
+back.
 
-The seed keeps some facts of a task in the stage that they come from; in a pipeline without that stage they stand beside
-the stages.
+Some facts of a task stand in the record of the stage that they come from; if the pipeline has no such stage, they stand
+at the top of the document.
 """
 
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
-"""Values whose form is kept: most decisions leave most steps, stages and failures alone."""
+"""Converted values that are cached: most decisions do not change most steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
 USAGE = ("tokens_before_session", "cost_before_session")
@@ -43,7 +44,7 @@ FLAT = ("source", "schedule", "timing")
 
 
 def to_document(task: Task) -> JsonObject:
-    """The task as state.json shows it."""
+    """Return the task as state.json shows it."""
     document: JsonObject = {
         "schema_version": SCHEMA_VERSION,
         "task_id": task.id,
@@ -83,7 +84,7 @@ def to_document(task: Task) -> JsonObject:
 
 
 def from_document(document: JsonObject) -> Task:
-    """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    """Return the task that a state.json describes. Raises KeyError, TypeError or ValueError."""
     document = migrated(document)
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
@@ -118,7 +119,7 @@ def from_document(document: JsonObject) -> Task:
 
 
 def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
-    """A stage's record with the facts that the seed keeps in the stage of that name."""
+    """Return a stage's record together with the facts that stand in the stage of that name."""
     shown = _shown(record) | _facts(task, name)
     if name == "DESIGN":
         shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
@@ -127,13 +128,15 @@ def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
-    """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
+    """Return a record that seldom changes as plain data: the same object as long as it is equal, so that differences
+    are found quickly.
+    """
     return cast(JsonObject, to_json(value))
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _check_options(check: Check) -> JsonObject:
-    """What stands beside the command, which the seed keeps alone."""
+    """Return what is declared for a check besides its command."""
     shown = cast(JsonObject, to_json(check))
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
@@ -163,7 +166,7 @@ def _facts(task: Task, stage: str) -> JsonObject:
 
 
 def _agent(agent: Agent) -> JsonObject:
-    """The agent; what scripts read of its session, turn and usage stands beside them and not in them."""
+    """Return the agent; the facts of its session, turn and usage that scripts read stand at the top of it."""
     session, turn, usage = agent.session, agent.turn, agent.usage
     return {
         "status": agent.status.value,
@@ -200,7 +203,7 @@ def _agent_from(shown: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def shown_failure(entry: Failure) -> JsonObject:
-    """An entry of the failure log in the seed's form."""
+    """Return an entry of the failure log."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
@@ -270,7 +273,7 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(ask: UserRequest) -> JsonObject:
-    """What is waited for, as a reader of state.json looks for it; the whole record stands in `requests`."""
+    """Return what the task waits for, in short; the whole record stands in `requests`."""
     return {
         "number": ask.number,
         "kind": ask.kind.value,
@@ -281,7 +284,7 @@ def _ask(ask: UserRequest) -> JsonObject:
 
 
 def _preflight_from(shown: Json) -> Json:
-    """What the original system wrote there had no fixed form, so that what is no list of texts is left out."""
+    """Return a preflight record with everything but lists of strings left out: earlier writers used no fixed form."""
     if not isinstance(shown, dict):
         return None
     return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}

@@ -32,7 +32,7 @@ from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, load_settings
-from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.agent_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.protocols import TaskLookups

@@ -107,7 +107,7 @@ async def test_an_event_tells_what_was_decided_in_camel_case_and_in_words(
     task = await submitted(client, desk)
     first, second = await everything(client)
     assert (first["id"], first["event"], second["id"]) == ("1", "state_transition", "2")
-    assert first["data"]["text"].startswith("handed in by ")
+    assert first["data"]["text"].startswith("submitted by ")
     data = second["data"]
     assert (data["task"], data["seq"], data["trigger"], data["from"], data["to"]) == (
         task,

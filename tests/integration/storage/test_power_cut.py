@@ -254,7 +254,7 @@ def test_without_a_checkpoint_the_journal_is_read_from_its_first_line(store: Fol
 def test_a_journal_shorter_than_a_checkpoint_knows_is_refused(store: FolderStore) -> None:
     checkpointed(store, 2)
     os.truncate(journal_of(store), journal_of(store).read_bytes().index(b"\n") + 1)
-    with pytest.raises(DamagedJournal, match="restore it from a backup"):
+    with pytest.raises(DamagedJournal):
         store.load(NAME_OF_TASK)
 
 

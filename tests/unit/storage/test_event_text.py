@@ -36,11 +36,11 @@ def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields
             "a check ended: lint FAIL: exit code 1",
         ),
         ("CheckFinished", {"name": "lint", "result": None}, "a check ended: lint"),
-        ("PauseRequested", {"by": "ann uid:1000", "reason": ""}, "a pause was asked for by ann uid:1000"),
-        ("CommandFailed", {"reason": "\x1b[2J {by|reason}"}, "something could not be done: \\x1b[2J {by|reason}"),
+        ("PauseRequested", {"by": "ann uid:1000", "reason": ""}, "a pause was requested by ann uid:1000"),
+        ("CommandFailed", {"reason": "\x1b[2J {by|reason}"}, "an action failed: \\x1b[2J {by|reason}"),
         ("CheckpointSaved", {"number": 3}, "a checkpoint was saved: 3"),
         ("AgentVanished", None, "agent vanished"),
-        ("RunFrozen", [], "its processes stand still"),
+        ("RunFrozen", [], "its processes are stopped"),
     ],
 )
 def test_an_event_is_told_with_what_it_says_and_without_what_it_does_not(trigger: str, event: Json, words: str) -> None:
