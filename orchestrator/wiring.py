@@ -218,6 +218,7 @@ def _publisher(
         redactor=redactor,
         quarantined=settings.data_dir / QUARANTINE,
         tell_tracker=outward.tell,
+        family_of=lambda task: _pipeline_of(files, task).family,
         clock=clock.now,
     )
 

@@ -89,7 +89,7 @@ def storm(house: House, dice: random.Random, kills: int) -> Toll:
         house.kill()
         state = house.state(task)
         toll.kills += 1
-        toll.moments[f"{state['stage']}/{state['owed']}"] += 1
+        toll.moments[f"{state['stage']}/{state['next_action']}"] += 1
         house.launch()
     house.wait_for("an answer of the daemon", house.answers)
     _ask(house, task, "resume")

@@ -218,8 +218,8 @@ class CommandExecutor:
         self._post(task.id, ready)
 
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
-        stage = self._with.pipeline_of(task).stage(command.stage)
-        evidence = await asyncio.to_thread(self._with.gates.look, task, stage, command)
+        pipeline = self._with.pipeline_of(task)
+        evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
         )

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 import structlog
 
-from orchestrator.core.decide.lifecycle import REPORT_FILE, evaluations
+from orchestrator.core.decide.work.checks import REPORT_FILE, evaluations
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus

@@ -1,16 +1,17 @@
 """JSON Schemas of the files that people and programs meet: state.json, pipelines, the front matter of roles."""
 
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from types import NoneType
 from typing import cast, get_type_hints
 
 from orchestrator.core.decide.transitions import AS_STATE
-from orchestrator.core.task import pipeline as words
+from orchestrator.core.decide.work import WORK
+from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.agent import Agent, Session, TurnProgress, Usage
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Task
@@ -18,6 +19,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, SensitiveCheck, TicketType
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.json_schema import array, maybe, one_of, properties_of, record, schema_of
+from orchestrator.pipelines.families import FAMILIES
 from orchestrator.pipelines.role import EFFORTS, PERMISSION_MODES, OnAsk, Tier
 from orchestrator.storage.migration import SCHEMA_VERSION
 from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, SAME_NAME
@@ -25,19 +27,8 @@ from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, S
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
 _TEXTS, _NULL = array(_TEXT), schema_of(NoneType)
-_GUARDS: Mapping[str, type] = {
-    "ticket_filtered": words.TicketFiltered,
-    "file_exists": words.FileExists,
-    "file_min_chars": words.FileMinChars,
-    "heading_count": words.HeadingCount,
-    "glob_count": words.GlobCount,
-    "json_nonempty": words.JsonNonempty,
-    "budget_left": words.BudgetLeft,
-    "budget_within": words.BudgetWithin,
-    "steps_completed": words.StepsCompleted,
-    "steps_committed": words.StepsCommitted,
-    "tree_clean": words.TreeClean,
-    "checks_acceptable": words.ChecksAcceptable,
+_ALL_GUARDS = {
+    name: kind for table in (GUARDS, *(one.guards for one in FAMILIES.values())) for name, kind in table.items()
 }
 
 
@@ -86,9 +77,9 @@ def pipeline_schema() -> JsonObject:
     """A pipeline's TOML file, as JSON."""
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
-        "work": schema_of(words.Work),
+        "work": one_of(*WORK),
         "artifacts": _TEXTS,
-        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _GUARDS.items()]}),
+        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _ALL_GUARDS.items()]}),
         "publish": schema_of(Publish),
         "review": schema_of(bool),
     }
@@ -100,6 +91,7 @@ def pipeline_schema() -> JsonObject:
                 "description": _TEXT,
                 "start": _TEXT,
                 "branch": _TEXT,
+                "family": one_of(*FAMILIES),
                 "budgets": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
                 "stages": {"type": "object", "additionalProperties": record(stage, ["work"])},
             },
@@ -123,7 +115,7 @@ def role_schema() -> JsonObject:
     return _titled("the front matter of a role", record(properties, ["name", "description"]))
 
 
-def _guard(name: str, kind: type) -> JsonObject:
+def _guard(name: str, kind: type[Guard]) -> JsonObject:
     needed = [one.name for one in fields(kind) if one.default is MISSING]
     return record({"guard": {"const": name}, **properties_of(kind)}, ["guard", *needed])
 

@@ -16,9 +16,8 @@ from typing import cast
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.agent import Agent, TurnProgress
 from orchestrator.core.task.checks import Check
-from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.pipeline import REVISIONS
-from orchestrator.core.task.progress import StageRecord, Step
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.progress import StageFacts, StageRecord, Step
 from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import Schedule, Source, Task, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
@@ -31,9 +30,18 @@ AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
 """Converted values that are cached: most decisions do not change most steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
+REVISIONS, CYCLES = "design_revisions", "eval_cycles"
+"""Budgets that the original format shows under names of its own."""
+MARKS = {
+    "sensitive_check": StageFacts.TICKET,
+    "revision": StageFacts.DRAFTS,
+    "plan_progress": StageFacts.STEPS,
+    "results": StageFacts.CHECKS,
+    "pr_url": StageFacts.PUBLICATION,
+}
+"""The key by which one sees that a stage's record shows those facts."""
 TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
 USAGE = ("tokens_before_session", "cost_before_session")
-STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
 
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "next_action", "retry_at", "feedback", "requested_changes"),
@@ -67,19 +75,20 @@ def to_document(task: Task) -> JsonObject:
         "current_phase": None,
         "total_phases": None,
         "run": to_json(task.run),
-        "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
+        "states": {name: _stage(task, record) for name, record in task.stages.items()},
         "checks": {check.name: check.command for check in task.evaluation.checks},
         "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
         "agent": _agent(task.agent),
         "waiting": [_ask(ask) for ask in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
-        "failure_summary": _summary(task.failures),
+        "failure_summary": task.failures.summary,
         "config": _config(task),
     }
-    for stage in STAGES_WITH_FACTS:
-        if stage not in task.stages:
-            document |= _facts(task, stage)
+    shown = {record.facts for record in task.stages.values()}
+    for facts in MARKS.values():
+        if facts not in shown and facts is not StageFacts.DRAFTS:
+            document |= _facts(task, facts)
     return document
 
 
@@ -94,7 +103,7 @@ def from_document(document: JsonObject) -> Task:
         "id": document["task_id"],
         "folder": document["workspace_dir"],
         "pipeline": document["pipeline_variant"],
-        "stages": document["states"],
+        "stages": {name: _stage_from(record) for name, record in _objects(document["states"]).items()},
         "ticket": {
             "key": document["ticket_id"],
             "type": document["ticket_type"],
@@ -118,12 +127,19 @@ def from_document(document: JsonObject) -> Task:
     return from_json(Task, own_words)
 
 
-def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
-    """Return a stage's record together with the facts that stand in the stage of that name."""
-    shown = _shown(record) | _facts(task, name)
-    if name == "DESIGN":
-        shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
-    return shown
+def _stage(task: Task, record: StageRecord) -> JsonObject:
+    """Return a stage's record with the facts that are shown in it."""
+    return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _without_facts(record: StageRecord) -> JsonObject:
+    return {key: value for key, value in _shown(record).items() if key != "facts"}
+
+
+def _stage_from(record: JsonObject) -> JsonObject:
+    """Return a stage's record; which facts it shows is seen by their keys."""
+    return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
@@ -141,17 +157,17 @@ def _check_options(check: Check) -> JsonObject:
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
 
-def _facts(task: Task, stage: str) -> JsonObject:
-    match stage:
-        case "TICKET_INTAKE":
+def _facts(task: Task, facts: StageFacts) -> JsonObject:
+    match facts:
+        case StageFacts.TICKET:
             ticket = task.ticket
             return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
-        case "IMPLEMENTATION":
+        case StageFacts.STEPS:
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps: list[Json] = [_shown(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
             return {"branch": task.source.branch, "plan_progress": progress, "commits": commits}
-        case "EVALUATION":
+        case StageFacts.CHECKS:
             results: JsonObject = dict.fromkeys(RESULT_NAMES)
             results |= {check: result.verdict.value for check, result in task.evaluation.results.items()}
             return {
@@ -159,10 +175,10 @@ def _facts(task: Task, stage: str) -> JsonObject:
                 "result_details": to_json(task.evaluation.results),
                 "report_path": task.evaluation.report_path,
             }
-        case "COMPLETION":
+        case StageFacts.PUBLICATION:
             return _picked(_shown(task.publication), PUBLISHED)
-        case _:
-            return {}
+        case StageFacts.DRAFTS:
+            return {"revision": task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0}
 
 
 def _agent(agent: Agent) -> JsonObject:
@@ -238,27 +254,11 @@ def _plan_step(step: str | None) -> str | None:
     return f"plan.md#step-{step}" if step and step.isdecimal() else None
 
 
-def _summary(log: FailureLog) -> JsonObject:
-    return {
-        "total_failures": log.total,
-        "by_state": dict(log.by_state),
-        "by_type": dict(log.by_type),
-        "recurring_patterns": [
-            {
-                "pattern": known.pattern,
-                "occurrences": known.occurrences,
-                "failure_ids": list(known.failure_ids),
-            }
-            for known in log.patterns
-        ],
-    }
-
-
 def _config(task: Task) -> JsonObject:
     limits = {name: budget.limit for name, budget in task.budgets.items()}
     return {
         "max_design_revisions": limits.get(REVISIONS),
-        "max_eval_cycles": limits.get("eval_cycles"),
+        "max_eval_cycles": limits.get(CYCLES),
         **_shown(task.policy),
         "autonomy": {
             "mode": task.policy.autonomy.value,

@@ -223,7 +223,7 @@ def test_a_task_whose_folder_is_deleted_ends_and_the_daemon_lives_on(tmp_path: P
 def test_state_json_edited_by_hand_is_set_aside_and_the_truth_restored(tmp_path: Path) -> None:
     with House(tmp_path, scenario=FOR_EVER) as house:
         task = house.submit()
-        house.wait_for("the last decision for long", lambda: house.state(task)["agent"]["session_seen"])
+        house.wait_for("the last decision for long", lambda: house.state(task)["agent"]["session"]["is_known"])
         state = house.folder(task) / "state.json"
         house.overwrite(state, state.read_text().replace('"in_progress"', '"completed"'))
         house.wait_for("the truth", lambda: house.journal(task, "ForeignEditFound"))

@@ -24,6 +24,7 @@ from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
     CancelRequested,
@@ -36,7 +37,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor
@@ -75,7 +76,7 @@ PIPELINE = Pipeline(
     name="talk",
     description="One stage that never ends.",
     start="TALK",
-    stages={"TALK": Stage(name="TALK", work=Work.AGENT, role="talker")},
+    stages={"TALK": Stage(name="TALK", work=WORK["agent"], role="talker")},
     budgets=ENGINE_BUDGETS,
     branch="talk/{task}",
 )
@@ -225,6 +226,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",
                 tell_tracker=_left,
+                family_of=lambda _: PLAIN,
                 clock=clock.now,
             ),
             timers=timers,

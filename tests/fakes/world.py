@@ -18,7 +18,7 @@ from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.storage.state_document import from_document, to_document
@@ -223,7 +223,7 @@ class World:
 
     def _work(self, task: Task) -> None:
         name = f"{task.stage} visit {task.stages[task.stage].visits}"
-        if self.pipeline.stage(task.stage).work is Work.STEPS:
+        if self.pipeline.stage(task.stage).work.commits:
             name += f" step {task.agent.turn.step}"
             self.commits.append(f"c{len(self.commits) + 1}".ljust(40, "0"))
         self._once(f"work {name}")
@@ -273,9 +273,9 @@ class World:
         done = f"{task.stage} visit {command.visit}" in self.works
         fresh = tuple(name for name in files if name in stage.artifacts or (name.startswith("design") and done))
         since = self.commits.index(command.since) + 1 if command.since in self.commits else 0
-        new = tuple(self.commits[since:]) if stage.work is Work.STEPS else ()
+        new = tuple(self.commits[since:]) if stage.work.commits else ()
         evidence = Evidence(
-            files=files if done or stage.work is not Work.AGENT else {},
+            files=files if done or not stage.work.judges_new_files_only else {},
             fresh=fresh if done else (),
             head=self.commits[-1] if new else None,
             commits=new,

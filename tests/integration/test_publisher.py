@@ -23,6 +23,7 @@ from orchestrator.integrations.publishing.merge_policy import UNSETTLED
 from orchestrator.integrations.publishing.publisher import AT_ONCE, SOON, Publisher, Publishing
 from orchestrator.integrations.publishing.release import Release
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
@@ -61,6 +62,7 @@ class Stage:
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
             tell_tracker=self.tell,
+            family_of=lambda _: TICKETS,
             clock=clock.now,
         )
         self.task = submitted(

@@ -27,14 +27,15 @@ class Stage:
             "T-1", folder=str(folder / "T-1"), repo=str(self.repo), base_commit=self.base, title=ticket
         )
         (folder / "T-1").mkdir()
-        (folder / "T-1" / "release-summary.md").write_text("## Included Changes\n\n- a flag\n")
         self.bare = folder / "bare.git"
         git(folder, "clone", "--quiet", "--bare", str(self.repo), str(self.bare))
         self.upstream = Upstream(address=str(self.bare), login=None)
 
     def prepare(self) -> tuple[str, str]:
         head = self.workspace.facts("T-1", self.base, self.base).head
-        return self.release.prepare(self.task, head, lambda text: text, self.upstream)
+        return self.release.prepare(
+            self.task, "## Included Changes\n\n- a flag\n", head, lambda text: text, self.upstream
+        )
 
     def tag(self, version: str, head: str) -> str:
         order = do.TagRelease(version=version, commit=head, branch=BRANCH)

@@ -11,8 +11,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.final_message import final_message
-from orchestrator.core.decide.obligations import agent_run_folder, check_run_folder
-from orchestrator.core.decide.outcomes import block, record_failed_turn, record_failure, reset_retries, use_retry
+from orchestrator.core.decide.obligations import agent_run_folder
+from orchestrator.core.decide.outcomes import block, record_failed_turn, reset_retries, use_retry
 from orchestrator.core.decide.pausing import (
     add_answered_request,
     add_notice,
@@ -36,19 +36,15 @@ from orchestrator.core.task.agent import (
     Usage,
 )
 from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
-from orchestrator.core.task.checks import CheckResult, Verdict, first_try
-from orchestrator.core.task.failures import ACCEPTED, Analysis, Failure
-from orchestrator.core.task.guards import Evidence
+from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import StageStatus, StepStatus
-from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
 LONGEST_RETRY_DELAY = 300.0
-REPORT_FILE = "test-report.md"
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
         ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
@@ -66,7 +62,6 @@ ONCE_MORE = (
 def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
     """The task at the beginning of a stage, its tries renewed."""
     record = task.stages[stage]
-    work = pipeline.stage(stage).work
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
     )
@@ -75,30 +70,22 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
         stage=stage,
         stages={**task.stages, stage: entered},
         feedback=(),
-        evaluation=replace(task.evaluation, results={} if work is Work.CHECKS else task.evaluation.results),
         agent=replace(task.agent, turn=replace(task.agent.turn, step=None)),
     )
-    return continue_stage(pipeline, reset_retries(task), at)
+    return continue_stage(pipeline, reset_retries(pipeline.stage(stage).work.enter(task)), at)
 
 
 def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with what its stage begins with owed, after whatever still runs and cannot go on has ended."""
+    """Return the task with the next action of its stage owed; a process that cannot be used for that is ended first."""
+    if pipeline.is_manual:
+        return replace(task, next_action=NextAction.NOTHING)
     stage = pipeline.stage(task.stage)
-    hands_on = stage.work in (Work.AGENT, Work.STEPS)
-    if task.run is not None:
-        goes_on = task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and task.run.is_of_agent
-        same = hands_on and task.agent.role == stage.role and goes_on
-        return next_turn(pipeline, task, at) if same else replace(task, next_action=NextAction.STOP)
-    if stage.role is not None and hands_on:
-        return begin_agent(task, stage.role)
-    match stage.work:
-        case Work.CHECKS:
-            return next_check(pipeline, task, at)
-        case Work.DELIVER:
-            home = stage.publish in (Publish.BRANCH, Publish.PULL_REQUEST)
-            return replace(task, next_action=NextAction.DELIVERY if home else NextAction.PUBLISH)
-        case _:
-            return replace(task, next_action=NextAction.GATE)
+    if task.run is None:
+        return stage.work.begin(pipeline, task, at)
+    is_alive = task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and task.run.is_of_agent
+    if is_alive and stage.work.is_done_by_agent and task.agent.role == stage.role:
+        return next_turn(pipeline, task, at)
+    return replace(task, next_action=NextAction.STOP)
 
 
 def begin_agent(task: Task, role: str) -> Task:
@@ -119,7 +106,7 @@ def begin_agent(task: Task, role: str) -> Task:
         setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
     )
     task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
-    task = replace(task, retry_at=_until(task))
+    task = replace(task, retry_at=service_retry_at(task))
     return pause_if_over_caps(task)
 
 
@@ -137,8 +124,8 @@ def _banked(usage: Usage) -> Usage:
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
 
-def _until(task: Task) -> datetime | None:
-    """Until when it stands still for the model's sake: what it owes next has no time of its own."""
+def service_retry_at(task: Task) -> datetime | None:
+    """Return when a task that waits for the model's service tries again; None if it does not wait for that."""
     return task.retry_at if task.waits_for_service else None
 
 
@@ -154,8 +141,7 @@ def bank_usage(agent: Agent) -> Agent:
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with its agent's next turn owed, which in a stage of steps is the first open step's."""
-    step = plan.next_step(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None
+    """Return the task with its agent's next turn owed."""
     agent = replace(
         task.agent,
         turn=replace(
@@ -168,11 +154,11 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
             open_tools=0,
             timed_out=(),
             was_frozen_in_tool=False,
-            step=step.step_id if step else None,
+            step=None,
         ),
     )
-    steps = plan.begin_step(task.steps, step.step_id, at) if step else task.steps
-    return pause_if_over_caps(replace(task, agent=agent, steps=steps, next_action=NextAction.TURN))
+    task = pipeline.stage(task.stage).work.begin_turn(replace(task, agent=agent), at)
+    return pause_if_over_caps(replace(task, next_action=NextAction.TURN))
 
 
 def deadline(task: Task, at: datetime) -> datetime:
@@ -197,32 +183,6 @@ def pause_if_over_caps(task: Task) -> Task:
     if cap_reached(task) is None or is_paused_by_daemon(task):
         return task
     return pause(task, PauseReason.BUDGET)
-
-
-def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with the next check owed, or with the evaluation concluded when all have run."""
-    check = task.evaluation.next_check
-    if check is not None:
-        again = task.seq if task.retry_at or first_try(check.name) in task.evaluation.results else None
-        run = Run(folder=check_run_folder(evaluations(pipeline, task), check.name, again))
-        agent = replace(task.agent, status=task.agent.status if task.is_paused else AgentStatus.IDLE)
-        return replace(task, next_action=NextAction.CHECKS, run=run, agent=agent, retry_at=_until(task))
-    if not any(check.command for check in task.evaluation.checks):
-        none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
-        task = replace(
-            task, evaluation=replace(task.evaluation, results={"unit_test": none, **task.evaluation.results})
-        )
-    task = replace(task, evaluation=replace(task.evaluation, report_path=REPORT_FILE))
-    lacking = guards.missing(pipeline.stage(task.stage).guards, task, guards.NOTHING_SEEN)
-    role = pipeline.stage(task.stage).role
-    if not lacking:
-        return advance(pipeline, task, at)
-    return begin_agent(task, role) if role else fail_evaluation(pipeline, task, at, None)
-
-
-def evaluations(pipeline: Pipeline, task: Task) -> int:
-    """How many evaluations were begun, of whichever stage."""
-    return sum(task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS)
 
 
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
@@ -253,9 +213,8 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
-    checked = pipeline.stage(task.stage).work is Work.CHECKS
-    artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
-    text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.source.commit)[:12]}")
+    artifacts = pipeline.stage(task.stage).work.under_review(task)
+    text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
     asking = RequestDraft(
         subject=Subject.STAGE,
@@ -283,20 +242,6 @@ def _reviewed(task: Task) -> bool:
     return bool(reviews) and reviews[-1].status is RequestStatus.APPROVED
 
 
-def complete_step(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
-    """The task with its present step completed by the commits seen, and the next step or stage owed.
-
-    Only a step that gets done is progress: what is still missing when all are done does not renew the tries.
-    """
-    steps = plan.finish_step(task.steps, task.agent.turn.step or 0, evidence.commits, at)
-    task = replace(task, steps=steps, feedback=())
-    task = task if task.agent.turn.step is None else reset_retries(task)
-    if plan.next_step(steps) is not None:
-        return continue_stage(pipeline, task, at)
-    lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)
-    return try_again(pipeline, task, lacking, at) if lacking else advance(pipeline, task, at)
-
-
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
     """The task with its agent told what the gate misses, or blocked when that was told often enough."""
     if pipeline.stage(task.stage).role is None:
@@ -319,12 +264,9 @@ def _given_up(task: Task, why: str, at: datetime) -> Task:
 def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
     """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
     tried = use_retry(task, "agent_retries")
-    where = task.stage
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
-        if pipeline.stage(where).work is Work.CHECKS and task.evaluation.next_check is None:
-            return fail_evaluation(pipeline, task, at, None)
-        return block(task, f"{where}: {reason}", at)
+        return pipeline.stage(task.stage).work.give_up(pipeline, task, reason, at)
     budget = tried.budgets["agent_retries"]
     delay = min(task.policy.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
     return replace(
@@ -348,17 +290,17 @@ def restart_session(task: Task, at: datetime) -> Task:
     )
 
 
-def fail_evaluation(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
-    """The task with its failed checks on record, back in the stage that mends them while the budget lasts.
+def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
+    """Return the task with the failure of its stage on record, back in the stage `on_fail` while the budget lasts.
 
-    When it is used up and the terms say so, one more pass is made of the smallest scope (seed 001, escalation).
+    When the budget is used up and the task's policy says so, one last pass of the smallest scope is made.
     """
     stage = pipeline.stage(task.stage)
     tried = use_retry(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
     last_pass = None if again or stage.on_fail is None else _escalated(tried or task)
     back = stage.on_fail if again or last_pass else None
-    task = _with_failed_checks(stage, task, at, analysis, back)
+    task = stage.work.record_failures(stage, task, analysis, back, at)
     counted = last_pass or tried
     task = replace(task, budgets=counted.budgets) if counted else task
     if back is None:
@@ -374,21 +316,3 @@ def fail_evaluation(pipeline: Pipeline, task: Task, at: datetime, analysis: Anal
 def _escalated(task: Task) -> Task | None:
     """The task with its one last pass taken; None where its terms do not want one, or it was taken before."""
     return use_retry(task, "escalations") if task.policy.on_blocked is OnBlocked.ESCALATE else None
-
-
-def _with_failed_checks(stage: Stage, task: Task, at: datetime, analysis: Analysis | None, back: str | None) -> Task:
-    cycle = task.stages[task.stage].visits
-    accepted = guards.accepted(stage.guards)
-    for check in task.evaluation.checks:
-        result = task.evaluation.results.get(check.name)
-        if result is None or result.verdict in accepted:
-            continue
-        task = record_failure(task, at, Failure(
-            id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
-            attempted=f"evaluation {cycle} of {(task.source.head or '')[:12]}", command=check.command,
-            expected=f"{check.name} passes", type=check.kind.failure, summary=result.reason,
-            exit_code=result.exit_code, log_file=result.log, analysis=analysis,
-            action="retry_cycle" if back else "user_intervention",
-            transitioned_to=back, retry_count=cycle,
-        ))  # fmt: skip
-    return task

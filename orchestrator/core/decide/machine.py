@@ -19,7 +19,7 @@ A task has at most one run (process tree). Pausing changes what is wanted (the a
 what is there. While paused, events still move the task on; what they owe goes out when a place is free again.
 """
 
-import re
+import fnmatch
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -42,17 +42,17 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import with_result
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline, Work
-from orchestrator.core.task.progress import Budget, StageRecord, Step
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 
-_DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
     """The first decision of a task's life."""
-    stages = {name: StageRecord() for name in pipeline.stages}
+    stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
@@ -63,20 +63,37 @@ def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[
     return task, obligations(pipeline, task)
 
 
-def decide(pipeline: Pipeline, task: Task, event: events.Event) -> tuple[Task, tuple[Command, ...]]:
-    """The task after the event, and the commands that became owed by it.
+def stage_facts(pipeline: Pipeline, stage: Stage) -> StageFacts | None:
+    """Return what state.json shows in a stage; the drafts are shown where their budget is a condition."""
+    budgets = {getattr(guard, key) for guard in stage.guards for key in guard.budget_keys}
+    return StageFacts.DRAFTS if pipeline.family.draft_budget in budgets else stage.work.facts
 
-    The same task object comes back when the event changes nothing. Raises InvalidTransition for a request that the
-    task's state does not allow.
+
+def decide(
+    pipeline: Pipeline, task: Task, event: events.Event, allowance: Allowance = EVERYTHING
+) -> tuple[Task, tuple[Command, ...]]:
+    """Return the task after the event, and the commands that became owed by it.
+
+    A next turn that the account or the day does not allow is not sent: the task waits. The same task object comes back
+    when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _after(pipeline, task, event)
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
-    after = replace(after, seq=task.seq + 1, updated_at=event.at)
+    after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _within(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
+    """Return the task paused before a turn that its living agent would be sent now but is not allowed."""
+    follows = (after.agent.attempt, after.agent.turn.number) != (before.agent.attempt, before.agent.turn.number)
+    if not follows or after.next_action is not NextAction.TURN or not after.holds_slot:
+        return after
+    reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"))
+    return pausing.hold_for_account(after, reason) if reason else after
 
 
 def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
@@ -180,55 +197,18 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_planned(pipeline, task, evidence),
     )
-    task = _revised(task, evidence)
-    match stage.work:
-        case Work.STEPS:
-            return _step_judged(pipeline, task, event)
-        case Work.CHECKS:
-            return _explanation_judged(pipeline, task, event)
-        case _:
-            return _artifacts_judged(pipeline, task, event)
+    task = _count_drafts(pipeline, task, evidence)
+    return stage.work.judge(pipeline, task, evidence, event.at)
 
 
-def _revised(task: Task, evidence: guards.Evidence) -> Task:
-    """The task with the designs counted that its planner rejected: all but one of each visit of the stage."""
-    budget, record = task.budgets.get(REVISIONS), task.stages[task.stage]
-    if budget is None or not any(map(_DESIGN.fullmatch, evidence.fresh)):
+def _count_drafts(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> Task:
+    """Return the task with the drafts counted that their review rejected: all but one in each visit of the stage."""
+    family, record = pipeline.family, task.stages[task.stage]
+    budget = task.budgets.get(family.draft_budget)
+    if budget is None or not fnmatch.filter(evidence.fresh, family.draft):
         return task
-    designs = sum(_DESIGN.fullmatch(name) is not None for name in record.artifacts)
-    used = replace(budget, used=max(0, designs - record.visits))
-    return replace(task, budgets={**task.budgets, REVISIONS: used})
-
-
-def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """A step's commits are taken in with the step, so a look after another try still finds the earlier ones."""
-    lacking = guards.missing_of_step(event.evidence)
-    if lacking:
-        return lifecycle.try_again(pipeline, task, lacking, event.at)
-    task = replace(task, source=replace(task.source, head=event.evidence.head or task.source.head))
-    return lifecycle.complete_step(pipeline, task, event.evidence, event.at)
-
-
-def _explanation_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """The failures are facts already; an agent that cannot explain them only leaves the explanation out."""
-    analysis = event.evidence.analysis
-    retried = None if analysis else outcomes.use_retry(task, "gate_retries")
-    if retried is None:
-        return lifecycle.fail_evaluation(pipeline, task, event.at, analysis)
-    lacking = ("failure-analysis.json with root_cause_hypothesis, confidence and suggested_fix not found",)
-    return lifecycle.continue_stage(pipeline, replace(retried, feedback=lacking), event.at)
-
-
-def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    stage, evidence = pipeline.stage(task.stage), event.evidence
-    beyond = guards.overspent(stage.guards, task)
-    lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in beyond)
-    if not lacking:
-        return lifecycle.advance(pipeline, task, event.at)
-    if stage.role and not task.agent.turn.tool_uses and not evidence.fresh:
-        lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
-    refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
-    return lifecycle.try_again(pipeline, task, lacking + refused, event.at)
+    used = max(0, len(fnmatch.filter(record.artifacts, family.draft)) - record.visits)
+    return replace(task, budgets={**task.budgets, family.draft_budget: replace(budget, used=used)})
 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
@@ -259,7 +239,7 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
             results=with_result(task.evaluation.checks, task.evaluation.results, event.name, event.result),
         ),
     )
-    return lifecycle.next_check(pipeline, task, event.at)
+    return lifecycle.continue_stage(pipeline, task, event.at)
 
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:

@@ -45,6 +45,13 @@ def pause(task: Task, by: PauseReason) -> Task:
     return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=by))
 
 
+def hold_for_account(task: Task, by: PauseReason) -> Task:
+    """Return the task paused because of what others met or spent: it has no waits of its own to count."""
+    if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
+        task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
+    return pause(task, by)
+
+
 def unpause(task: Task) -> Task:
     """The task no longer held: it waits for its first unanswered ask, or to be merged, or else wants a place."""
     if task.status is TaskStatus.PENDING:

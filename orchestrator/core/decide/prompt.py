@@ -7,33 +7,24 @@ the task's state, so that a turn asked for again after a crash says the same.
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task import guards
 from orchestrator.core.task.agent import SessionOrigin
 from orchestrator.core.task.checks import CheckResult
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, UserRequest, variable_of
-
-_WANTED = {Work.AGENT: "What is wanted of you now:", Work.STEPS: "What all the steps together are to answer:"}
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
     """The text of the turn that the task's agent owes now."""
     stage = pipeline.stage(task.stage)
     parts = [_heading(task, stage), _why(task, stage), _places(task)]
-    match stage.work:
-        case Work.STEPS:
-            parts.append(_step(task))
-        case Work.CHECKS:
-            parts.append(_failed_checks(task.evaluation.results, guards.accepted(stage.guards)))
-        case Work.INTAKE | Work.AGENT | Work.DELIVER:
-            parts.append(_failures(task))
-    if stage.artifacts and stage.work is not Work.STEPS:
+    parts.append(stage.work.instructions(pipeline, task))
+    if stage.artifacts and not stage.work.has_steps:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
-    if stage.work in _WANTED:
-        parts.append(_listed(_WANTED[stage.work], task.requested_changes))
+    if stage.work.wanted_title:
+        parts.append(_listed(stage.work.wanted_title, task.requested_changes))
     parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
@@ -67,8 +58,8 @@ def _why(task: Task, stage: Stage) -> str:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.session.is_resumed and task.agent.turn.number == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
-    elif stage.work is Work.CHECKS:
-        why = "Checks failed on the finished commit, and the next planner needs to know why."
+    elif stage.work.reason():
+        why = stage.work.reason()
     elif task.publication.round and not _mends(task):
         why = "The change is proposed, and reviewers ask for changes."
     elif task.requested_changes and not _mends(task):
@@ -119,15 +110,17 @@ def _places(task: Task) -> str:
     )
 
 
-def _step(task: Task) -> str:
+def present_step(pipeline: Pipeline, task: Task) -> str:
+    """Return the plan, with the step that is to be done in this turn."""
     number = task.agent.turn.step
     step = next((one for one in task.steps if one.step_id == number), None)
     if step is None:
         return f"Every step is done. Commit what is still to change under a subject that begins {task.ticket.key}:"
+    details = " and ".join(filter(None, (pipeline.stage(task.stage).plan, pipeline.family.plan_details)))
     marks = {StepStatus.COMPLETED: "x", StepStatus.IN_PROGRESS: ">"}
     plan = "\n".join(f"[{marks.get(one.status, ' ')}] {one.step_id}. {_line(one.description)}" for one in task.steps)
     return (
-        f"The plan (details: plan.md and the newest design-v*.md):\n{plan}\n\n"
+        f"The plan (details: {details}):\n{plan}\n\n"
         f"Do step {step.step_id} and nothing beyond it. Then commit everything, with the subject\n"
         f"{commit_subject(task, step)}\n"
         "and end your turn with a clean worktree. If the step needs no change, say why in an empty commit."
@@ -147,7 +140,8 @@ def commit_subject(task: Task, step: Step) -> str:
     return text if len(text) <= 70 else text[:69].rstrip() + "…"
 
 
-def _failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) -> str:
+def failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) -> str:
+    """Return the checks that failed, with the paths of their output."""
     failed = [
         f"{name}: {result.reason}; output: {result.log}"
         for name, result in results.items()
@@ -156,7 +150,8 @@ def _failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str])
     return _listed("Checks that failed (output paths are relative to workspace_dir):", failed)
 
 
-def _failures(task: Task) -> str:
+def recent_failures(task: Task) -> str:
+    """Return the newest entries of the failure log."""
     recent = [
         f"{entry.id} in {entry.state}{f' ({entry.step})' if entry.step else ''}: {_line(entry.summary)}"
         + (f"; likely cause: {_line(entry.analysis.root_cause_hypothesis)}" if entry.analysis else "")

@@ -10,7 +10,7 @@ from typing import assert_never
 from orchestrator.core.decide import lifecycle, outcomes, pausing, publishing, transitions, turns
 from orchestrator.core.events import events
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     Answer,
@@ -75,7 +75,7 @@ def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
 
 
 def _pause(task: Task, event: events.PauseRequested) -> Task:
-    """The task standing still; one held before a limit or trouble that others met has no waits of its own."""
+    """Return the paused task; a turn under way is ended first where the event names it."""
     if event.blocked_by is PauseReason.USER:
         transitions.require("pause", task)
     elif not task.holds_slot:
@@ -83,9 +83,7 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
     if event.turn is not None:
         under_way = (task.next_action, task.agent.turn.number) == (NextAction.TURN, event.turn)
         return turns.interrupt_turn(task, event.at) if under_way else task
-    if event.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
-        task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
-    task = pausing.pause(task, event.blocked_by)
+    task = pausing.hold_for_account(task, event.blocked_by)
     return pausing.park(task) if event.park else task
 
 
@@ -230,7 +228,7 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: 
     if tried is None:
         return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
     stage = pipeline.stage(task.stage)
-    if stage.work in (Work.AGENT, Work.STEPS):
+    if stage.work.is_done_by_agent:
         return lifecycle.continue_stage(
             pipeline, replace(outcomes.reset_retries(tried), feedback=(), requested_changes=wanted), event.at
         )

@@ -14,6 +14,7 @@ from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
     NAMELESS,
     ActiveLimit,
+    Allowance,
     Windows,
     active_limits,
     applies_to,
@@ -100,13 +101,28 @@ def block_reason(task: Task, scene: SchedulerSnapshot, more: int = 0) -> str | N
         return scene.room.busy
     if task.next_action in WITHOUT_AGENT:
         return None
+    refusal = account_refusal(task, scene)
+    return refusal[1] if refusal else day_used_up(scene, more)
+
+
+def account_refusal(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
+    """Return why the account allows a task no turn: what the task waits for, and the reason in words."""
     if scene.trouble:
-        return scene.trouble
-    wall = active_limit_before(task, scene)
-    if wall is not None:
-        end = f"lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC" if wall.until else "is over when a person says so"
-        return f"the account's usage limit ({wall.window}) {end}"
-    return day_used_up(scene, more)
+        return PauseReason.SERVICE, scene.trouble
+    limit = active_limit_before(task, scene)
+    if limit is None:
+        return None
+    end = f"lasts until {limit.until:%Y-%m-%d %H:%M:%S} UTC" if limit.until else "is over when a person says so"
+    return PauseReason.RATE_LIMIT, f"the account's usage limit ({limit.window}) {end}"
+
+
+def allowance_for(task: Task, scene: SchedulerSnapshot) -> Allowance:
+    """Return what the account and the day leave a task, whatever its present turn turns out to have cost."""
+    if scene.room.day == NO_CAPS:
+        return Allowance(refusal=account_refusal(task, scene))
+    others = replace(scene, tasks=tuple(other for other in scene.tasks if other.id != task.id))
+    spent = spent_today(others) + _reserved(others)
+    return Allowance(refusal=account_refusal(task, scene), day=scene.room.day, spent_by_others=spent)
 
 
 def active_limit_before(task: Task, scene: SchedulerSnapshot) -> ActiveLimit | None:
@@ -162,10 +178,14 @@ def day_used_up(scene: SchedulerSnapshot, more: int = 0) -> str | None:
     """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
     if scene.room.day == NO_CAPS:
         return None
-    running = sum(task.holds_slot and task.agent.turn.deadline is not None for task in scene.tasks) + more
-    reserved = Spending(usd=scene.room.turn_usd * running)
-    over = reached_cap(spent_today(scene) + reserved, scene.room.day)
+    over = reached_cap(spent_today(scene) + _reserved(scene, more), scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
+
+
+def _reserved(scene: SchedulerSnapshot, more: int = 0) -> Spending:
+    """Return what is set aside for the turns under way, and for `more` that are about to begin."""
+    running = sum(task.holds_slot and task.agent.turn.deadline is not None for task in scene.tasks) + more
+    return Spending(usd=scene.room.turn_usd * running)
 
 
 def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
@@ -197,18 +217,12 @@ def tasks_to_pause(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason,
                 yield task.id, *hold
 
 
-def held_before_turn(task: Task, scene: SchedulerSnapshot, more: int = 0) -> tuple[PauseReason, str] | None:
-    """What a task is to be held for before it begins a turn, and the reason in words; None if it may begin.
-
-    `more` are about to start besides: -1 if the turn is counted among those under way already.
-    """
-    reason = block_reason(task, scene, more)
+def held_before_turn(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
+    """Return what a task has to wait for before it begins a turn, and the reason in words; None if it may begin."""
+    reason = block_reason(task, scene)
     if reason is None:
         return None
-    if scene.trouble:
-        return PauseReason.SERVICE, reason
-    walled = active_limit_before(task, scene) is not None
-    return PauseReason.RATE_LIMIT if walled else PauseReason.BUDGET, reason
+    return account_refusal(task, scene) or (PauseReason.BUDGET, reason)
 
 
 def task_to_notify(scene: SchedulerSnapshot) -> str | None:

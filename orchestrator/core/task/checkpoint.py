@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from orchestrator.core.events.events import Event, RunFrozen
 from orchestrator.core.task.agent import AgentStatus, PauseReason
-from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.pipeline import Stage
 from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import Task, TaskStatus
 
@@ -155,7 +155,7 @@ def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int
     reached = None
     for stage in stages:
         left = any(fnmatchcase(name, pattern) for name in artifacts for pattern in stage.artifacts)
-        if reached is None or left or (commits and stage.work is Work.STEPS):
+        if reached is None or left or (commits and stage.work.commits):
             reached = stage.name
     return reached
 

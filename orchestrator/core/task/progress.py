@@ -23,9 +23,22 @@ class StepStatus(StrEnum):
     FAILED = "failed"
 
 
+class StageFacts(StrEnum):
+    """Facts of a task that state.json shows in the stage where they arise."""
+
+    TICKET = "ticket"
+    DRAFTS = "drafts"
+    STEPS = "steps"
+    CHECKS = "checks"
+    PUBLICATION = "publication"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it."""
+    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it.
+
+    `facts` says what state.json shows in it beside the record itself.
+    """
 
     status: StageStatus = StageStatus.PENDING
     started_at: datetime | None = None
@@ -33,6 +46,7 @@ class StageRecord:
     artifacts: tuple[str, ...] = ()
     visits: int = 0
     digest: str = ""
+    facts: StageFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,11 @@ from typing import TypeVar, assert_never
 import orjson
 import structlog
 
+from orchestrator.core.decide.final_message import report_file
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullRequestDraft, PullState, PullStatus
+from orchestrator.core.task.pipeline import Family
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
@@ -88,6 +90,7 @@ class Publisher:
     redactor: Redactor
     quarantined: Path
     tell_tracker: Tell
+    family_of: Callable[[Task], Family]
     clock: Callable[[], datetime]
     waiting: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the tasks whose forge is waited for; set where the task is given up meanwhile."""
@@ -295,7 +298,8 @@ class Publisher:
     def _prepare(self, task: Task, command: do.PrepareRelease) -> publish_events.ReleasePrepared:
         fit, upstream = partial(self._fit, outlet=TextKind.TEXT), self._upstream(task)
         self._refuse_told_secrets(task, command.commit)
-        version, commit = self.release.prepare(task, command.commit, fit, upstream)
+        summary = self.files.read_text(task.id, self.family_of(task).release_summary)
+        version, commit = self.release.prepare(task, summary, command.commit, fit, upstream)
         return publish_events.ReleasePrepared(at=self.clock(), version=version, commit=commit)
 
     def _tag(self, task: Task, command: do.TagRelease) -> publish_events.Released:
@@ -311,10 +315,10 @@ class Publisher:
             return Upstream(address=address, login=opened.login)
 
     async def _post(self, task: Task) -> publish_events.ReportPosted:
-        names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
-        if not names:
+        report = report_file(task)
+        if report is None:
             return publish_events.ReportPosted(at=self.clock(), failure="no stage left a report")
-        text = self.files.read_text(task.id, names[-1])
+        text = self.files.read_text(task.id, report)
         failure = await self._tell(task, text, "Done")
         url = None if failure else self._sources(task).ticket_url
         return publish_events.ReportPosted(at=self.clock(), url=url, failure=failure)
@@ -325,10 +329,11 @@ class Publisher:
         return _Closing(open_forge(address, self.hosts()))
 
     def _sources(self, task: Task) -> Sources:
+        family = self.family_of(task)
         ticket, template = self._document(task, "ticket.json"), self._document(task, "ticket-parsed.json")
         return Sources(
-            analysis=self.files.read_text(task.id, "analysis.md"),
-            related=related_code(self.files.read_text(task.id, "related-code.json")),
+            analysis=self.files.read_text(task.id, family.analysis),
+            related=related_code(self.files.read_text(task.id, family.related_code)),
             acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
         )

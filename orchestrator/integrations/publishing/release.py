@@ -25,7 +25,7 @@ from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.workspace import Workspace
 
-CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
+CHANGELOG = "CHANGELOG.md"
 _MODE = "100644"
 
 
@@ -48,12 +48,13 @@ class Release:
     workspace: Workspace
     files: TaskFiles
 
-    def prepare(self, task: Task, commit: str, fit: Callable[[str], str], upstream: Upstream | None) -> tuple[str, str]:
-        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave.
+    def prepare(
+        self, task: Task, summary: str, commit: str, fit: Callable[[str], str], upstream: Upstream | None
+    ) -> tuple[str, str]:
+        """Return the version, and the commit that adds the summary to the changelog; `fit` cleans its text.
 
         Raises ReleaseError where the version is taken: nobody is to be asked about what cannot be.
         """
-        summary = self.files.read_text(task.id, SUMMARY)
         ticket = object_of(object_of(parsed(self.files.read(task.id, "ticket-parsed.json"))).get("fields"))
         version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
         if version is None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from orchestrator import clock
 from orchestrator.core.decide import state_moves, state_operations
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation, OperationRefused
 from orchestrator.core.events.operations import Refusal as Why
@@ -16,7 +17,6 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.codec import Json, JsonObject
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.operation_parser import LINE, PARAGRAPH, failure_of, step_of, transition_of
 from orchestrator.server.backend import Backend
 from orchestrator.server.idempotency import KeyedRoute
@@ -113,7 +113,7 @@ def answer_with_documents(app: FastAPI) -> None:
 
 async def _decided(backend: Backend, task: Task, operation: Operation, by: str) -> Task:
     """The task after the operation. Raises OperationRefused, InvalidTransition and NotCommitted."""
-    state_operations.require_begun(task, operation)
+    state_operations.require_begun(accepted_pipeline(task.folder), task, operation)
     evidence = await asyncio.to_thread(backend.look, task)
     event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
     return await backend.supervisor.request(task.id, event)

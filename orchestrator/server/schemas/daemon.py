@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.pipeline import Work
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskLine, View, Words
 
@@ -55,7 +58,7 @@ class PipelineStageView(View):
     """A node of a pipeline."""
 
     name: str
-    work: Work
+    work: Annotated[str, BeforeValidator(attrgetter("name"))]
     role: str | None
     next: str | None
     on_fail: str | None

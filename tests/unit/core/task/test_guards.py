@@ -4,27 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
+from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
+from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.checks import CheckResult, Verdict
-from orchestrator.core.task.guards import Evidence, FileFacts, missing, missing_of_step
-from orchestrator.core.task.pipeline import (
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-)
+from orchestrator.core.task.guards import Evidence, FileFacts, Guard, missing, missing_of_step
 from orchestrator.core.task.progress import Budget, Step, StepStatus
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.ticket import SensitiveCheck
+from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 from tests.fakes.tasks import with_results
 from tests.unit.playbook import a_task
 
