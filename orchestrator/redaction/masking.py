@@ -67,9 +67,9 @@ def why_unmasked(value: str) -> str:
     if len(value) < SHORTEST:
         return f"it has fewer than {SHORTEST} characters"
     if _BETWEEN_STRINGS.fullmatch(value):
-        return "it is a number, or made of the signs between one word and another"
+        return "it is a number or consists of separators"
     if value in _WORDS:
-        return "it is a word that stands in any line of an agent's output"
+        return "it is a word that occurs in every line of an agent's output"
     if not _pieces(value):
         return f"none of its lines has {SHORTEST_LINE} characters"
     return ""

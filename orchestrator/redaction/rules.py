@@ -167,12 +167,12 @@ def parse_rules(text: str, source: str) -> tuple[Rule, ...]:
 def _rule(table: Table) -> Rule:
     name, action = table.text("id"), table.text("action")
     if name and not _RULE_ID.fullmatch(name):
-        table.note("id", f"a rule is called in small letters, digits and _, not {name!r}")
+        table.note("id", f"a rule's id consists of lower-case letters, digits and _, not {name!r}")
     actions = {action.value: action for action in Action}
     if action and action not in actions:
         table.note("action", f"unknown action {action!r}; {nearest(action, actions)}")
     if table.has("begins") and table.has("needs"):
-        table.note("needs", "begins says already what a match needs; leave needs out")
+        table.note("needs", "begins already says what a match needs; leave needs out")
     rule = Rule(
         id=name,
         action=actions.get(action, Action.BLOCK),
@@ -190,7 +190,7 @@ def _fixed(table: Table, name: str) -> tuple[str, ...]:
     texts = table.texts(name, default=())
     for text in texts:
         if not text or text != text.lower():
-            table.note(name, f"{name} holds {text!r:.80}; write what is looked for in small letters, and never nothing")
+            table.note(name, f"{name} holds {text!r:.80}; write it in lower case and not empty")
     return texts
 
 
@@ -199,10 +199,10 @@ def _expression(table: Table, name: str) -> re.Pattern[str]:
     try:
         expression = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        table.note(name, f"{name} is no regular expression: {error}")
+        table.note(name, f"{name} is not a regular expression: {error}")
         return re.compile("")
     if expression.match(""):
-        table.note(name, f"{name} matches the empty text, so it would match everywhere")
+        table.note(name, f"{name} matches the empty string, so it would match everywhere")
     return expression
 
 

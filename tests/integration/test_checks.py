@@ -118,7 +118,7 @@ def test_what_is_known_of_languages_is_checked_like_any_other_declaration() -> N
     told = str(caught.value)
     assert "checks.toml:3: unknown check 'tests'; known: build" in told
     assert "checks.toml:4: unknown reads 'rof'" in told
-    assert "checks.toml:5: path is no regular expression" in told
+    assert "checks.toml:5: path is not a regular expression" in told
 
 
 def test_settings_define_checks_and_switch_them_off_and_the_submitter_has_the_last_word(tmp_path: Path) -> None:
@@ -208,7 +208,9 @@ def test_what_is_misspelt_is_named_by_line_with_the_nearest_name_all_at_once(tmp
 
 def test_more_checks_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
     text = "".join(f"[checks.a{number}]\ncommand = 'true'\n" for number in range(MOST_CHECKS + 1))
-    with pytest.raises(DefinitionError, match=r"\.orchestrator\.toml:1: 51 checks are too many; name 50 at most"):
+    with pytest.raises(
+        DefinitionError, match=r"\.orchestrator\.toml:1: 51 checks are too many; declare at most 50 at most"
+    ):
         checks_of(tmp_path, {".orchestrator.toml": text})
 
 
@@ -289,5 +291,5 @@ def test_an_exit_code_has_one_meaning(check: Check, exit_code: int | None, verdi
 
 
 def test_no_success_is_seen_in_what_was_stopped_or_never_began() -> None:
-    assert judge(UNIT, 0, timed_out=True) == (Verdict.FAIL, "it was not done after 90 s and was stopped")
+    assert judge(UNIT, 0, timed_out=True) == (Verdict.FAIL, "it was stopped after 90 s and was stopped")
     assert judge(UNIT, None, spawn_error="no\nsh") == (Verdict.FAIL, "it could not be started: no\\nsh")

@@ -61,7 +61,7 @@ RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\
 def test_what_a_linter_holds_against_old_lines_warns_and_against_new_ones_fails(tmp_path: Path) -> None:
     before = Desk(tmp_path / "a", RUFF, {"new.py": "x = 1\n"}).evaluate()
     assert before["lint"].verdict is Verdict.WARN
-    assert "1 finding, none in what was changed: " in before["lint"].reason
+    assert "1 finding, none in changed lines: " in before["lint"].reason
     assert "old.py:1: F401" in before["lint"].reason
     after = Desk(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
     assert (after["lint"].verdict, after["lint"].exit_code) == (Verdict.FAIL, 1)
@@ -120,7 +120,7 @@ def test_tests_that_leave_no_report_have_their_coverage_skipped_with_the_reason(
     text = '[checks.unit_test]\ncommand = "true"\n[checks.coverage]\nreads = "lcov"\n'
     results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.py": CODE}).evaluate()
     assert results["coverage"].verdict is Verdict.SKIPPED
-    assert results["coverage"].reason == "the tests left no coverage report at $ORCHESTRATOR_REPORT"
+    assert results["coverage"].reason == "the tests wrote no coverage report to $ORCHESTRATOR_REPORT"
 
 
 def test_a_failed_test_says_which_line_failed_first(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_secret_in_the_change_fails_and_one_that_was_there_before_is_not_spoke
     leaky = {"a.py": f'API_KEY = "{SECRET}"\n'}
     results = Desk(tmp_path / "a", {"x.txt": ""}, leaky).evaluate()
     assert results["security"].verdict is Verdict.FAIL
-    assert results["security"].reason.startswith("1 finding in what was changed: a.py:1: ")
+    assert results["security"].reason.startswith("1 finding in changed lines: a.py:1: ")
     assert SECRET not in results["security"].reason
     assert Desk(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
 
@@ -148,7 +148,7 @@ def test_a_secret_in_the_message_of_a_commit_fails(tmp_path: Path) -> None:
     desk.task = replace(desk.task, source=replace(desk.task.source, head=head))
     result = desk.evaluate()["security"]
     assert result.verdict is Verdict.FAIL
-    assert result.reason.startswith(f"1 finding in what was changed: the message of commit {head[:12]}:3: ")
+    assert result.reason.startswith(f"1 finding in changed lines: the message of commit {head[:12]}:3: ")
     assert token not in result.reason
 
 

@@ -97,18 +97,18 @@ def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, 
     assert reasons(taken) == {
         "design-v1.md": "it is a link",
         "design-v2.md": "it has more than one name (a hard link); copy it instead",
-        "design-v3.md": "it is no regular file",
-        "design-v4.md": "it is no regular file",
+        "design-v3.md": "it is not a regular file",
+        "design-v4.md": "it is not a regular file",
         "design-v5.md": "it is a link",
         "design-v6.md": "it is a link",
-        "design-v7.md": "it is no regular file",
+        "design-v7.md": "it is not a regular file",
     }
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_is_refused(outbox: Path, task: Path) -> None:
     os.mknod(outbox / "plan.md", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
-    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is no regular file"}
+    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is not a regular file"}
 
 
 def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, task: Path) -> None:

@@ -157,9 +157,9 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
     ("text", "message"),
     [
         ("id = 'a'\naction = 'mask'\npattern = 'x'", "r.toml:3: unknown action 'mask'; known: block, redact, warn"),
-        ("id = 'a'\naction = 'redact'\npattern = '('", "r.toml:4: pattern is no regular expression"),
+        ("id = 'a'\naction = 'redact'\npattern = '('", "r.toml:4: pattern is not a regular expression"),
         ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty text"),
-        ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule is called in small letters"),
+        ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule's id consists of lower-case letters"),
         ("id = 'a'\naction = 'redact'\npatern = 'x'", "r.toml:4: unknown key 'patern'; did you mean 'pattern'?"),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nneeds = ['X']",

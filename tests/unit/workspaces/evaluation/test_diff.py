@@ -114,7 +114,7 @@ def test_a_change_without_a_line_holds_no_secret() -> None:
 def test_every_report_is_read_and_what_the_change_brought_fails(reading: ResultSource) -> None:
     verdict, reason = verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), CHANGE)
     assert verdict is Verdict.FAIL
-    assert reason.startswith("1 finding in what was changed: ")
+    assert reason.startswith("1 finding in changed lines: ")
     assert verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), Diff())[0] is Verdict.WARN
 
 
@@ -141,7 +141,7 @@ def test_only_what_is_serious_and_new_fails(severity: Severity, line: int, verdi
 def test_a_reason_names_three_findings_and_is_fit_to_be_shown() -> None:
     found = [CodeFinding(path="src/a.py", line=2, severity=Severity.HIGH, text="\x1b[2J" + "x" * 500)] * 5
     reason = verdict_on(found, CHANGE)[1]
-    assert reason.startswith("5 findings in what was changed: src/a.py:2: \\x1b[2Jxxx")
+    assert reason.startswith("5 findings in changed lines: src/a.py:2: \\x1b[2Jxxx")
     assert (reason.count("src/a.py"), reason.endswith("; …")) == (3, True)
     assert len(reason) < 600
 
