@@ -15,9 +15,9 @@ import pytest_asyncio
 from orchestrator import clock
 from orchestrator.core.events.events import WorkspaceReady
 from orchestrator.core.task.task import Task
+from orchestrator.daemon import callers
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
-from orchestrator.storage import tokens
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 
@@ -140,7 +140,7 @@ def agents(task: Task, attempt: int) -> dict[str, str]:
     """The environment of an agent of the task: its marker and its word."""
     run = Path(task.folder) / f"agents/{attempt}"
     run.mkdir(parents=True, exist_ok=True)
-    return {MARKER: str(run), "ORCHESTRATOR_TOKEN": tokens.issue_token(run)}
+    return {MARKER: str(run), "ORCHESTRATOR_TOKEN": callers.issue_token(run)}
 
 
 async def test_an_agent_may_tell_of_its_own_task_with_its_word_and_nothing_else(
