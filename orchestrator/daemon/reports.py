@@ -24,8 +24,10 @@ from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
 
-SAID = frozenset({TaskStatus.REVIEW, TaskStatus.BLOCKED, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
-"""What a task of these has come to is summed up."""
+REPORTED = frozenset(
+    {TaskStatus.REVIEW, TaskStatus.BLOCKED, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED}
+)
+"""A task in one of these states gets a summary."""
 
 _Told = tuple[int, tuple[str, ...]]
 
@@ -66,7 +68,7 @@ class Reports:
         self._pipeline_of, self._change_of, self._redact, self._files = pipeline_of, change_of, redact, files
         self._known: dict[str, _Known] = {}
 
-    def decided(self, task: Task, event: Event) -> None:
+    def on_decision(self, task: Task, event: Event) -> None:
         """Write what a decision has concluded, explained or brought to an end."""
         self._tell(task, event.at)
         self._sum_up(task)
@@ -93,7 +95,7 @@ class Reports:
             known.told, known.since = told, concluded
 
     def _sum_up(self, task: Task) -> None:
-        if task.status not in SAID:
+        if task.status not in REPORTED:
             return
         published = task.publication
         come_to = (

@@ -18,8 +18,8 @@ from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, Rea
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
-from orchestrator.core.events.agent_events import Asked, Limit
-from orchestrator.core.task.agent import Agent, ProcessState
+from orchestrator.core.events.agent_events import Asked
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
@@ -36,14 +36,11 @@ from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, S
 from orchestrator.redaction.masking import Masks, masks_of
 from orchestrator.storage import tokens
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
-
-Post = Callable[[str, events.Event], None]
-Note = Callable[[str, int, Callable[[Agent], Agent]], None]
-HeardLimit = Callable[[Limit], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,25 +77,20 @@ class _Followed:
 
 
 class RunExecutor:
-    """All runs of all tasks; tells of them through `post` and `note`."""
+    """All runs of all tasks; reports to the inbox what happens to them, and what agents say."""
 
-    def __init__(self, runs: Runs, launching: LaunchConfig, clock: Callable[[], datetime], files: TaskFiles) -> None:
-        self._runs, self.launching, self._clock, self._files = runs, launching, clock, files
+    def __init__(
+        self, runs: Runs, launching: LaunchConfig, inbox: Inbox, clock: Callable[[], datetime], files: TaskFiles
+    ) -> None:
+        self._runs, self.launching, self._inbox, self._clock, self._files = runs, launching, inbox, clock, files
         self._followed: dict[Path, _Followed] = {}
         self._answers: set[asyncio.Task[bool]] = set()
         self._judging: set[asyncio.Task[None]] = set()
-        self._post: Post
-        self._note: Note
-        self._heard_limit: HeardLimit
+        runs.watch(self._look, self._read)
 
     def launch_with(self, launching: LaunchConfig) -> None:
         """Start runs in another way from now on; those that run go on as they were started."""
         self.launching = launching
-
-    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
-        """Begin to listen, and tell of what is heard."""
-        self._post, self._note, self._heard_limit = post, note, heard_limit
-        self._runs.watch(self._look, self._read)
 
     def alive(self, task: Task) -> bool:
         """Whether the task's run has a living holder."""
@@ -174,7 +166,9 @@ class RunExecutor:
         """Carry out a check that is the daemon's own look, and tell what it came to."""
         result = await asyncio.to_thread(self.launching.judge.of_look, task, command.check)
         name = command.check.name
-        self._post(task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result))
+        self._inbox.post(
+            task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result)
+        )
 
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
         """Hand an agent its turn; the same uuid is handed over once."""
@@ -193,7 +187,7 @@ class RunExecutor:
         if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
             return
         sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
-        self._post(task.id, sent)
+        self._inbox.post(task.id, sent)
 
     async def interrupt(self, task: Task, command: do.InterruptTurn) -> None:
         """End an agent's turn; that it ended is heard from the agent."""
@@ -215,7 +209,7 @@ class RunExecutor:
             if frozen.survivors
             else events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
         )
-        self._post(task.id, event)
+        self._inbox.post(task.id, event)
 
     async def thaw(self, task: Task, command: do.ThawRun) -> None:
         """Let a run's tree go on, and tell of it."""
@@ -225,7 +219,7 @@ class RunExecutor:
         except RunGone:
             self._look(folder)
             return
-        self._post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
+        self._inbox.post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
 
     async def stop(self, task: Task, command: do.StopRun) -> None:
         """Begin the end of a run; that it ended is told when it has."""
@@ -268,7 +262,7 @@ class RunExecutor:
     async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
@@ -281,11 +275,11 @@ class RunExecutor:
             return answer_of(self.launching.role(task.agent.role or ""), asking)
 
         ears = ReaderCallbacks(
-            event=lambda event: self._post(task.id, event),
-            telemetry=lambda change: self._note(task.id, task.agent.attempt, change),
+            event=lambda event: self._inbox.post(task.id, event),
+            telemetry=lambda change: self._inbox.note(task.id, task.agent.attempt, change),
             asked=asked,
             by_role=by_role,
-            limit=self._heard_limit,
+            limit=self._inbox.record_limit,
             clock=self._clock,
         )
         return OutputReader(folder, task.agent, self.launching.driver.parser, ears)
@@ -327,7 +321,7 @@ class RunExecutor:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, reason_of(end, complaint or final_output(folder)), end)
         elif self._runs.froze_itself(folder):
-            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
+            self._inbox.post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
 
     def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
         followed = self._followed.pop(folder)
@@ -346,7 +340,7 @@ class RunExecutor:
             offset=follower.offset,
             swept=end.swept if end else (),
         )
-        self._post(task.id, event)
+        self._inbox.post(task.id, event)
 
     def _tell_of_check(self, followed: _Followed, folder: Path, check: Check, end: Exit | None) -> None:
         """A check that was stopped, or ended with its holder or the machine, has no result.
@@ -371,7 +365,7 @@ class RunExecutor:
         self._tell_result(task, ended.run, check, result)
 
     def _tell_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
-        self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+        self._inbox.post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
 
 
 def _ended(run: str, folder: Path, end: Exit) -> CheckRun:

@@ -11,6 +11,7 @@ from orchestrator.core.events.operations import FailureReport, OperationRefused,
 from orchestrator.core.task.failures import Analysis, Failure
 from orchestrator.core.task.progress import StepCheckpoint, StepStatus
 from orchestrator.formats.codec import Json, time_of, to_json
+from orchestrator.storage.state_document import shown_failure
 
 LINE, PARAGRAPH, PAGE = 300, 2000, 10_000
 """Characters that are kept of a name, of a sentence or two, and of details."""
@@ -106,6 +107,11 @@ def show_step(update: StepUpdate) -> dict[str, Json]:
     if update.forget_checkpoint or update.checkpoint is not None:
         shown["checkpoint"] = to_json(update.checkpoint)
     return shown
+
+
+def show_failure(report: FailureReport) -> dict[str, Json]:
+    """Return the document of a failure report."""
+    return shown_failure(report.failure)
 
 
 def _analysis(document: Mapping[str, Json]) -> Analysis:

@@ -44,7 +44,7 @@ class Account:
         """Why no turn would go well; a person has to mend it."""
         return self.logged_out or self.refused
 
-    def decided(self, event: Event) -> None:
+    def on_decision(self, event: Event) -> None:
         """Take in what a decision says of the account."""
         match event:
             case TurnFinished() if event.error_class in REFUSALS:

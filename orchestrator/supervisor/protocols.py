@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.events.commands import Command
@@ -115,8 +116,9 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLookups:
-    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
+    """What the loop looks up: the time, a task's pipeline, and the model that the task's next turn would use."""
 
+    clock: Callable[[], datetime]
     pipeline_of: Callable[[Task], Pipeline]
     model_of: Callable[[Task], str]
 

@@ -206,7 +206,7 @@ async def test_a_draft_is_kept_until_it_is_sent_off(orchestrator: Shell, desk: D
     assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].policy.caps.usd) == (TaskStatus.DRAFT, 2.5)
     assert f"orchestrator submit --task {task}" in draft.err
     assert (await orchestrator("submit", "--task", task)).out == f"{task}\n"
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
     assert "allowed now" in only_error(await orchestrator("submit", "--task", task), 5)
     for wrong in (["x", "--draft", "--wait"], ["x", "--task", task], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
@@ -234,7 +234,7 @@ async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, 
     assert sorted(paused.out.splitlines()) == [f"{first} paused", f"{second} paused"]
     assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
     assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[first].agent.blocked_by is None
     assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
 
@@ -275,11 +275,11 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
     anew = desk_at(orchestrator.data)
     anew.supervisor.recover(anew.store.load(first, keep_open=True).task)
     async with at_work(anew):
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].holds_slot
         await orchestrator("drain")
         await orchestrator("resume", "--all")
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].agent.status is not AgentStatus.PAUSED
     anew.store.close()
 

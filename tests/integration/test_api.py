@@ -70,8 +70,9 @@ async def test_a_ticket_becomes_a_task_that_can_be_looked_at(client: httpx.Async
 
 
 async def test_who_submitted_is_known_by_the_kernel_and_put_on_record(client: httpx.AsyncClient, desk: Desk) -> None:
-    await submitted(client, desk)
-    assert desk.submitters[0].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
+    task_id = await submitted(client, desk)
+    entries = (await client.get(f"/api/tasks/{task_id}/journal")).json()["entries"]
+    assert entries[0]["event"]["by"].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
 
 
 async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: httpx.AsyncClient, desk: Desk) -> None:
@@ -244,7 +245,7 @@ async def test_what_was_not_well_formed_leaves_its_key_free(
 async def test_no_write_is_without_a_key(desk: Desk) -> None:
     writes = {
         (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
-        for path, verbs in create_app(desk).openapi()["paths"].items()
+        for path, verbs in create_app(desk.service).openapi()["paths"].items()
         for verb, said in verbs.items()
         if verb != "get"
     }
@@ -287,7 +288,7 @@ async def test_the_socket_is_private_and_gone_after_the_end(desk: Desk) -> None:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(SocketRefused, match="another daemon listens"):
-            make_server(create_app(desk), path)
+            make_server(create_app(desk.service), path, lambda: None)
     assert not path.exists()
     desk.store.close()
 
@@ -300,10 +301,10 @@ async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone
         assert (await client.get("/healthz")).status_code == 200
     path.write_text("precious")
     with pytest.raises(SocketRefused, match="no socket"):
-        make_server(create_app(desk), path)
+        make_server(create_app(desk.service), path, lambda: None)
     assert path.read_text() == "precious"
     with pytest.raises(SocketRefused, match="setting `socket`"):
-        make_server(create_app(desk), desk.settings.data_dir / ("x" * 120))
+        make_server(create_app(desk.service), desk.settings.data_dir / ("x" * 120), lambda: None)
     desk.store.close()
 
 

@@ -56,7 +56,7 @@ async def asked(client: httpx.AsyncClient, desk: Desk, *asking: RequestDraft) ->
     """A task at work whose agent has asked for something."""
     repo = str(desk.settings.data_dir.parent / "repo")
     made = await client.post("/api/tasks", json={"text": "Say hello", "repo": repo, "autonomy": "interactive"})
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     task = str(made.json()["id"])
     await desk.let_ask(task, *asking)
     return task

@@ -11,10 +11,11 @@ from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import time_of, to_json
-from orchestrator.server.schemas.bodies import TaskFilter
+from orchestrator.server.rendering import task_view
+from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointView
-from orchestrator.server.schemas.task_views import task_view
-from orchestrator.server.schemas.views import FailuresView, TaskView, View, WhyView, to_view
+from orchestrator.server.schemas.task_input import TaskFilter
+from orchestrator.server.schemas.tasks import FailuresView, TaskView, WhyView
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.journal import lines
 from orchestrator.storage.migration import migrated

@@ -1,7 +1,8 @@
-"""Intake and reception with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
+"""Submissions with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import Preflight, TicketType
-from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.services.submissions import SubmissionService
+from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.tickets.account import Account
@@ -26,11 +28,15 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.task_files import FolderTaskFiles
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import repository
+from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tracker_server import Issue, Said
 
 NOW = datetime(2026, 5, 28, 22, 30, tzinfo=UTC)
@@ -47,32 +53,26 @@ BUG = Issue(
 )
 
 
-class Loop:
-    """Keeps what it is given; a task that is submitted waits."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
-
-    async def submit(self, event: TaskSubmitted) -> Task:
-        """Keep it, after others had their turn."""
-        await asyncio.sleep(0)
-        self.tasks[event.task.id] = event.task
-        return event.task
-
-
 @dataclass
 class Desk:
-    """A reception in a data folder of its own, and a repository to work on."""
+    """A submission service in a data folder of its own, and a repository to work on."""
 
     root: Path
 
     def __post_init__(self) -> None:
-        self.loop, self.repo, self.tasks = Loop(), self.root / "repo", self.root / "data" / "tasks"
+        self.repo, self.tasks = self.root / "repo", self.root / "data" / "tasks"
+        self.store, self.inbox = FolderStore(self.root / "data"), Inbox()
+        lookups = TaskLookups(
+            clock=lambda: NOW,
+            pipeline_of=lambda task: self.definitions.pipelines[task.pipeline],
+            model_of=lambda _: "",
+        )
+        self.supervisor = Supervisor(self.store, StillExecutor(), self.inbox, lookups, Capacity())
         self.definitions = load_definitions(
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            files=FolderTaskFiles(self.tasks),
+            files=self.store.files,
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,
@@ -82,14 +82,30 @@ class Desk:
 
     async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
         """What becomes of a text that is handed in."""
-        reception = Submissions(
+        submission = replace(Submission(text=text, repo=self.repo), **more)
+        async with self.at_work():
+            return await self.service(accounts).submit(submission, (), "ada")
+
+    def service(self, accounts: tuple[Account, ...]) -> SubmissionService:
+        return SubmissionService(
             trackers=Trackers(accounts),
-            intake=self.intake,
-            loop=self.loop,
+            factory=self.intake,
             with_forge=lambda task: task,
+            index=TaskIndex(self.store, self.supervisor),
+            supervisor=self.supervisor,
+            inbox=self.inbox,
             clock=lambda: NOW,
         )
-        return await reception.accept(replace(Submission(text=text, repo=self.repo), **more), "ada")
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """While the supervisor's loop runs."""
+        loop = asyncio.create_task(self.supervisor.run())
+        try:
+            yield
+        finally:
+            loop.cancel()
+            await asyncio.wait({loop})
 
     def written(self, task: Task, name: str) -> JsonObject:
         """A document in the task's folder."""
@@ -103,11 +119,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Where nothing is set and nobody is logged in anywhere."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    return Desk(tmp_path)
+    desk = Desk(tmp_path)
+    yield desk
+    desk.store.close()
 
 
 @pytest.fixture
@@ -212,7 +230,7 @@ async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(de
     assert text.read_text().startswith(PRIVATE.strip())
     assert str(text) in str(caught.value)
     assert "private_key_pem" in why.read_text()
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
 async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> None:
@@ -222,30 +240,26 @@ async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> N
     ):
         await desk.accept(many)
     assert desk.kept == []
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
 async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: Desk, jira: JiraServer) -> None:
     first = await desk.accept("ABC-12", jira.account)
-    with pytest.raises(AlreadyActive, match=f"has a task in this repository already: {first.id} \\(pending\\)"):
+    with pytest.raises(AlreadyActive, match=first.id):
         await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
     assert [folder.name for folder in desk.tasks.iterdir()] == [first.id]
     second = await desk.accept("ABC-12", jira.account, again=True)
     assert second.id == f"{first.id}-2"
-    desk.loop.tasks = {first.id: replace(first, status=TaskStatus.COMPLETED)}
+    del desk.supervisor.tasks[second.id]
+    desk.supervisor.tasks[first.id] = replace(first, status=TaskStatus.COMPLETED)
     assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
 async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    reception = Submissions(
-        trackers=Trackers([jira.account]),
-        intake=desk.intake,
-        loop=desk.loop,
-        with_forge=lambda task: task,
-        clock=lambda: NOW,
-    )
-    both = [reception.accept(Submission(text="ABC-12", repo=desk.repo), "ada") for _ in range(2)]
-    ended = await asyncio.gather(*both, return_exceptions=True)
+    service = desk.service((jira.account,))
+    both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]
+    async with desk.at_work():
+        ended = await asyncio.gather(*both, return_exceptions=True)
     assert {type(one) for one in ended} == {Task, AlreadyActive}
     assert len(list(desk.tasks.iterdir())) == 1
 
@@ -272,4 +286,4 @@ async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: J
 async def test_a_ticket_that_is_not_there_leaves_nothing(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(NoSuchTicket, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []

@@ -51,15 +51,15 @@ async def task(desk: Desk) -> Task:
     """A task whose workspace was made and whose ticket is under way."""
     repo = desk.settings.data_dir.parent / "repo"
     task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     prepared = await asyncio.to_thread(
         desk.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
     )
     ready = WorkspaceReady(
         at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
     )
-    desk.supervisor.post(task.id, ready)
-    await desk.supervisor.settled()
+    desk.inbox.post(task.id, ready)
+    await desk.inbox.settled()
     return desk.supervisor.tasks[task.id]
 
 

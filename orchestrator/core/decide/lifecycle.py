@@ -140,30 +140,17 @@ def bank_usage(agent: Agent) -> Agent:
     A killed CLI saves no totals, so the next process counts from zero. A CLI that exits by itself or by SIGTERM saves
     them, and the resumed session counts on.
     """
-    return replace(
-        agent,
-        usage=replace(agent.usage, tokens_before_session=agent.usage.tokens, cost_before_session=agent.usage.cost_usd),
-    )
+    return replace(agent, usage=_bank(agent.usage))
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """Return the task with its agent's next turn owed."""
-    agent = replace(
-        task.agent,
-        turn=replace(
-            task.agent.turn,
-            number=task.agent.turn.number + 1,
-            deadline=deadline(task, at),
-            active_since=None if task.is_paused else at,
-            tool_uses=0,
-            tokens=0,
-            open_tools=0,
-            timed_out=(),
-            was_frozen_in_tool=False,
-            step=None,
-        ),
+    turn = TurnProgress(
+        number=task.agent.turn.number + 1,
+        deadline=deadline(task, at),
+        active_since=None if task.is_paused else at,
     )
-    task = pipeline.stage(task.stage).work.begin_turn(replace(task, agent=agent), at)
+    task = pipeline.stage(task.stage).work.begin_turn(task.with_turn(turn), at)
     return pause_if_over_caps(replace(task, next_action=NextAction.TURN))
 
 

@@ -277,23 +277,17 @@ def _on_thawed(task: Task, event: events.RunThawed) -> Task:
     after = _with_run_state(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
-    at_work = after.agent.turn.deadline is not None and after.agent.turn.open_tools > 0
-    agent = replace(
-        after.agent, turn=replace(after.agent.turn, was_frozen_in_tool=after.agent.turn.was_frozen_in_tool or at_work)
-    )
-    return _restart_deadline(replace(after, agent=agent, run=replace(after.run, park_at=None)), event.at)
+    turn = after.agent.turn
+    if turn.deadline is not None and turn.open_tools > 0:
+        turn = replace(turn, was_frozen_in_tool=True)
+    return _restart_deadline(replace(after.with_turn(turn), run=replace(after.run, park_at=None)), event.at)
 
 
 def _restart_deadline(task: Task, at: datetime) -> Task:
     """Return the task with the deadline of its turn, if one is under way, counted from now."""
     if task.agent.turn.deadline is None:
         return task
-    return replace(
-        task,
-        agent=replace(
-            task.agent, turn=replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at)
-        ),
-    )
+    return task.with_turn(replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at))
 
 
 def _on_alarm(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:

@@ -48,7 +48,7 @@ def pause(task: Task, by: PauseReason) -> Task:
 def hold_for_account(task: Task, by: PauseReason) -> Task:
     """Return the task paused because of what others met or spent: it has no waits of its own to count."""
     if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
-        task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
+        task = task.with_setbacks(replace(task.agent.setbacks, limit_waits=0))
     return pause(task, by)
 
 

@@ -145,16 +145,12 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
     What may be spent after a usage limit counts from here, and a turn under way gets the time that is left now.
     """
     after_limit = None if task.spending.usd_at_limit is None else task.spending.total.usd
-    task = replace(
-        task, policy=replace(task.policy, caps=event.caps), spending=replace(task.spending, usd_at_limit=after_limit)
-    )
+    spending = replace(task.spending, usd_at_limit=after_limit)
+    task = replace(task, policy=replace(task.policy, caps=event.caps), spending=spending)
     if task.next_action is NextAction.TURN and task.agent.turn.active_since is not None:
         task = turns.add_worked_time(task, event.at)
-        agent = replace(
-            task.agent,
-            turn=replace(task.agent.turn, active_since=event.at, deadline=lifecycle.deadline(task, event.at)),
-        )
-        task = replace(task, agent=agent)
+        left = lifecycle.deadline(task, event.at)
+        task = task.with_turn(replace(task.agent.turn, active_since=event.at, deadline=left))
     if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and lifecycle.cap_reached(task) is None:
         return pausing.unpause(task)
     return task

@@ -159,8 +159,6 @@ def _end_turn_first(before: Task, after: Task) -> Task:
         or after.next_action is not NextAction.TURN
     ):
         return after
-    agent = replace(
-        after.agent,
-        turn=replace(after.agent.turn, number=before.agent.turn.number, deadline=before.agent.turn.deadline),
-    )
-    return replace(after, next_action=NextAction.STOP, agent=agent)
+    old = before.agent.turn
+    turn = replace(after.agent.turn, number=old.number, deadline=old.deadline)
+    return replace(after.with_turn(turn), next_action=NextAction.STOP)

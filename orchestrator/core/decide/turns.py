@@ -72,9 +72,8 @@ def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
 def _on_session(task: Task, event: events.SessionStarted) -> Task:
     if event.attempt != task.agent.attempt or task.agent.session.is_known:
         return task
-    return replace(
-        task, agent=replace(task.agent, session=replace(task.agent.session, is_known=True, id=event.session_id))
-    )
+    session = replace(task.agent.session, is_known=True, id=event.session_id)
+    return replace(task, agent=replace(task.agent, session=session))
 
 
 def _on_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
@@ -148,7 +147,7 @@ def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
         or task.is_paused
     ):
         return task
-    task = replace(task, agent=replace(agent, setbacks=replace(agent.setbacks, nudges=agent.setbacks.nudges + 1)))
+    task = task.with_setbacks(replace(agent.setbacks, nudges=agent.setbacks.nudges + 1))
     match task.agent.setbacks.nudges:
         case 1:
             return task
@@ -166,11 +165,7 @@ def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
 def interrupt_turn(task: Task, at: datetime) -> Task:
     """Return the task whose running turn is being interrupted, to be followed by another."""
     deadline = at + timedelta(seconds=min(60.0, task.policy.turn_timeout))
-    return replace(
-        task,
-        next_action=NextAction.INTERRUPT,
-        agent=replace(task.agent, turn=replace(task.agent.turn, deadline=deadline)),
-    )
+    return replace(task.with_turn(replace(task.agent.turn, deadline=deadline)), next_action=NextAction.INTERRUPT)
 
 
 def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
@@ -182,13 +177,12 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        turn=replace(task.agent.turn, deadline=None, open_tools=0),
+        turn=replace(task.agent.turn, deadline=None, open_tools=0, active_since=None),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
         agent = lifecycle.bank_usage(agent)
-    task = replace(add_worked_time(task, event.at), run=None)
-    task = replace(task, agent=replace(agent, turn=replace(agent.turn, active_since=None)))
+    task = replace(add_worked_time(task, event.at), run=None, agent=agent)
     if not task.is_active:
         return task
     task = _mark_undelivered(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
@@ -224,15 +218,14 @@ def add_worked_time(task: Task, at: datetime) -> Task:
     if since is None:
         return task
     task = _with_spending(task, Spending(seconds=max(0.0, (at - since).total_seconds())), at)
-    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, active_since=None)))
+    return task.with_turn(replace(task.agent.turn, active_since=None))
 
 
 def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
-    tokens, usd = agent.usage.tokens_before_session + event.tokens, agent.usage.cost_before_session + event.cost_usd
-    used = Spending(
-        usd=max(0.0, round(usd - agent.usage.cost_usd, 6)), tokens=max(0, tokens - agent.usage.tokens), turns=1
-    )
+    old = agent.usage
+    tokens, usd = old.tokens_before_session + event.tokens, old.cost_before_session + event.cost_usd
+    used = Spending(usd=max(0.0, round(usd - old.cost_usd, 6)), tokens=max(0, tokens - old.tokens), turns=1)
     task = add_worked_time(_with_spending(task, used, event.at), event.at)
     agent = replace(
         task.agent,
@@ -275,11 +268,8 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
         )
         return lifecycle.next_turn(pipeline, replace(task, feedback=unfair), event.at)
     if event.malformed and not agent.setbacks.was_corrected:
-        task = replace(
-            task,
-            agent=replace(task.agent, setbacks=replace(task.agent.setbacks, was_corrected=True)),
-            feedback=event.malformed,
-        )
+        task = task.with_setbacks(replace(task.agent.setbacks, was_corrected=True))
+        task = replace(task, feedback=event.malformed)
         return lifecycle.next_turn(pipeline, task, event.at)
     if event.malformed:
         return lifecycle.try_again(pipeline, task, event.malformed, event.at)
@@ -316,7 +306,7 @@ def _wait_for_limit(pipeline: Pipeline, task: Task, event: events.TurnFinished) 
     """
     at, terms = event.at, task.policy
     task = _count_wait(task, PauseReason.RATE_LIMIT)
-    task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_window=event.window)))
+    task = task.with_setbacks(replace(task.agent.setbacks, limit_window=event.window))
     known = resume_at(event.resets_at, at, terms.limit_margin, task.id) if event.resets_at else None
     until = known or probe_at(at, task.agent.setbacks.limit_waits)
     too_late = terms.latest_resume is not None and until > at + timedelta(seconds=terms.latest_resume)
@@ -337,12 +327,8 @@ def _wait_for_service(pipeline: Pipeline, task: Task, event: events.TurnFinished
 
 
 def _count_wait(task: Task, by: PauseReason) -> Task:
-    task = replace(
-        task,
-        agent=replace(
-            task.agent, setbacks=replace(task.agent.setbacks, limit_waits=task.agent.setbacks.limit_waits + 1)
-        ),
-    )
+    setbacks = task.agent.setbacks
+    task = task.with_setbacks(replace(setbacks, limit_waits=setbacks.limit_waits + 1))
     return task if pausing.is_paused_by_daemon(task) else pausing.pause(task, by)
 
 
@@ -379,7 +365,4 @@ def _add_request(task: Task, asking: RequestDraft, answer: Answer | None, at: da
 
 
 def _with_spending(task: Task, used: Spending, at: datetime) -> Task:
-    day = f"{at:%Y-%m-%d}"
-    return replace(
-        task, spending=replace(task.spending, by_day={**task.spending.by_day, day: task.spending.on(day) + used})
-    )
+    return replace(task, spending=task.spending.with_spent(f"{at:%Y-%m-%d}", used))

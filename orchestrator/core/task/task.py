@@ -6,11 +6,11 @@ derived is not stored.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.failures import FailureLog
@@ -152,6 +152,14 @@ class Task:
     publication: Publication = NOT_PUBLISHED
     requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
+
+    def with_turn(self, turn: TurnProgress) -> "Task":
+        """Return the task with its agent at this point of its turn."""
+        return replace(self, agent=replace(self.agent, turn=turn))
+
+    def with_setbacks(self, setbacks: Setbacks) -> "Task":
+        """Return the task with these setbacks of its agent."""
+        return replace(self, agent=replace(self.agent, setbacks=setbacks))
 
     def display_path(self, name: str = "") -> str:
         """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""

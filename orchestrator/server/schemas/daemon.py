@@ -9,7 +9,8 @@ from pydantic import BeforeValidator
 
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import TaskLine, View, Words
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import TaskLine
 
 
 class RunningView(View):

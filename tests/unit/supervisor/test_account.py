@@ -68,7 +68,7 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
 
     def after(*happenings: Happening) -> str | None:
         for happening in happenings:
-            account.decided(happening(a_task(), START))
+            account.on_decision(happening(a_task(), START))
         return account.trouble
 
     assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
@@ -81,7 +81,7 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
 
 def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_daemon() -> None:
     account, anew = Account(), Account()
-    account.decided(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
     account.pause("alice")
     assert account.unwritten
     anew.recall(account.kept)

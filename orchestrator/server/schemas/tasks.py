@@ -1,48 +1,16 @@
-"""The shapes of what the API answers and takes, in camelCase; the daemon makes them and the client reads them.
+"""Schemas of tasks as the API shows them, whole and in lists, and of why one waits or a request was refused."""
 
-Fields that hold an agent's words are `Words`. They are masked by the function given as context when a view is made, and
-no view can be made without one: `seen` is the one way to make them.
-"""
-
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
-from pydantic.alias_generators import to_camel
+from collections.abc import Mapping
+from datetime import datetime
 
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
-from orchestrator.core.task.checks import MOST_CHECKS, Verdict
+from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import NextAction, Priority, TaskStatus
-from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.core.task.user_requests import RequestKind, RequestStatus, Subject
-
-
-class View(BaseModel):
-    """Something that the API answers."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
-
-
-V = TypeVar("V", bound=View)
-
-
-def to_view(kind: type[V], value: object, redact: Callable[[str], str]) -> V:
-    """A view of a value of ours, or of a document in camelCase, its agents' words as `redact` leaves them."""
-    return kind.model_validate(value, context=redact)
-
-
-def _masked(text: str, info: ValidationInfo) -> str:
-    redact: Callable[[str], str] | None = info.context
-    if redact is None:
-        raise TypeError("a view with an agent's words is made by `seen`")
-    return redact(text)
-
-
-Words = Annotated[str, AfterValidator(_masked)]
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.user_requests import AskView
 
 
 class PreflightView(View):
@@ -185,34 +153,6 @@ class SpentView(View):
     hours: float
 
 
-class AskView(View):
-    """One thing that a person is asked for, under `<task id>.<number>`.
-
-    `answer` holds nothing of what was provided for a dependency. `digest` is of what is asked: an answer that names it
-    is refused if it was given to something else.
-    """
-
-    id: str
-    task: str
-    number: int
-    kind: RequestKind
-    subject: Subject
-    name: Words
-    type: str
-    text: Words
-    options: tuple[Words, ...]
-    default: Words | None
-    required: bool
-    digest: str
-    stage: str
-    asked_at: datetime
-    deadline: datetime | None
-    status: RequestStatus
-    answer: Words | None
-    answered_by: str | None
-    answered_at: datetime | None
-
-
 class TaskView(View):
     """One task, whole; `waiting` are its asks that nobody has answered yet, `allowed` what may be asked of it.
 
@@ -295,57 +235,6 @@ class ManyView(View):
     """The tasks that a request to all of them has changed."""
 
     tasks: tuple[TaskLine, ...]
-
-
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("is beyond every calendar in UTC") from None
-
-
-def _absolute(path: Path) -> Path:
-    if not path.is_absolute():
-        raise ValueError("is relative, and to what is not known here; give the whole path")
-    _without_surrogates(str(path))
-    return path
-
-
-def _without_surrogates(text: str) -> str:
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("is not text; give plain UTF-8")
-    return text
-
-
-Utf8 = Annotated[str, AfterValidator(_without_surrogates)]
-
-
-class SubmissionBody(View):
-    """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
-
-    Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then goes by the autonomy,
-    auto_merge by the settings. `at` has its zone; `again` allows a second task of a ticket that has one at work.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: str
-    repo: Annotated[Path, AfterValidator(_absolute)]
-    title: Utf8 = ""
-    pipeline: Utf8 | None = None
-    type: TicketType | None = None
-    ticket: Utf8 | None = None
-    base: Utf8 | None = None
-    priority: Priority | None = None
-    after: tuple[Utf8, ...] = ()
-    at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
-    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
-    autonomy: Autonomy | None = None
-    on_blocked: OnBlocked | None = None
-    auto_merge: bool | None = None
-    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    draft: bool = False
-    again: bool = False
 
 
 class WhyView(View):

@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import View, Words
+from orchestrator.server.schemas.base import View, Words
 
 
 class StreamFilter(View):

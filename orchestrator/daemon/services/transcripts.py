@@ -1,59 +1,82 @@
-"""What agents said and did, read from their output by logical offset and told in words for people."""
+"""What agents said and did, read from their output and worded for people."""
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import assert_never
 
 import orjson
-from fastapi import APIRouter, Query
 
 from orchestrator.agents.claude import Parser
 from orchestrator.core.events import agent_events
+from orchestrator.daemon.services.errors import NoSuchFile
+from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.processes.output import STDOUT, read_lines_from
 from orchestrator.processes.run_state import has_begun, is_alive
-from orchestrator.server.problems import NoSuchFile
-from orchestrator.server.routes.tasks import TheBackend, TheTask
-from orchestrator.server.schemas.records import AttemptLine, AttemptList, TranscriptPage
-from orchestrator.server.schemas.views import to_view
 from orchestrator.storage.task_files import AGENTS, TaskFiles
 
 PAGE = 1024 * 1024
-"""Bytes of output that one page tells of; a longer line is left out."""
+"""Bytes of output that one page covers; a longer line is left out."""
 
-Entry = tuple[str, str]
-"""A kind and a text."""
+KindAndText = tuple[str, str]
 
 _parser = Parser(orjson.loads)
 
-router = APIRouter(prefix="/api/tasks/{name}/agents", tags=["agents"])
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An agent that worked or works on a task."""
+
+    attempt: int
+    alive: bool
+    ended: bool
+    transcript_bytes: int
 
 
-@router.get("")
-async def agents(task: TheTask, backend: TheBackend) -> AttemptList:
-    """Every agent that worked or works at the task, first ones first."""
-    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, backend.store.files, task.id)))
+@dataclass(frozen=True, slots=True)
+class TranscriptLine:
+    """One thing that an agent said or did; `offset` is where its line begins in the output, in bytes."""
+
+    offset: int
+    kind: str
+    text: str
 
 
-@router.get("/{attempt}/transcript")
-async def transcript(
-    task: TheTask,
-    backend: TheBackend,
-    attempt: int,
-    offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
-    raw: bool = False,
-) -> TranscriptPage:
-    """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
-    folder = backend.store.files.run_folder(task.id, f"{AGENTS}/{attempt}")
-    if attempt < 1 or not folder.is_dir():
-        known = ", ".join(map(str, await asyncio.to_thread(backend.store.files.attempts, task.id)))
-        raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
-    page = await asyncio.to_thread(_page, folder, offset, raw)
-    return to_view(TranscriptPage, page, backend.redact)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """A stretch of an agent's output; `ended` means that nothing follows `next_offset`."""
+
+    attempt: int
+    entries: tuple[TranscriptLine, ...]
+    next_offset: int
+    ended: bool
 
 
-def rendered(event: agent_events.AgentEvent) -> Entry | None:  # noqa: C901, PLR0912 - one line per event
-    """What a person wants to read of an event; None for signs of life and for what belongs to machines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptService:
+    """The use cases of transcripts; each raises NoSuchTask and AmbiguousName. Texts are not redacted yet."""
+
+    index: TaskIndex
+    files: TaskFiles
+
+    async def attempts(self, name: str) -> list[Attempt]:
+        """Return every agent of a task, oldest first."""
+        task = await self.index.find(name)
+        return await asyncio.to_thread(_attempts, self.files, task.id)
+
+    async def transcript(self, name: str, attempt: int, offset: int, *, raw: bool) -> Transcript:
+        """Return a page of what an agent said and did from an offset on. Raises NoSuchFile."""
+        task = await self.index.find(name)
+        folder = self.files.run_folder(task.id, f"{AGENTS}/{attempt}")
+        if attempt < 1 or not folder.is_dir():
+            known = ", ".join(map(str, await asyncio.to_thread(self.files.attempts, task.id)))
+            raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
+        return await asyncio.to_thread(_page, folder, offset, raw)
+
+
+def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C901, PLR0912 - one line per event
+    """Return what a person wants to read of an event; None for liveness and protocol events."""
     match event:
         case agent_events.SessionStarted():
             return "session", f"{event.model}, CLI {event.version}, session {event.session_id}"
@@ -96,13 +119,13 @@ def rendered(event: agent_events.AgentEvent) -> Entry | None:  # noqa: C901, PLR
             assert_never(event)
 
 
-def _attempts(files: TaskFiles, task_id: str) -> list[AttemptLine]:
+def _attempts(files: TaskFiles, task_id: str) -> list[Attempt]:
     return [_attempt(files.run_folder(task_id, f"{AGENTS}/{number}"), number) for number in files.attempts(task_id)]
 
 
-def _attempt(folder: Path, number: int) -> AttemptLine:
+def _attempt(folder: Path, number: int) -> Attempt:
     alive = is_alive(folder)
-    return AttemptLine(
+    return Attempt(
         attempt=number,
         alive=alive,
         ended=not alive and has_begun(folder),
@@ -110,31 +133,31 @@ def _attempt(folder: Path, number: int) -> AttemptLine:
     )
 
 
-def _page(folder: Path, offset: int, raw: bool) -> dict[str, object]:
-    """A page as its view takes it. Whether the run has ended is asked first, so that no last words are missed."""
+def _page(folder: Path, offset: int, raw: bool) -> Transcript:
+    """Read a page. Whether the run has ended is asked first, so that its last lines are not missed."""
     ended = has_begun(folder) and not is_alive(folder)
     chunk, after = read_lines_from(folder, offset, PAGE)
-    entries = [
-        {"offset": at, "kind": kind, "text": text}
+    entries = tuple(
+        TranscriptLine(at, kind, text)
         for at, line in _lines(chunk, offset)
-        for kind, text in (_raw(line) if raw else _told(line))
-    ]
-    return {"attempt": int(folder.name), "entries": entries, "next_offset": after, "ended": ended and not chunk}
+        for kind, text in (_raw(line) if raw else _parsed(line))
+    )
+    return Transcript(attempt=int(folder.name), entries=entries, next_offset=after, ended=ended and not chunk)
 
 
 def _lines(chunk: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a chunk and where each begins; a stretch of a line that is longer than a page has no end."""
+    """The lines of a chunk and where each begins; of a line longer than a page there is only a stretch."""
     for line in chunk.split(b"\n"):
         if line:
             yield offset, line
         offset += len(line) + 1
 
 
-def _told(line: bytes) -> list[Entry]:
+def _parsed(line: bytes) -> list[KindAndText]:
     if len(line) == PAGE:
         return [("noise", f"a line longer than {PAGE // 1024} KiB is left out")]
     return [entry for event in _parser.parse(line) if (entry := rendered(event)) is not None]
 
 
-def _raw(line: bytes) -> list[Entry]:
+def _raw(line: bytes) -> list[KindAndText]:
     return [("raw", line.decode("utf-8", "replace"))]

@@ -1,6 +1,6 @@
-"""Tasks and what they ask for as the API shows them: the core's values made into views."""
+"""Tasks and requests as views: values of the core with every text of an agent redacted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 
 from orchestrator.core.decide.final_message import ended_at, final_message, has_ended
@@ -9,8 +9,12 @@ from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
-from orchestrator.server.schemas.views import AskView, TaskLine, TaskView, to_view
-from orchestrator.storage.records import TaskSummary
+from orchestrator.daemon.services.task_index import ListedTask
+from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.tasks import ManyView, TaskLine, TaskView
+from orchestrator.server.schemas.user_requests import AskView
+
+Redact = Callable[[str], str]
 
 _SAME_NAME = (
     *("id", "title", "status", "block_reason", "stage", "progress", "ticket", "pipeline", "folder", "retry_at"),
@@ -18,8 +22,8 @@ _SAME_NAME = (
 )
 
 
-def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
-    """A task, whole."""
+def task_view(task: Task, redact: Redact) -> TaskView:
+    """Return a task, whole."""
     shown = {name: getattr(task, name) for name in _SAME_NAME}
     for part in (task.source, task.schedule, task.timing, task.evaluation):
         shown |= {one.name: getattr(part, one.name) for one in fields(part)}
@@ -58,12 +62,12 @@ def agent_view(agent: Agent) -> dict[str, object]:
 
 
 def spent_shown(spent: Spending) -> dict[str, float]:
-    """What was used, as `SpentView` has it."""
+    """Return what was used, in the fields of `SpentView`."""
     return {"usd": spent.usd, "tokens": spent.tokens, "turns": spent.turns, "hours": spent.seconds / 3600}
 
 
-def task_line(one: Task | TaskSummary, redact: Callable[[str], str]) -> TaskLine:
-    """A task's line in a list."""
+def task_line(one: ListedTask, redact: Redact) -> TaskLine:
+    """Return a task's line in a list."""
     shown: dict[str, object] = {
         "id": one.id,
         "title": one.title,
@@ -91,8 +95,18 @@ def task_line(one: Task | TaskSummary, redact: Callable[[str], str]) -> TaskLine
     return to_view(TaskLine, shown, redact)
 
 
-def ask_view(task: Task, ask: UserRequest, redact: Callable[[str], str]) -> AskView:
-    """One thing that a person is asked for; a dependency's answer is a reason, never its value."""
+def task_lines(tasks: Iterable[ListedTask], redact: Redact) -> tuple[TaskLine, ...]:
+    """Return the lines of several tasks."""
+    return tuple(task_line(task, redact) for task in tasks)
+
+
+def many_view(tasks: Iterable[Task], redact: Redact) -> ManyView:
+    """Return the tasks that a request to all of them changed."""
+    return ManyView(tasks=task_lines(tasks, redact))
+
+
+def ask_view(task: Task, ask: UserRequest, redact: Redact) -> AskView:
+    """Return one request; the answer of a dependency is a reason, never its value."""
     asking = ask.draft
     shown = {
         "id": f"{task.id}.{ask.number}",
