@@ -131,9 +131,7 @@ def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationReque
 
 
 def _force(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
-    """Return the task in the stage that a person names; open reviews are withdrawn, and the stage begins like any
-    other.
-    """
+    """Return the task at the beginning of the stage that a person names, its open reviews withdrawn."""
     origin = state_moves.state_of(task)
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
