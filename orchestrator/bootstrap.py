@@ -133,14 +133,23 @@ def _set_alarms(daemon: Daemon) -> None:
 
 def _look_after(daemon: Daemon, sources: Sources, watch: Watch) -> None:
     """Watch the settings, the definitions and the folders of the tasks that are at work."""
+    known: tuple[Settings, frozenset[str]] | None = None
 
     def look() -> None:
         declared = daemon.settings.now.definition_folders()
         tasks = (Path(task.folder) for task in daemon.supervisor.tasks.values())
         watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
 
-    look()
-    daemon.supervisor.listen(lambda _task, _event: look())
+    def look_if_changed() -> None:
+        nonlocal known
+        settings, tasks = daemon.settings.now, daemon.supervisor.tasks
+        if known is None or known[0] is not settings or known[1] != tasks.keys():
+            known = settings, frozenset(tasks)
+            look()
+
+    look_if_changed()
+    daemon.supervisor.listen(lambda _task, _event: look_if_changed())
+    daemon.timers.ring_every("folders", LOOK_AT_CLOCK, look)  # one that is declared may have been made meanwhile
 
 
 def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:

@@ -233,8 +233,8 @@ class Settings(BaseSettings):
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
 
-    def terms(self, autonomy: Autonomy, usd: float | None = None) -> TaskPolicy:
-        """The terms of a task that is handed in now; `usd` is what its submitter lets it cost.
+    def policy(self, autonomy: Autonomy, usd: float | None = None) -> TaskPolicy:
+        """The policy of a task that is handed in now; `usd` is what its submitter lets it cost.
 
         Where nobody is asked and nothing else is said, one more cycle that tries less follows the last (seed 000).
         """

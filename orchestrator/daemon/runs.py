@@ -181,10 +181,10 @@ class RunExecutor:
         Its line was cut of a carriage return when it was heard, so reading begins one byte before.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
-        before = max(0, command.asks[0].draft.start - 1)
+        before = max(0, command.requests[0].draft.start - 1)
         found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
         request = found.lstrip(b"\n").partition(b"\n")[0]
-        if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
+        if not await self._say(folder, self.launching.driver.answer(request, command.requests)):
             return
         sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
         self._inbox.post(task.id, sent)
@@ -271,8 +271,8 @@ class RunExecutor:
             self._answers.add(answer)
             answer.add_done_callback(self._answers.discard)
 
-        def by_role(asking: RequestDraft) -> Answer | None:
-            return answer_of(self.launching.role(task.agent.role or ""), asking)
+        def by_role(draft: RequestDraft) -> Answer | None:
+            return answer_of(self.launching.role(task.agent.role or ""), draft)
 
         ears = ReaderCallbacks(
             event=lambda event: self._inbox.post(task.id, event),

@@ -132,7 +132,7 @@ class TaskFactory:
                 after=submission.after,
                 start_at=not_before(submission.at) if submission.at else None,
             ),
-            policy=self._terms(submission, requirement),
+            policy=self._policy(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
@@ -142,11 +142,11 @@ class TaskFactory:
             raise
         return task
 
-    def _terms(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
+    def _policy(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
         """As the settings say, but for what the submission says itself."""
-        terms = self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd)
-        merge = terms.auto_merge if submission.auto_merge is None else submission.auto_merge
-        return replace(terms, on_blocked=submission.on_blocked or terms.on_blocked, auto_merge=merge)
+        policy = self.settings.policy(submission.autonomy or _autonomy(requirement), submission.usd)
+        merge = policy.auto_merge if submission.auto_merge is None else submission.auto_merge
+        return replace(policy, on_blocked=submission.on_blocked or policy.on_blocked, auto_merge=merge)
 
     def _pipeline(self, name: str | None, kind: TicketType) -> Pipeline:
         known = self.pipelines()

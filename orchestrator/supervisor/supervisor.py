@@ -10,6 +10,7 @@ one state.json in all, replaced before anybody is told.
 What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +36,7 @@ from orchestrator.core.events.events import (
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -78,20 +79,30 @@ class Supervisor:
         self.decisions = 0
         self._store, self._hands, self._inbox, self._views, self._clock = store, hands, inbox, views, views.clock
         self._noted: set[str] = set()
+        self._seen = LiveTasks()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
-        """Take events one at a time, for ever."""
+        """Take events one at a time, for ever.
+
+        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        every state.json has been written.
+        """
+        has_answered = False
         while True:
             message = await self._inbox.take()
             await retry_until_committed(partial(self._process, message))
+            has_answered = has_answered or isinstance(message, Request)
             if not isinstance(message, Telemetry):
+                if not has_answered:
+                    await asyncio.sleep(0)  # so that the commands of the decision begin before anything else is done
                 await retry_until_committed(self._hold_back)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
                 self._note_foreign(self._store.settle())
                 self._keep_account()
+                has_answered = False
             self._inbox.done()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
@@ -123,9 +134,11 @@ class Supervisor:
 
     def scene(self) -> SchedulerSnapshot:
         """All there is to see now."""
-        now = self._clock()
+        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        if tasks != self._seen:
+            self._seen = tasks
         return SchedulerSnapshot(
-            tasks=tuple(self.tasks.values()),
+            tasks=self._seen,
             ended=self.ended,
             room=replace(self.room, busy=self.room.busy or self.account.unlooked, paused_by=self.account.paused_by),
             now=now,

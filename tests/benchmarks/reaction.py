@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psutil
 
 from orchestrator import clock
@@ -87,7 +86,7 @@ class Ear(Parser):
     """The daemon's own parser, and somebody who listens to what it makes of the lines."""
 
     def __init__(self) -> None:
-        super().__init__(orjson.loads)
+        super().__init__()
         self.lines = 0
         self.marked: Callable[[str, int], None]
 
@@ -246,7 +245,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
-    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
         yield supervisor, inbox
@@ -258,6 +257,18 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
         await runs.close()
         timers.close()
         store.close()
+
+
+def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
+    known: frozenset[str] = frozenset()
+
+    def look_if_others(_task: Task, _event: Event) -> None:
+        nonlocal known
+        if known != supervisor.tasks.keys():
+            known = frozenset(supervisor.tasks)
+            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+
+    return look_if_others
 
 
 async def _left(task: Task, text: str, status: str | None) -> str:

@@ -139,7 +139,8 @@ def test_what_follows_the_last_failed_evaluation_goes_by_who_is_asked_unless_it_
     file = home / "given.toml"
     file.write_text('on_blocked = "halt"')
     unsaid, said = (
-        {one: settings.terms(one).on_blocked for one in Autonomy} for settings in (load_settings(), load_settings(file))
+        {one: settings.policy(one).on_blocked for one in Autonomy}
+        for settings in (load_settings(), load_settings(file))
     )
     assert unsaid == {Autonomy.INTERACTIVE: OnBlocked.HALT, Autonomy.AUTO: OnBlocked.ESCALATE}
     assert said == dict.fromkeys(Autonomy, OnBlocked.HALT)

@@ -209,28 +209,28 @@ def _ask_for_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], 
     artifacts = pipeline.stage(task.stage).work.under_review(task)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
-    asking = RequestDraft(
+    draft = RequestDraft(
         subject=Subject.STAGE,
         text=text,
         name=task.stage,
         content=f"{task.source.head} {task.stages[task.stage].digest} {artifacts}",
     )
-    decided = answer_by_policy(task, asking)
+    decided = answer_by_policy(task, draft)
     if overspent:
         action = ACCEPTED if decided else "user_intervention"
         task = record_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
-        return advance(pipeline, add_answered_request(task, asking, decided, at), at)
-    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, at)
+        return advance(pipeline, add_answered_request(task, draft, decided, at), at)
+    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, at)
 
 
 def _is_reviewed(task: Task) -> bool:
     """Return whether the present visit of the stage was approved after it was last judged."""
     visit = task.stages[task.stage].visits
     reviews = [
-        ask
-        for ask in task.requests
-        if ask.draft.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
+        request
+        for request in task.requests
+        if request.draft.subject is Subject.STAGE and (request.stage, request.visit) == (task.stage, visit)
     ]
     return bool(reviews) and reviews[-1].status is RequestStatus.APPROVED
 
@@ -279,9 +279,11 @@ def restart_session(task: Task, at: datetime) -> Task:
     resume. Answers given in this stage are sent again, because only the old session knew them.
     """
     agent = replace(task.agent, session=replace(task.agent.session, is_known=False))
-    asks = tuple(replace(ask, is_delivered=False) if ask.stage == task.stage else ask for ask in task.requests)
+    requests = tuple(
+        replace(request, is_delivered=False) if request.stage == task.stage else request for request in task.requests
+    )
     return replace(
-        task, agent=agent, requests=asks, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
+        task, agent=agent, requests=requests, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
     )
 
 

@@ -159,14 +159,14 @@ def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # 
 def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
     """Return answers to requests that the living process waits for; questions of one request are answered at once."""
     live: dict[str, list[UserRequest]] = {}
-    for ask in task.requests:
-        if ask.attempt == task.agent.attempt and ask.draft.request_id is not None:
-            live.setdefault(ask.draft.request_id, []).append(ask)
+    for request in task.requests:
+        if request.attempt == task.agent.attempt and request.draft.request_id is not None:
+            live.setdefault(request.draft.request_id, []).append(request)
     return tuple(
-        do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
-        for request, asks in live.items()
-        if not any(ask.is_pending or ask.status is RequestStatus.WITHDRAWN for ask in asks)
-        and any(ask.is_undelivered for ask in asks)
+        do.SendAnswer(attempt=task.agent.attempt, request_id=request_id, requests=tuple(requests))
+        for request_id, requests in live.items()
+        if not any(request.is_pending or request.status is RequestStatus.WITHDRAWN for request in requests)
+        and any(request.is_undelivered for request in requests)
     )
 
 

@@ -73,30 +73,31 @@ def _why(task: Task, stage: Stage) -> str:
 
 def _answers(task: Task) -> str:
     """Return every answer that the agent does not know yet, never the value of a dependency."""
-    return _list("Answers to what you asked:", [_answer(ask) for ask in _new_answers(task)])
+    return _list("Answers to what you asked:", [_answer(request) for request in _new_answers(task)])
 
 
 def _new_answers(task: Task) -> tuple[UserRequest, ...]:
     """Return the answered requests of earlier turns; requests of this turn are answered while it runs."""
     now = (task.agent.attempt, task.agent.turn.number)
-    return tuple(ask for ask in task.requests if ask.is_undelivered and (ask.attempt, ask.turn) < now)
+    return tuple(
+        request for request in task.requests if request.is_undelivered and (request.attempt, request.turn) < now
+    )
 
 
-def _answer(ask: UserRequest) -> str:
-    about = f"{ask.draft.name}: {ask.draft.text}" if ask.draft.name else ask.draft.text
-    match ask.status:
+def _answer(request: UserRequest) -> str:
+    about = f"{request.draft.name}: {request.draft.text}" if request.draft.name else request.draft.text
+    match request.status:
         case RequestStatus.PROVIDED:
-            what = (
-                f"provided, {WHERE_PROVIDED[DependencyType(ask.draft.type)].format(name=variable_of(ask.draft.name))}"
-            )
+            where = WHERE_PROVIDED[DependencyType(request.draft.type)]
+            what = f"provided, {where.format(name=variable_of(request.draft.name))}"
         case RequestStatus.REJECTED:
-            what = f"refused: {ask.answer or 'no reason was given'}; do without it"
+            what = f"refused: {request.answer or 'no reason was given'}; do without it"
         case RequestStatus.CHANGES_REQUESTED:
-            what = f"changes are wanted: {ask.answer}"
+            what = f"changes are wanted: {request.answer}"
         case RequestStatus.APPROVED:
             what = "approved"
         case _:
-            what = ask.answer or "no answer; decide yourself and say in your work what you assumed"
+            what = request.answer or "no answer; decide yourself and say in your work what you assumed"
     return f"{about[:2000]} — {what}"
 
 

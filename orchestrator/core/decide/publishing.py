@@ -184,9 +184,9 @@ def _on_merged_outside(pipeline: Pipeline, task: Task, event: publish_events.Pul
 
 def _withdraw_requests(task: Task, at: datetime) -> Task:
     """Return the task with its open requests about the pull request withdrawn."""
-    for ask in task.pending_requests:
-        if ask.draft.subject is Subject.MERGE:
-            task = pausing.answer_request(task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
+    for request in task.pending_requests:
+        if request.draft.subject is Subject.MERGE:
+            task = pausing.answer_request(task, request.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
     return task
 
 
@@ -216,10 +216,8 @@ def _on_prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     if task.policy.auto_merge:
         return replace(task, next_action=NextAction.RELEASE)
     text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"
-    asking = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
-    return pausing.add_request(
-        replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, event.at
-    )
+    draft = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
+    return pausing.add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, event.at)
 
 
 def _on_released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:

@@ -138,10 +138,10 @@ def _force(pipeline: Pipeline, task: Task, event: events.OperationRequested, mov
         raise blocked(origin, move.to_state, (f"{pipeline.name} has no stage of that name; it has {known}",))
     if task.source.worktree is None:
         raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
-    for ask in task.pending_requests:
-        if ask.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
+    for request in task.pending_requests:
+        if request.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
-            task = pausing.answer_request(task, ask.number, gone, event.at)
+            task = pausing.answer_request(task, request.number, gone, event.at)
     if task.status is TaskStatus.BLOCKED:
         task = replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None))
     free = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, retry_at=None)

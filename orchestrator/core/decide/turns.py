@@ -31,7 +31,7 @@ from orchestrator.core.task.user_requests import (
 
 SHORT_WAIT = timedelta(seconds=60)
 """How long an agent is paused that asks to be paused and tried again."""
-MOST_ASKS = 50
+MOST_REQUESTS = 50
 """Requests in one visit of a stage; an agent that asks again and again would cost a turn each time."""
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
@@ -105,9 +105,9 @@ def _on_message(task: Task, event: events.AgentSaid) -> Task:
     if not task.is_active:
         return task
     answers = event.answers or (None,) * len(event.asking)
-    for asking, answer in zip(event.asking, answers, strict=True):
+    for draft, answer in zip(event.asking, answers, strict=True):
         if task.is_active:
-            task = _add_request(task, asking, answer, event.at)
+            task = _add_request(task, draft, answer, event.at)
     return task
 
 
@@ -115,13 +115,13 @@ def _on_answer_sent(task: Task, event: events.AnswerSent) -> Task:
     """Return the task whose agent got an answer; an agent that has exited since may not have read it."""
     if event.attempt != task.agent.attempt or task.run is None:
         return task
-    asks = tuple(
-        replace(ask, is_delivered=True)
-        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt and ask.is_undelivered
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=True)
+        if request.draft.request_id == event.request_id and request.attempt == event.attempt and request.is_undelivered
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
 def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
@@ -131,10 +131,10 @@ def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     """
     if task.run is not None and task.run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         return task
-    for ask in task.pending_requests:
-        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt:
+    for request in task.pending_requests:
+        if request.draft.request_id == event.request_id and request.attempt == event.attempt:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=task.agent.role or "")
-            task = pausing.answer_request(task, ask.number, gone, event.at)
+            task = pausing.answer_request(task, request.number, gone, event.at)
     return task
 
 
@@ -203,13 +203,13 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
 def _mark_undelivered(task: Task) -> Task:
     """Return the task with the answers of an unfinished turn undelivered again; the session may not hold them."""
     now = (task.agent.attempt, task.agent.turn.number)
-    asks = tuple(
-        replace(ask, is_delivered=False)
-        if ask.is_delivered and ask.draft.request_id and (ask.attempt, ask.turn) == now
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=False)
+        if request.is_delivered and request.draft.request_id and (request.attempt, request.turn) == now
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
 def add_worked_time(task: Task, at: datetime) -> Task:
@@ -240,13 +240,13 @@ def _add_usage(task: Task, event: events.TurnFinished) -> Task:
 def _mark_delivered(task: Task) -> Task:
     """Return the task after a successful turn: its agent knows the turn's answers and those that it waited for."""
     now = (task.agent.attempt, task.agent.turn.number)
-    asks = tuple(
-        replace(ask, is_delivered=True)
-        if ask.is_undelivered and (ask.draft.request_id or (ask.attempt, ask.turn) < now)
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=True)
+        if request.is_undelivered and (request.draft.request_id or (request.attempt, request.turn) < now)
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
 def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
@@ -258,7 +258,7 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
     )
     task = replace(task, agent=rest)
     if task.next_action is NextAction.INTERRUPT or any(
-        ask.is_pending or ask.is_undelivered for ask in _of_this_turn(task)
+        request.is_pending or request.is_undelivered for request in _of_this_turn(task)
     ):
         return lifecycle.next_turn(pipeline, task, event.at)
     if agent.turn.was_frozen_in_tool and agent.turn.timed_out:
@@ -278,7 +278,11 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
 
 def _of_this_turn(task: Task) -> tuple[UserRequest, ...]:
     now = (task.agent.attempt, task.agent.turn.number)
-    return tuple(ask for ask in task.requests if (ask.attempt, ask.turn) == now and not ask.draft.subject.of_daemon)
+    return tuple(
+        request
+        for request in task.requests
+        if (request.attempt, request.turn) == now and not request.draft.subject.of_daemon
+    )
 
 
 def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
@@ -304,13 +308,13 @@ def _wait_for_limit(pipeline: Pipeline, task: Task, event: events.TurnFinished) 
 
     It goes on by itself only if its policy allows that.
     """
-    at, terms = event.at, task.policy
+    at, policy = event.at, task.policy
     task = _count_wait(task, PauseReason.RATE_LIMIT)
     task = task.with_setbacks(replace(task.agent.setbacks, limit_window=event.window))
-    known = resume_at(event.resets_at, at, terms.limit_margin, task.id) if event.resets_at else None
+    known = resume_at(event.resets_at, at, policy.limit_margin, task.id) if event.resets_at else None
     until = known or probe_at(at, task.agent.setbacks.limit_waits)
-    too_late = terms.latest_resume is not None and until > at + timedelta(seconds=terms.latest_resume)
-    by_itself = terms.auto_resume and not too_late
+    too_late = policy.latest_resume is not None and until > at + timedelta(seconds=policy.latest_resume)
+    by_itself = policy.auto_resume and not too_late
     before = task.spending.total.usd if task.spending.usd_at_limit is None else task.spending.usd_at_limit
     task = lifecycle.next_turn(pipeline, replace(task, spending=replace(task.spending, usd_at_limit=before)), at)
     text = f"{event.reason}; " + (f"it goes on at {until:%Y-%m-%d %H:%M} UTC" if by_itself else "it waits for `resume`")
@@ -350,18 +354,18 @@ def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
             assert_never(trouble.recovery)
 
 
-def _add_request(task: Task, asking: RequestDraft, answer: Answer | None, at: datetime) -> Task:
+def _add_request(task: Task, draft: RequestDraft, answer: Answer | None, at: datetime) -> Task:
     visit = task.stages[task.stage].visits
-    if sum((ask.stage, ask.visit) == (task.stage, visit) for ask in task.requests) >= MOST_ASKS:
-        return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_ASKS} times", at)
-    known = reusable(task.requests, asking, task.stage)
+    if sum((request.stage, request.visit) == (task.stage, visit) for request in task.requests) >= MOST_REQUESTS:
+        return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_REQUESTS} times", at)
+    known = reusable(task.requests, draft, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
-        return pausing.add_answered_request(task, asking, same, at)
-    decided = answer or pausing.answer_by_policy(task, asking)
+        return pausing.add_answered_request(task, draft, same, at)
+    decided = answer or pausing.answer_by_policy(task, draft)
     if decided is not None:
-        return pausing.add_answered_request(task, asking, decided, at)
-    return pausing.add_request(task, asking, at)
+        return pausing.add_answered_request(task, draft, decided, at)
+    return pausing.add_request(task, draft, at)
 
 
 def _with_spending(task: Task, used: Spending, at: datetime) -> Task:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-import orjson
-
 from orchestrator.agents.claude import Parser
 from orchestrator.core.events import agent_events
 from orchestrator.daemon.services.errors import NoSuchFile
@@ -21,7 +19,7 @@ PAGE = 1024 * 1024
 
 KindAndText = tuple[str, str]
 
-_parser = Parser(orjson.loads)
+_parser = Parser()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

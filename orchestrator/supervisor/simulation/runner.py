@@ -49,7 +49,7 @@ class SimulatedDaemon:
 
     room: Capacity
     floors: Floors
-    terms: Callable[[Autonomy, float | None], TaskPolicy]
+    policy: Callable[[Autonomy, float | None], TaskPolicy]
     pipelines: Mapping[str, Pipeline]
     model_of: Callable[[Task], str]
     stall_after: float
@@ -91,7 +91,7 @@ class Simulation:
             _dice(order, "account"), places, outages(_dice(order, "outages"), odds, START, order.days)
         )
         self._world = World(self._timeline, _dice(order, "world"), odds, account, house.pipelines)
-        self._people = People(self._timeline, _dice(order, "people"), odds, house.terms)
+        self._people = People(self._timeline, _dice(order, "people"), odds, house.policy)
         self._plug = Plug()
         self._disk = MemoryDisk()
         self._tally = Metrics()

@@ -1,8 +1,8 @@
 """What all tasks of one account know together: its usage windows, its refusals, what ended ones had cost."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
@@ -47,7 +47,7 @@ def test_a_window_without_a_name_hides_no_other() -> None:
 def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
     account = Account()
     account.hear(news(), START)
-    account.hear(replace(news(), window=None), START)
+    account.hear(msgspec.structs.replace(news(), window=None), START)
     account.forget(window, "alice")
     assert set(account.windows) == left
     account.forget(None, "alice")
