@@ -20,8 +20,8 @@ from orchestrator.formats.files import read_file, sealed, unsealed, write_atomic
 from orchestrator.storage.journal import NAME, checkpoints
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document
+from orchestrator.storage.state_file import BELOW, FutureFile, state_of
 from orchestrator.storage.state_file import NAME as STATE
-from orchestrator.storage.state_file import FutureFile, state_of
 from orchestrator.storage.store import FolderStore
 
 RESTORED = "Recovered"
@@ -62,7 +62,7 @@ def restore(store: FolderStore, task_id: str, at: datetime) -> RestoredTask:
     line = orjson.dumps(_first_line(task_id, document, at)) + b"\n"
     aside = tuple(_set_aside(folder / name) for name in (NAME, STATE) if (folder / name).exists())
     write_atomically(folder / NAME, line)
-    write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}))
+    write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}, below=BELOW))
     return RestoredTask(task=store.load(task_id).task, source=source, set_aside=aside)
 
 

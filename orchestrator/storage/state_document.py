@@ -79,7 +79,7 @@ def to_document(task: Task) -> JsonObject:
         "checks": {check.name: check.command for check in task.evaluation.checks},
         "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
         "agent": _agent(task.agent),
-        "waiting": [_ask(ask) for ask in task.pending_requests],
+        "waiting": [_ask(request) for request in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
         "failure_summary": task.failures.summary,
@@ -128,7 +128,7 @@ def from_document(document: JsonObject) -> Task:
 
 
 def _stage(task: Task, record: StageRecord) -> JsonObject:
-    """Return a stage's record with the facts that are shown in it."""
+    """Return a stage's record together with the facts that stand in the stage of that name."""
     return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
 
 
@@ -229,7 +229,7 @@ def shown_failure(entry: Failure) -> JsonObject:
         "attempted_action": {
             "description": entry.attempted,
             "command": entry.command,
-            "related_plan_step": entry.related_plan_step or _plan_step(entry.step),
+            "related_plan_step": entry.related_plan_step,
             "related_design": entry.related_design,
             "modified_files": list(entry.modified_files),
         },
@@ -250,10 +250,6 @@ def shown_failure(entry: Failure) -> JsonObject:
     }
 
 
-def _plan_step(step: str | None) -> str | None:
-    return f"plan.md#step-{step}" if step and step.isdecimal() else None
-
-
 def _config(task: Task) -> JsonObject:
     limits = {name: budget.limit for name, budget in task.budgets.items()}
     return {
@@ -272,14 +268,14 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
     return {"autonomy": shown["mode"], **{name: shown[name] for name in ("on_blocked", "auto_merge") if name in shown}}
 
 
-def _ask(ask: UserRequest) -> JsonObject:
+def _ask(request: UserRequest) -> JsonObject:
     """Return what the task waits for, in short; the whole record stands in `requests`."""
     return {
-        "number": ask.number,
-        "kind": ask.kind.value,
-        "text": ask.draft.text,
-        "asked_at": stamp(ask.asked_at),
-        "deadline": stamp(ask.deadline) if ask.deadline else None,
+        "number": request.number,
+        "kind": request.kind.value,
+        "text": request.draft.text,
+        "asked_at": stamp(request.asked_at),
+        "deadline": stamp(request.deadline) if request.deadline else None,
     }
 
 
@@ -319,13 +315,11 @@ def _failures_from(document: JsonObject) -> Json:
 
 def _failure_from(entry: JsonObject) -> Json:
     tried = _object(entry["attempted_action"])
-    planned, step = tried.get("related_plan_step"), cast(str | None, entry["step"])
     return {
         **entry,
         **tried,
         **_object(entry["actual_outcome"]),
         **_object(entry["resolution"]),
-        "related_plan_step": None if planned == _plan_step(step) else planned,
         "attempted": tried["description"],
         "command": tried["command"],
         "expected": entry["expected_outcome"],

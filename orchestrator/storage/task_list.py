@@ -22,7 +22,7 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
     Only the top of an intact state.json is read; any other task is loaded with `load`.
     """
     for name in sorted(os.listdir(root)):  # noqa: PTH208 - names alone, here and below
-        folder = root / name
+        folder = f"{root}/{name}"  # to join paths for ten thousand tasks takes a tenth of a second
         try:
             files = frozenset(os.listdir(folder))  # noqa: PTH208
             document = top_of(folder)
@@ -32,7 +32,7 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
         except StoreError as error:
             yield error
         except (OSError, KeyError, TypeError, ValueError) as error:
-            yield StoreError(f"{escape_text(str(folder))} cannot be read: {error!r}")
+            yield StoreError(f"{escape_text(folder)} cannot be read: {error!r}")
 
 
 def require_own(name: str, task_id: str) -> None:

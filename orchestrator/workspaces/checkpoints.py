@@ -1,7 +1,7 @@
 """Take checkpoints, one at a time for each task, and restore what they saved.
 
-    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► decided ──► written with the state at that time
-                 (a burst makes one)   (a thread)                    (supervisor)   (store)
+    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► on_decision ──► written with the state at that time
+                 (a burst makes one)   (a thread)                    (supervisor)       (store)
 
 In this order the file fits the journal: its state is the one after the decision that records the checkpoint. A crash in
 between loses the checkpoint and nothing else.
@@ -12,7 +12,7 @@ happens while the task's commands wait, so that no agent starts meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -56,7 +56,7 @@ class NotAtRest(InvalidTransition):
         )
 
 
-class Store(Protocol):
+class CheckpointStore(Protocol):
     """The store that checkpoints are written to, together with the state."""
 
     @property
@@ -67,30 +67,27 @@ class Store(Protocol):
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint: ...
 
 
-class Loop(Protocol):
-    """The supervisor's loop: the open tasks, and where events are sent."""
+class EventSink(Protocol):
+    """Where it is reported that a checkpoint was taken."""
 
-    @property
-    def tasks(self) -> Mapping[str, Task]: ...
     def post(self, task_id: str, event: Event) -> None: ...
     def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
 
 
 class Checkpoints:
-    """The checkpoints of all tasks; used from the supervisor's event loop."""
+    """The checkpoints of all tasks; used from the supervisor's event loop.
 
-    def __init__(self, workspace: Workspace, store: Store, clock: Callable[[], datetime]) -> None:
-        self._workspace, self._store, self._clock = workspace, store, clock
+    `turn` holds back a task's commands while its worktree is changed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, store: CheckpointStore, inbox: EventSink, turn: Turn, clock: Callable[[], datetime]
+    ) -> None:
+        self._workspace, self._store, self._inbox, self._turn, self._clock = workspace, store, inbox, turn, clock
         self._asked: dict[str, tuple[Task, Reason]] = {}
         self._at_it: set[str] = set()
         self._taken: dict[tuple[str, int], Checkpoint] = {}
         self._last: dict[str, int] = {}
-        self._loop: Loop
-        self._turn: Turn
-
-    def tell(self, loop: Loop, turn: Turn) -> None:
-        """Say whom to tell of one that was taken, and what keeps a task's commands waiting."""
-        self._loop, self._turn = loop, turn
 
     def ask(self, task: Task, reason: Reason) -> bool:
         """Request a checkpoint of a task; return whether `take` must be called for it, because nobody is taking one
@@ -106,15 +103,11 @@ class Checkpoints:
         self._at_it.add(task_id)
         try:
             while asked := self._asked.pop(task_id, None):
-                saved = await self._saved(*asked)
-                if task_id in self._loop.tasks:
-                    self._loop.post(task_id, saved)
-                else:
-                    self._forget(task_id)
+                self._inbox.post(task_id, await self._saved(*asked))
         finally:
             self._at_it.discard(task_id)
 
-    def decided(self, task: Task, event: Event) -> None:
+    def on_decision(self, task: Task, event: Event) -> None:
         """Write the checkpoint that a decision records, with the state after it."""
         if isinstance(event, CheckpointSaved):
             taken = self._taken.pop((task.id, event.number), None)
@@ -154,7 +147,7 @@ class Checkpoints:
         _require_rest(task)
         async with self._turn(task.id):
             saved = await self._saved(task, Reason.USER, pinned=True)
-            now = await self._loop.request(task.id, saved)
+            now = await self._inbox.request(task.id, saved)
             _require_rest(now)
             present = self.found(now, saved.number)
             if present.work is None:
@@ -170,7 +163,8 @@ class Checkpoints:
         number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
         around = await asyncio.to_thread(self._around, task, number)
         at = self._clock()
-        self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
+        if task.id in self._last:  # otherwise the task ended meanwhile, and its checkpoint will not be written
+            self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
         return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
 
     def _around(self, task: Task, number: int) -> CheckpointContext:

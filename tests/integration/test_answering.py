@@ -206,7 +206,7 @@ async def test_a_draft_is_kept_until_it_is_sent_off(orchestrator: Shell, desk: D
     assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].policy.caps.usd) == (TaskStatus.DRAFT, 2.5)
     assert f"orchestrator submit --task {task}" in draft.err
     assert (await orchestrator("submit", "--task", task)).out == f"{task}\n"
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
     assert "allowed now" in only_error(await orchestrator("submit", "--task", task), 5)
     for wrong in (["x", "--draft", "--wait"], ["x", "--task", task], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
@@ -234,7 +234,7 @@ async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, 
     assert sorted(paused.out.splitlines()) == [f"{first} paused", f"{second} paused"]
     assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
     assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[first].agent.blocked_by is None
     assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
 
@@ -252,7 +252,7 @@ async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after
         assert "until orchestrator resume --all" in (await orchestrator("status")).out
     desk.store.close()
     anew = desk_at(orchestrator.data)
-    anew.supervisor.account.recall(anew.store.account())
+    anew.supervisor.shared.recall(anew.store.account())
     async with at_work(anew):
         later = (await orchestrator("submit", "text", "--ticket", "ABC-3")).out.strip()
         assert anew.supervisor.tasks[later].is_paused
@@ -275,11 +275,11 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
     anew = desk_at(orchestrator.data)
     anew.supervisor.recover(anew.store.load(first, keep_open=True).task)
     async with at_work(anew):
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].holds_slot
         await orchestrator("drain")
         await orchestrator("resume", "--all")
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].agent.status is not AgentStatus.PAUSED
     anew.store.close()
 
@@ -287,7 +287,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
 async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
     assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
     now = clock.now()
-    desk.supervisor.account.windows = {
+    desk.supervisor.shared.windows = {
         "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),
         "seven_day": Window(
             status="rejected", resets_at=clock.now().replace(microsecond=0) + HOUR, utilization=0.97, seen_at=now
@@ -307,7 +307,7 @@ async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_fo
     orchestrator: Shell, desk: Desk
 ) -> None:
     full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
-    desk.supervisor.account.windows = {"seven_day": full, "five_hour": full}
+    desk.supervisor.shared.windows = {"seven_day": full, "five_hour": full}
     task = (await orchestrator("submit", "text")).out.strip()
     assert "orchestrator limits --forget" in (await orchestrator("why", task)).out
     only_error(await orchestrator("limits", "seven_day"), 2)

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.events import ForeignEditFound
-from orchestrator.server.routes.streams import HEARTBEAT
+from orchestrator.daemon.services.events import HEARTBEAT
 from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -184,7 +184,7 @@ async def test_a_restart_loses_and_doubles_nothing(desk: Desk) -> None:
             await client.post(f"/api/tasks/{ids[0]}/cancel")
         desk = await restarted(desk)
     async with at_work(desk) as client:
-        await desk.supervisor.settled()
+        await desk.inbox.settled()
         heard += await everything(client, last_id=heard[-1]["id"])
         assert heard == await everything(client)
     assert len(told(heard)) == len(set(told(heard)))
@@ -203,7 +203,7 @@ async def test_what_a_crash_left_out_of_the_index_is_put_behind_the_rest(desk: D
     os.truncate(index, max(0, index.stat().st_size - lost))
     anew = await restarted(desk)
     async with at_work(anew) as client:
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         after = await everything(client)
     kept = index.read_bytes().count(b"\n")
     assert kept == len(after)
@@ -222,7 +222,7 @@ async def test_a_torn_line_of_a_journal_is_no_event(desk: Desk) -> None:
     (desk.settings.data_dir / INDEX).unlink()
     anew = await restarted(desk)
     async with at_work(anew) as client:
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert told(await everything(client)) == told(await everything(client, f"/api/tasks/{task}/stream"))
     anew.store.close()
 
@@ -346,7 +346,7 @@ async def test_where_nothing_happens_the_stream_gives_signs_of_life(client: http
 async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     said = ForeignEditFound(at=clock.now(), kept_as=SECRET)
-    desk.supervisor.post(task, said)
+    desk.inbox.post(task, said)
     await client.post(f"/api/tasks/{task}/pause")
     for path in ("/api/events", f"/api/tasks/{task}/stream"):
         events = await everything(client, path, whole=True)

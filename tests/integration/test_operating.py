@@ -248,7 +248,7 @@ def at_rest(tmp_path: Path) -> Path:
     async def begin() -> Path:
         loop = asyncio.create_task(desk.supervisor.run())
         task = await desk.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
-        await desk.supervisor.settled()
+        await desk.inbox.settled()
         loop.cancel()
         return Path(task.folder)
 

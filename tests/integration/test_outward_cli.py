@@ -57,8 +57,8 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
         publication=Publication(forge=FORGE),
     )
     url = f"https://forge.example/team/{name}/pull/{number}"
-    desk.supervisor.post(task, PullRequestOpened(at=clock.now(), number=number, url=url, commit="c" * 40))
-    await desk.supervisor.settled()
+    desk.inbox.post(task, PullRequestOpened(at=clock.now(), number=number, url=url, commit="c" * 40))
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[task].status is TaskStatus.REVIEW
     return task
 
@@ -108,8 +108,8 @@ async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_wa
 async def test_a_refused_merge_can_be_asked_for_again(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     assert (await orchestrator("merge", task)).code == 0
-    desk.supervisor.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
-    await desk.supervisor.settled()
+    desk.inbox.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
+    await desk.inbox.settled()
     done = await orchestrator("merge", task, "--json")
     assert json.loads(done.out)["owed"] == "merge"
     assert done.err == ""
@@ -151,8 +151,8 @@ async def test_an_ended_task_is_archived_and_deleted_with_its_files(orchestrator
     assert "allowed now" in only_error(await orchestrator("archive", task), 5)
     assert "allowed now" in only_error(await orchestrator("delete", task, "--yes"), 5)
     seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
-    desk.supervisor.post(task, seen)
-    await desk.supervisor.settled()
+    desk.inbox.post(task, seen)
+    await desk.inbox.settled()
     assert (await orchestrator("archive", task)).out == f"{task} archived\n"
     assert task not in (await orchestrator("tasks")).out
     assert "--yes" in only_error(await orchestrator("delete", task), 2)
@@ -195,8 +195,8 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     assert "(looked at by the daemon)" in shown
     assert shown.index("unit_test (first try)") < shown.index("exit code 0")
     seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
-    desk.supervisor.post(task, seen)
-    await desk.supervisor.settled()
+    desk.inbox.post(task, seen)
+    await desk.inbox.settled()
     shown = (await orchestrator("show", task)).out
     assert "merge withdrawn forge" in " ".join(shown.split())
     assert (

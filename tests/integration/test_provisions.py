@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
-from orchestrator.storage.agent_secrets import ProvidedSecrets
+from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.vault import FILE, Vault, VaultError
 from tests.fakes.tasks import submitted

@@ -270,11 +270,11 @@ def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: St
 
 def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None:
     stage.opened()
-    terms = replace(stage.task.policy, look_every=300.0)
+    policy = replace(stage.task.policy, look_every=300.0)
     for retry_after, wait in (("3599", 3600.0), ("5", 300.0)):
         message: JsonObject = {"message": "You have exceeded a secondary rate limit"}
         stage.server.answer_next(Answer(status=403, body=message, headers={"Retry-After": retry_after}))
-        assert stage.seen(replace(stage.proposed(), policy=terms)).look_after == wait
+        assert stage.seen(replace(stage.proposed(), policy=policy)).look_after == wait
 
 
 def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon_but_not_for_ever(stage: Stage) -> None:

@@ -15,8 +15,8 @@ from orchestrator.cli.request_output import chosen, pending, render_request
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import IS_SECRET, LONGEST_ANSWER, RequestKind, RequestStatus
 from orchestrator.server.client import Client, RequestRefused
-from orchestrator.server.schemas.user_requests import AskList
-from orchestrator.server.schemas.views import AskView, TaskView
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import AskList, AskView
 
 LARGEST_VALUE = 64 * 1024
 """Bytes: no more of a value is read."""

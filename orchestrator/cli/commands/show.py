@@ -31,8 +31,8 @@ from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE
-from orchestrator.server.schemas.bodies import TaskFilter
-from orchestrator.server.schemas.views import PublicationView, TaskLine, TaskView
+from orchestrator.server.schemas.task_input import TaskFilter
+from orchestrator.server.schemas.tasks import PublicationView, TaskLine, TaskView
 
 SHOWN_FAILURES = 10
 

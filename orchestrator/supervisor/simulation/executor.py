@@ -5,7 +5,7 @@ What is under way when the daemon dies is gone with it, whether the world has fe
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -16,12 +16,12 @@ from orchestrator.core.events.agent_events import Limit
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
 from orchestrator.supervisor.simulation.memory import Plug
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree
 from orchestrator.supervisor.simulation.virtual_clock import Due
 from orchestrator.supervisor.simulation.world import World
-from orchestrator.supervisor.supervisor import Supervisor
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class SimulatedExecutor:
         world: World,
         plug: Plug,
         model_of: Callable[[Task], str],
+        inbox: Inbox,
         asked_for: Callable[[Task, do.Command], None],
     ) -> None:
         self.told = True
@@ -47,16 +48,12 @@ class SimulatedExecutor:
         self.alarms: dict[str, Due] = {}
         self.under_way: Counter[str] = Counter()
         self._world, self._plug, self._model_of, self._asked_for = world, plug, model_of, asked_for
-        self._supervisor: Supervisor
+        self._inbox = inbox
         self._dead = False
         self._ready: dict[str, datetime] = {}
         self._listening: dict[tuple[str, str], _Listening] = {}
         self._numbers: Counter[str] = Counter()
-
-    def serve(self, supervisor: Supervisor) -> None:
-        """Begin to tell a supervisor of the world."""
-        self._supervisor = supervisor
-        self._world.ring = lambda tree: self.later(tree.task_id, 0.1, lambda: self._look(tree))
+        world.ring = lambda tree: self.later(tree.task_id, 0.1, lambda: self._look(tree))
 
     def die(self) -> None:
         """Nothing of what is under way happens any more."""
@@ -107,10 +104,10 @@ class SimulatedExecutor:
 
         self._world.timeline.after(seconds, due)
 
-    def see_stalls(self, stall_after: float) -> None:
+    def see_stalls(self, tasks: Mapping[str, Task], stall_after: float) -> None:
         """Tell of agents that give no sign of life in their turn."""
         for (task_id, _), listening in list(self._listening.items()):
-            task, tree = self._supervisor.tasks.get(task_id), listening.tree
+            task, tree = tasks.get(task_id), listening.tree
             if task is None or not isinstance(tree, AgentTree) or not tree.hung or tree.frozen:
                 continue
             if (self._now - tree.sign).total_seconds() >= stall_after:
@@ -127,7 +124,7 @@ class SimulatedExecutor:
 
     def _post(self, task_id: str, event: events.Event) -> None:
         self.told = True
-        self._supervisor.post(task_id, event)
+        self._inbox.post(task_id, event)
 
     def _told(self, task: Task, event: Callable[[datetime], events.Event]) -> None:
         """Tell of an effect a moment after it is there: the daemon may die in between."""
@@ -289,7 +286,7 @@ class SimulatedExecutor:
         match line.meaning:
             case Limit():
                 self.told = True
-                self._supervisor.record_limit(line.meaning)
+                self._inbox.record_limit(line.meaning)
             case Progress():
                 offset, tokens = line.end, line.meaning.tokens
 
@@ -297,7 +294,7 @@ class SimulatedExecutor:
                     return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
 
                 self.told = True
-                self._supervisor.note(tree.task_id, tree.attempt, heard)
+                self._inbox.note(tree.task_id, tree.attempt, heard)
             case event:
                 self._post(tree.task_id, replace(event, at=self._now))
 

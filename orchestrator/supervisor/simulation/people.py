@@ -44,10 +44,10 @@ class People:
         timeline: VirtualClock,
         dice: Random,
         odds: Probabilities,
-        terms: Callable[[Autonomy, float | None], TaskPolicy],
+        policy: Callable[[Autonomy, float | None], TaskPolicy],
     ):
         self.wishes: deque[UserAction] = deque()
-        self._timeline, self._dice, self._odds, self._terms = timeline, dice, odds, terms
+        self._timeline, self._dice, self._odds, self._policy = timeline, dice, odds, policy
         self._seen: set[str] = set()
         self._retries: dict[str, int] = {}
 
@@ -102,7 +102,7 @@ class People:
                 after=(dice.choice(earlier),) if earlier and dice.random() < odds.follows else (),
                 start_at=at + timedelta(seconds=span(dice, 6 * HOUR)) if dice.random() < odds.later else None,
             ),
-            policy=self._terms(autonomy, usd),
+            policy=self._policy(autonomy, usd),
             status=TaskStatus.DRAFT if dice.random() < odds.draft else TaskStatus.PENDING,
             next_action=NextAction.ADMISSION,
         )

@@ -20,6 +20,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
@@ -48,7 +49,7 @@ class SimulatedDaemon:
 
     room: Capacity
     floors: Floors
-    terms: Callable[[Autonomy, float | None], TaskPolicy]
+    policy: Callable[[Autonomy, float | None], TaskPolicy]
     pipelines: Mapping[str, Pipeline]
     model_of: Callable[[Task], str]
     stall_after: float
@@ -66,6 +67,17 @@ class SimulationPlan:
     odds: Probabilities = field(default_factory=Probabilities)
 
 
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """One life of the daemon, from its start to its crash."""
+
+    store: MemoryStore
+    hands: SimulatedExecutor
+    inbox: Inbox
+    supervisor: Supervisor
+    running: asyncio.Task[None]
+
+
 class Simulation:
     """One week in one house."""
 
@@ -79,10 +91,9 @@ class Simulation:
             _dice(order, "account"), places, outages(_dice(order, "outages"), odds, START, order.days)
         )
         self._world = World(self._timeline, _dice(order, "world"), odds, account, house.pipelines)
-        self._people = People(self._timeline, _dice(order, "people"), odds, house.terms)
+        self._people = People(self._timeline, _dice(order, "people"), odds, house.policy)
         self._plug = Plug()
         self._disk = MemoryDisk()
-        self._store: MemoryStore
         self._tally = Metrics()
         self._violations: list[Violation] = []
         self._histories: dict[str, deque[tuple[datetime, events.Event, Task]]] = {}
@@ -92,9 +103,7 @@ class Simulation:
         self._answered: set[tuple[str, int]] = set()
         self._reading = ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=0.0)
         self._shortage: Shortage | None = None
-        self._hands: SimulatedExecutor | None = None
-        self._supervisor: Supervisor
-        self._running: asyncio.Task[None]
+        self._life: _Life | None = None
 
     async def live(self) -> SimulationReport:
         """Live it through, or until too many laws were broken; and tell what came of it."""
@@ -108,8 +117,9 @@ class Simulation:
             self._look_at_everything()
             await self._take_in()
         finally:
-            self._running.cancel()
-            await asyncio.wait({self._running})
+            if self._life is not None:
+                self._life.running.cancel()
+                await asyncio.wait({self._life.running})
         return self._report(monotonic() - began)
 
     def _arrange(self) -> None:
@@ -131,29 +141,31 @@ class Simulation:
 
     def _rise(self) -> None:
         """Begin a life of the daemon with what was committed."""
-        self._hands = hands = SimulatedExecutor(self._world, self._plug, self._house.model_of, self._asked_for)
-        views = TaskLookups(
-            pipeline_of=lambda task: self._house.pipelines[task.pipeline], model_of=self._house.model_of
+        inbox, store = Inbox(), MemoryStore(self._disk, self._plug)
+        hands = SimulatedExecutor(self._world, self._plug, self._house.model_of, inbox, self._asked_for)
+        lookups = TaskLookups(
+            clock=self._timeline.clock,
+            pipeline_of=lambda task: self._house.pipelines[task.pipeline],
+            model_of=self._house.model_of,
         )
-        self._store = MemoryStore(self._disk, self._plug)
-        self._supervisor = Supervisor(self._store, hands, views, self._house.room, self._timeline.clock)
-        self._supervisor.account.recall(self._store.account())
-        hands.serve(self._supervisor)
-        for found in self._store.summaries():
+        supervisor = Supervisor(store, hands, inbox, lookups, self._house.room)
+        supervisor.shared.recall(store.account())
+        for found in store.summaries():
             if found.ended:
-                self._supervisor.ended[found.id] = found.status
-                self._supervisor.account.remember(found.spent)
+                supervisor.ended[found.id] = found.status
+                supervisor.shared.remember(found.spent)
             else:
-                self._supervisor.recover(self._store.load(found.id, keep_open=True).task)
-        self._supervisor.listen(self._heard)
+                supervisor.recover(store.load(found.id, keep_open=True).task)
+        supervisor.listen(self._heard)
+        running = asyncio.get_running_loop().create_task(supervisor.run())
+        self._life = _Life(store, hands, inbox, supervisor, running)
         self._shortage = None
         self._look_at_room()
-        self._running = asyncio.get_running_loop().create_task(self._supervisor.run())
         self._tally.counts["lives"] += 1
 
     def _crash(self) -> None:
         """The power goes now, or some moments later in the midst of a decision."""
-        if self._hands is None:
+        if self._life is None:
             self._timeline.after(HOUR, self._crash)
         elif self._dice.random() < 0.2:
             self._fall()
@@ -162,19 +174,19 @@ class Simulation:
 
     def _fall(self) -> None:
         """The daemon is gone; it comes back in seconds, minutes or hours."""
-        if self._hands is None:
+        if self._life is None:
             return
-        self._hands.die()
-        self._hands = None
-        self._running.cancel()
-        self._store.close()
+        self._life.hands.die()
+        self._life.running.cancel()
+        self._life.store.close()
+        self._life = None
         self._decided.clear()
         self._tally.counts["crashes"] += 1
         away = span(self._dice, self._dice.choice((5.0, 5.0, 5.0, 4 * MINUTE, HOUR)))
         life = self._tally.counts["lives"]
 
         def freeze() -> None:
-            if self._hands is None and self._tally.counts["lives"] == life:
+            if self._life is None and self._tally.counts["lives"] == life:
                 self._world.freeze_orphans()
 
         self._timeline.after(self._house.orphan_after, freeze)
@@ -182,47 +194,46 @@ class Simulation:
 
     async def _take_in(self) -> None:
         """Let the supervisor take in all that it was told, people say their say, and the laws look."""
-        while self._hands is not None and (self._hands.told or self._people.wishes):
-            self._hands.told = False
-            if await self._or_death(self._supervisor.settled()) and self._people.wishes:
-                await self._grant(self._people.wishes.popleft())
+        while (life := self._life) is not None and (life.hands.told or self._people.wishes):
+            life.hands.told = False
+            if await self._or_death(life, life.inbox.settled()) and self._people.wishes:
+                await self._grant(life, self._people.wishes.popleft())
         while self._people.wishes:
             self._people.away(self._people.wishes.popleft())
         self._judge(self._decided)
         self._decided.clear()
 
-    async def _grant(self, wish: UserAction) -> None:
+    async def _grant(self, life: _Life, wish: UserAction) -> None:
         """Ask the daemon for what a person wants; it may refuse, or die over it."""
         event = wish.event(self._timeline.now)
         try:
             if isinstance(event, events.TaskSubmitted):
-                if wish.task_id in self._supervisor.tasks or wish.task_id in self._supervisor.ended:
+                if wish.task_id in life.supervisor.tasks or wish.task_id in life.supervisor.ended:
                     return
-                answered = await self._or_death(self._supervisor.submit(event))
+                answered = await self._or_death(life, life.inbox.submit(event))
             else:
-                answered = await self._or_death(self._supervisor.request(wish.task_id, event))
+                answered = await self._or_death(life, life.inbox.request(wish.task_id, event))
         except OrchestratorError:
             self._tally.counts["refusals"] += 1
             return
         if not answered:
             self._people.away(wish)
             return
-        if self._hands is not None:
-            self._hands.told = True
+        life.hands.told = True
         if isinstance(event, events.AskAnswered):
             self._tally.counts["answers"] += 1
             if (wish.task_id, event.number) in self._answered:
                 self._break(wish.task_id, "the_first_answer_counts", f"ask {event.number} took a second answer")
             self._answered.add((wish.task_id, event.number))
 
-    async def _or_death(self, work: "asyncio._CoroutineLike[object]") -> bool:
+    async def _or_death(self, life: _Life, work: "asyncio._CoroutineLike[object]") -> bool:
         """Wait for something, or for the daemon to die before; False if it died. Raises what the work raises."""
         waiting: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
-        await asyncio.wait({waiting, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._running.done():
+        await asyncio.wait({waiting, life.running}, return_when=asyncio.FIRST_COMPLETED)
+        if not life.running.done():
             waiting.result()
             return True
-        error = self._running.exception()
+        error = life.running.exception()
         if not isinstance(error, PowerCut):
             raise error or RuntimeError("the supervisor ended by itself")
         waiting.cancel()
@@ -231,13 +242,14 @@ class Simulation:
         return False
 
     def _sweep(self) -> None:
-        if self._hands is None:
+        life = self._life
+        if life is None:
             return
-        self._supervisor.look_at_clock()
-        self._hands.see_stalls(self._house.stall_after)
-        self._supervisor.flush_telemetry()
+        life.supervisor.check_clock()
+        life.hands.see_stalls(life.supervisor.tasks, self._house.stall_after)
+        life.supervisor.flush_telemetry()
         self._look_at_room()
-        self._hands.told = True
+        life.hands.told = True
 
     def _run_short(self) -> None:
         """The machine is short of something for a while."""
@@ -255,17 +267,17 @@ class Simulation:
 
     def _look_at_room(self) -> None:
         self._shortage = judge(self._reading, self._house.floors, self._shortage)
-        if self._hands is not None:
-            self._supervisor.update_pressure(self._shortage)
-            self._hands.told = True
+        if self._life is not None:
+            self._life.supervisor.update_pressure(self._shortage)
+            self._life.hands.told = True
 
     def _asked_for(self, task: Task, command: do.Command) -> None:
         """A command goes out: of a turn, the first time, the laws ask whether it may begin."""
-        if isinstance(command, do.SendTurn) and command.uuid not in self._begun:
+        if isinstance(command, do.SendTurn) and command.uuid not in self._begun and self._life is not None:
             self._begun.add(command.uuid)
             self._tally.counts["turns"] += 1
             law = invariants.a_turn_begins_only_when_it_may
-            self._hold(task.id, law.__name__, law(task, self._supervisor.scene(), command))
+            self._hold(task.id, law.__name__, law(task, self._life.supervisor.scene(), command))
 
     def _heard(self, task: Task, event: events.Event) -> None:
         """A decision was committed, and its commands went out."""
@@ -285,19 +297,20 @@ class Simulation:
 
     def _judge(self, decided: Iterable[str]) -> None:
         """Ask the laws that hold whenever the supervisor has taken everything in."""
-        if self._hands is None or not decided:
+        life = self._life
+        if life is None or not decided:
             return
-        scene = self._supervisor.scene()
+        scene = life.supervisor.scene()
         self._hold("", invariants.places_are_kept.__name__, invariants.places_are_kept(scene))
-        for task_id in self._hands.lost:
+        for task_id in life.hands.lost:
             self._break(task_id, "no_task_is_put_aside", "a bug was met in deciding about it")
         for said in self._disk.conflicts:
             self._break("", "every_decision_follows_the_last", said)
         for task_id in sorted(decided):
-            self._judge_one(task_id, scene)
+            self._judge_one(life, task_id, scene)
 
-    def _judge_one(self, task_id: str, scene: SchedulerSnapshot) -> None:
-        grounds, task = self._world.of(task_id), self._supervisor.tasks.get(task_id)
+    def _judge_one(self, life: _Life, task_id: str, scene: SchedulerSnapshot) -> None:
+        grounds, task = self._world.of(task_id), life.supervisor.tasks.get(task_id)
         living = self._world.living(task_id)
         self._hold(
             task_id, invariants.nothing_is_done_twice.__name__, invariants.nothing_is_done_twice(grounds.effects)
@@ -310,27 +323,26 @@ class Simulation:
             return
         self._hold(task_id, invariants.one_run_at_most.__name__, invariants.one_run_at_most(living))
         moves = invariants.something_moves_it
-        self._hold(task_id, moves.__name__, moves(task, scene, self._signs(task)))
+        self._hold(task_id, moves.__name__, moves(task, scene, self._signs(life, task)))
 
-    def _signs(self, task: Task) -> invariants.Signs:
+    def _signs(self, life: _Life, task: Task) -> invariants.Signs:
         """What moves a task beside its own state."""
-        hands = self._hands
-        alarm = hands.alarms.get(task.id) if hands else None
+        alarm = life.hands.alarms.get(task.id)
         tree = self._world.tree(task.id, task.run.folder) if task.run else None
         waits = isinstance(tree, AgentTree) and tree.alive and (tree.hung or tree.asked is not None)
         return invariants.Signs(
             alarm=alarm.at if alarm and not alarm.off and alarm.at >= self._timeline.now else None,
-            under_way=hands is not None and hands.under_way[task.id] > 0,
+            under_way=life.hands.under_way[task.id] > 0,
             is_active=tree is not None and tree.alive and (tree.busy or waits),
         )
 
     def _look_at_everything(self) -> None:
         """Let people and laws see every task there is."""
-        if self._hands is None:
+        if self._life is None:
             return
-        for task in self._supervisor.tasks.values():
+        for task in self._life.supervisor.tasks.values():
             self._people.look(task)
-        self._decided.update(self._supervisor.tasks)
+        self._decided.update(self._life.supervisor.tasks)
         self._look_at_room()
 
     def _hold(self, task_id: str, law: str, broken: Iterable[str]) -> None:

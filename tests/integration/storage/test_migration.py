@@ -8,10 +8,10 @@ from shutil import rmtree
 import orjson
 import pytest
 
+from orchestrator.core.events.event_text import PHRASES, describe_event
 from orchestrator.core.task.checkpoint import CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject
-from orchestrator.storage.event_text import PHRASES, describe_event
 from orchestrator.storage.journal import lines
 from orchestrator.storage.migration import SCHEMA_VERSION
 from orchestrator.storage.records import TaskSummary

@@ -1,6 +1,6 @@
-"""Tasks and what they ask for as the API shows them: the core's values made into views."""
+"""Tasks and requests as views: values of the core with every text of an agent redacted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 
 from orchestrator.core.decide.final_message import ended_at, final_message, has_ended
@@ -9,8 +9,12 @@ from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
-from orchestrator.server.schemas.views import AskView, TaskLine, TaskView, to_view
-from orchestrator.storage.records import TaskSummary
+from orchestrator.daemon.services.task_index import ListedTask
+from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.tasks import ManyView, TaskLine, TaskView
+from orchestrator.server.schemas.user_requests import AskView
+
+Redact = Callable[[str], str]
 
 _SAME_NAME = (
     *("id", "title", "status", "block_reason", "stage", "progress", "ticket", "pipeline", "folder", "retry_at"),
@@ -18,19 +22,19 @@ _SAME_NAME = (
 )
 
 
-def task_view(task: Task, redact: Callable[[str], str]) -> TaskView:
-    """A task, whole."""
+def task_view(task: Task, redact: Redact) -> TaskView:
+    """Return a task, whole."""
     shown = {name: getattr(task, name) for name in _SAME_NAME}
     for part in (task.source, task.schedule, task.timing, task.evaluation):
         shown |= {one.name: getattr(part, one.name) for one in fields(part)}
-    asks = tuple(ask_view(task, ask, redact) for ask in task.requests)
+    requests = tuple(ask_view(task, request, redact) for request in task.requests)
     shown |= {
         "owed": task.next_action,
         "wanted": task.requested_changes,
         "agent": agent_view(task.agent),
         "allowed": allowed(task),
-        "asks": asks,
-        "waiting": tuple(view for view, ask in zip(asks, task.requests, strict=True) if ask.is_pending),
+        "asks": requests,
+        "waiting": tuple(view for view, request in zip(requests, task.requests, strict=True) if request.is_pending),
         "paused": task.is_paused,
         "autonomy": task.policy.autonomy,
         "caps": task.policy.caps,
@@ -58,12 +62,12 @@ def agent_view(agent: Agent) -> dict[str, object]:
 
 
 def spent_shown(spent: Spending) -> dict[str, float]:
-    """What was used, as `SpentView` has it."""
+    """Return what was used, in the fields of `SpentView`."""
     return {"usd": spent.usd, "tokens": spent.tokens, "turns": spent.turns, "hours": spent.seconds / 3600}
 
 
-def task_line(one: Task | TaskSummary, redact: Callable[[str], str]) -> TaskLine:
-    """A task's line in a list."""
+def task_line(one: ListedTask, redact: Redact) -> TaskLine:
+    """Return a task's line in a list."""
     shown: dict[str, object] = {
         "id": one.id,
         "title": one.title,
@@ -91,28 +95,38 @@ def task_line(one: Task | TaskSummary, redact: Callable[[str], str]) -> TaskLine
     return to_view(TaskLine, shown, redact)
 
 
-def ask_view(task: Task, ask: UserRequest, redact: Callable[[str], str]) -> AskView:
-    """One thing that a person is asked for; a dependency's answer is a reason, never its value."""
-    asking = ask.draft
+def task_lines(tasks: Iterable[ListedTask], redact: Redact) -> tuple[TaskLine, ...]:
+    """Return the lines of several tasks."""
+    return tuple(task_line(task, redact) for task in tasks)
+
+
+def many_view(tasks: Iterable[Task], redact: Redact) -> ManyView:
+    """Return the tasks that a request to all of them changed."""
+    return ManyView(tasks=task_lines(tasks, redact))
+
+
+def ask_view(task: Task, request: UserRequest, redact: Redact) -> AskView:
+    """Return one request; the answer of a dependency is a reason, never its value."""
+    draft = request.draft
     shown = {
-        "id": f"{task.id}.{ask.number}",
+        "id": f"{task.id}.{request.number}",
         "task": task.id,
-        "number": ask.number,
-        "kind": ask.kind,
-        "subject": asking.subject,
-        "name": asking.name,
-        "type": asking.type,
-        "text": asking.text,
-        "options": asking.options,
-        "default": asking.default,
-        "required": asking.required,
-        "digest": ask.digest,
-        "stage": ask.stage,
-        "asked_at": ask.asked_at,
-        "deadline": ask.deadline,
-        "status": ask.status,
-        "answer": None if ask.status is RequestStatus.PROVIDED else ask.answer,
-        "answered_by": ask.answered_by,
-        "answered_at": ask.answered_at,
+        "number": request.number,
+        "kind": request.kind,
+        "subject": draft.subject,
+        "name": draft.name,
+        "type": draft.type,
+        "text": draft.text,
+        "options": draft.options,
+        "default": draft.default,
+        "required": draft.required,
+        "digest": request.digest,
+        "stage": request.stage,
+        "asked_at": request.asked_at,
+        "deadline": request.deadline,
+        "status": request.status,
+        "answer": None if request.status is RequestStatus.PROVIDED else request.answer,
+        "answered_by": request.answered_by,
+        "answered_at": request.answered_at,
     }
     return to_view(AskView, shown, redact)

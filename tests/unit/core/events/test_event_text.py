@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
+from orchestrator.core.events.event_text import LONGEST, PHRASES, describe_event
 from orchestrator.core.events.events import Event
 from orchestrator.formats.codec import Json
-from orchestrator.storage.event_text import LONGEST, PHRASES, describe_event
 
 
 def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields() -> None:

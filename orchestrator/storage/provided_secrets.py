@@ -1,28 +1,17 @@
-"""Secrets that an agent gets in its environment: provided values, and the token of its attempt.
+"""Values that people provided for a task, as its agents get them: in their environment, and nowhere else."""
 
-The token lets an agent read and report the state of its own task; its hash is kept in the run's folder. Every process
-of the same user can read an environment, so a token alone opens nothing: whoever presents it must also descend from
-the very run that it was issued to (server/peer_auth.py).
-"""
-
-import secrets
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
-from hmac import compare_digest
-from pathlib import Path
 from threading import Lock
 
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import IS_SECRET, RequestKind, RequestStatus, variable_of
-from orchestrator.formats.files import read_file, write_atomically
 from orchestrator.redaction.masking import is_secret
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.storage.vault import FILE, Vault, VaultError
 
-HASH_FILE = "token"
 FOLDER = "provided"
 PROVIDED = frozenset({FILE, FOLDER})
 """The files in a task's folder while values are provided for it."""
@@ -100,28 +89,8 @@ class ProvidedSecrets:
 def _types(task: Task) -> Mapping[str, DependencyType]:
     """Return the type of every dependency of a task that was provided as a value."""
     types = {
-        ask.draft.name: DependencyType(ask.draft.type)
-        for ask in task.requests
-        if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
+        request.draft.name: DependencyType(request.draft.type)
+        for request in task.requests
+        if request.kind is RequestKind.DEPENDENCY and request.status is RequestStatus.PROVIDED
     }
     return {name: kind for name, kind in types.items() if kind in IS_SECRET}
-
-
-def issue_token(run: Path) -> str:
-    """Write the hash of a new token into the folder of a run that has not begun, and return the token. Raises OSError.
-
-    An earlier token of that run becomes invalid.
-    """
-    token = secrets.token_urlsafe(32)
-    write_atomically(run / HASH_FILE, _hashed(token))
-    return token
-
-
-def is_token_of(run: Path, token: str) -> bool:
-    """Return whether it is the token of that run."""
-    kept = read_file(run / HASH_FILE)
-    return bool(kept) and compare_digest(kept or b"", _hashed(token))
-
-
-def _hashed(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "replace")).hexdigest().encode()
