@@ -108,7 +108,7 @@ class Table:
         """Return an integer of at least `at_least`."""
         if default is not None and not self.has(name):
             return default
-        expected = f"an integer, {at_least} or more"
+        expected = f"a whole number, {at_least} or more"
         value = self._value(name, expected)
         if isinstance(value, int) and not isinstance(value, bool) and value >= at_least:
             return value

@@ -1,6 +1,6 @@
 """Take checkpoints, one at a time for each task, and restore what they saved.
 
-    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► on_decision ──► written with the state at that time
+    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► on_decision ──► written with the state then
                  (a burst makes one)   (a thread)                    (supervisor)       (store)
 
 In this order the file fits the journal: its state is the one after the decision that records the checkpoint. A crash in

@@ -70,7 +70,7 @@ class _RefusedError(Exception):
 
 
 def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limits | None = None) -> Imported:
-    """Copy the files that `allowed` admits (names such as `analysis.md`, patterns such as `design-v*.md`) to `into`.
+    """Copy the files that `allowed` admits (names, and patterns with `*`) to `into`.
 
     Accepts only regular files with a single link, in UTF-8, within the limits. The copies are written atomically with
     mode 0600; a file that is there with the same content is not written again. A missing outbox counts as empty. Raises

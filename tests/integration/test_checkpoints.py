@@ -257,7 +257,7 @@ async def test_saved_work_comes_as_a_branch_and_nothing_else_of_the_repository_c
 async def test_a_name_that_git_would_not_take_is_refused(tmp_path: Path, name: str) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
-        with pytest.raises(WorkspaceError, match="cannot be the name of a branch"):
+        with pytest.raises(WorkspaceError, match="is not a valid branch name"):
             await house.checkpoints.restore(house.task, one.number, name)
 
 

@@ -94,7 +94,7 @@ def test_a_branch_in_the_way_of_a_folder_of_branches_is_walked_around(stage: Sta
 
 @pytest.mark.parametrize("name", ["-d", "a..b", "a b", "x\n", "", "a/.lock", "ü\x1b"])
 def test_a_name_that_git_would_not_take_is_refused(stage: Stage, name: str) -> None:
-    with pytest.raises(WorkspaceError, match="cannot be the name of a branch"):
+    with pytest.raises(WorkspaceError, match="is not a valid branch name"):
         stage.prepare("T-2", name)
 
 

@@ -158,20 +158,20 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
     [
         ("id = 'a'\naction = 'mask'\npattern = 'x'", "r.toml:3: unknown action 'mask'; known: block, redact, warn"),
         ("id = 'a'\naction = 'redact'\npattern = '('", "r.toml:4: pattern is not a regular expression"),
-        ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty text"),
+        ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty string"),
         ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule's id consists of lower-case letters"),
         ("id = 'a'\naction = 'redact'\npatern = 'x'", "r.toml:4: unknown key 'patern'; did you mean 'pattern'?"),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nneeds = ['X']",
-            "r.toml:5: needs holds 'X'; write what is looked",
+            "r.toml:5: needs holds 'X'; write it in lower case",
         ),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['x']\nneeds = ['x']",
-            "r.toml:6: begins says already what a match needs",
+            "r.toml:6: begins already says what a match needs",
         ),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['']",
-            "r.toml:5: begins holds ''; write what is looked",
+            "r.toml:5: begins holds ''; write it in lower case",
         ),
         ("id = 'a'\naction = 'redact'\npattern = 'x'\nmin_entropy = -1", "r.toml:5: min_entropy = -1 must be a number"),
         (
