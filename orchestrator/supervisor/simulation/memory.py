@@ -1,4 +1,4 @@
-"""A store in memory that keeps what was committed and nothing else, and the plug that is pulled at some moment."""
+"""A task store in memory that keeps exactly what was committed, and the injector that crashes the daemon."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,77 +10,77 @@ from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.supervisor.protocols import ForeignEdit
 
 
-class PowerCut(BaseException):
-    """The daemon dies here; nothing within it may answer that."""
+class SimulatedCrash(BaseException):
+    """The daemon dies here. A BaseException, so that no handler of the daemon catches it."""
 
 
-class Plug:
-    """Counts moments, and is pulled at one of them if that was arranged."""
+class FaultInjector:
+    """Counts the steps at which the daemon can crash, and crashes it at the one that was chosen."""
 
     def __init__(self) -> None:
-        self._left: int | None = None
+        self._remaining: int | None = None
 
-    def pull_after(self, moments: int) -> None:
-        """Arrange for the power to go after so many moments more."""
-        self._left = moments
+    def crash_after(self, steps: int) -> None:
+        """Crash the daemon after that many more steps."""
+        self._remaining = steps
 
-    def moment(self) -> None:
-        """One more moment goes by; raises PowerCut."""
-        if self._left is None:
+    def step(self) -> None:
+        """Count one step. Raises SimulatedCrash if it is the chosen one."""
+        if self._remaining is None:
             return
-        self._left -= 1
-        if self._left < 0:
-            self._left = None
-            raise PowerCut
+        self._remaining -= 1
+        if self._remaining < 0:
+            self._remaining = None
+            raise SimulatedCrash
 
 
 class MemoryStore:
-    """Tasks as they were last committed; survives the daemon as a disk does."""
+    """Tasks as they were last committed; like a disk, it survives a crash of the daemon."""
 
-    def __init__(self, plug: Plug) -> None:
-        self.kept = AccountState()
-        self.skipped: list[str] = []
-        self._plug = plug
+    def __init__(self, faults: FaultInjector) -> None:
+        self.account_state = AccountState()
+        self.sequence_errors: list[str] = []
+        self._faults = faults
         self._tasks: dict[str, Task] = {}
         self._read: dict[str, tuple[Task, Task]] = {}
 
-    def commit(self, before: Task | None, after: Task, event: Event) -> None:  # noqa: ARG002 - kept in journals only
-        """Keep a decision, unless the power goes before; it may go right after as well."""
-        self._plug.moment()
+    def commit(self, before: Task | None, after: Task, event: Event) -> None:  # noqa: ARG002 - events are not kept
+        """Keep a decision; the daemon may crash right before or right after."""
+        self._faults.step()
         known = self._tasks.get(after.id)
         if (known.seq if known else 0) != after.seq - 1 or (before.seq if before else 0) != after.seq - 1:
-            self.skipped.append(f"{after.id}: decision {after.seq} follows {known.seq if known else 0}")
+            self.sequence_errors.append(f"{after.id}: decision {after.seq} follows {known.seq if known else 0}")
         self._tasks[after.id] = after
-        self._plug.moment()
+        self._faults.step()
 
     def settle(self) -> Sequence[ForeignEdit]:
-        """Nothing is left to be written."""
+        """Do nothing: every commit is complete at once, and nobody else edits the tasks."""
         return ()
 
     def note_telemetry(self, task: Task) -> None:
-        """Keep what is no decision."""
+        """Keep an agent's progress that is not a decision."""
         known = self._tasks[task.id]
         if known.seq == task.seq:
             self._tasks[task.id] = replace(known, agent=task.agent)
 
     def release(self, task_id: str) -> None:
-        """A task that is not at work any more stays as it ended."""
+        """Do nothing: a task that is no longer active is kept as it ended."""
 
-    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]:  # noqa: ARG002 - nobody else has a hand in memory
-        """Nobody else writes here."""
+    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]:  # noqa: ARG002 - memory has no other writer
+        """Return nothing: memory has no other writer."""
         return ()
 
     def keep_account(self, kept: AccountState) -> bool:
-        """Keep what binds all tasks."""
-        self.kept = kept
+        """Keep the state that all tasks share."""
+        self.account_state = kept
         return True
 
     def all(self) -> Sequence[Task]:
-        """Every task as it was last committed."""
+        """Return every task as it was last committed."""
         return tuple(self._tasks.values())
 
     def loaded(self, task: Task) -> Task:
-        """A task as a start reads it: by way of its document, once for each decision, if it was begun."""
+        """Return a task as a restarted daemon reads it: a started task goes through its document, once per decision."""
         if task.status is TaskStatus.PENDING:
             return task
         kept, read = self._read.get(task.id, (None, task))
@@ -89,11 +89,7 @@ class MemoryStore:
             self._read[task.id] = (task, read)
         return read
 
-    def ended(self) -> dict[str, TaskStatus]:
-        """How the tasks ended that nothing is owed for any more."""
-        return {task.id: task.status for task in self._tasks.values() if over(task)}
 
-
-def over(task: Task) -> bool:
-    """Whether a task has ended and nothing of it is left to be done."""
+def is_done(task: Task) -> bool:
+    """Whether a task has ended and nothing is left to be done for it."""
     return task.status.is_final and task.run is None and not task.notices
