@@ -43,7 +43,7 @@ from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.still_executor import StillExecutor
 
 PATIENCE = 60.0
-"""Seconds until a test that waits has failed."""
+"""Seconds until a waiting test fails."""
 
 ASK = """
 import http.client, socket, sys
@@ -55,12 +55,12 @@ talk = OverSocket("x")
 talk.request(sys.argv[2], sys.argv[3])
 print(talk.getresponse().status)
 """
-"""A program that asks the API something by itself: socket, method, path."""
+"""A program that sends one request to the API: socket, method, path."""
 
 
 @dataclass
 class Desk:
-    """Satisfies the API's `Backend`; one place, and nothing that fills it ever ends."""
+    """Implements the API's `Backend` with one place, whose task never finishes."""
 
     settings: Settings
     store: FolderStore
@@ -81,7 +81,7 @@ class Desk:
         self.supervisor.listen(self.checkpoints.decided)
 
     async def accept(self, submission: Submission, by: str) -> Task:
-        """As the daemon does it."""
+        """Do as the daemon does."""
         intake = TaskFactory(
             tasks_dir=self.store.tasks_dir,
             quarantine_dir=self.settings.data_dir / "quarantine",
@@ -99,14 +99,14 @@ class Desk:
         return task
 
     async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
-        """Let the agent of a task that is at work ask for something in its next line."""
+        """Let the agent of an active task send a request in its next line."""
         agent = self.supervisor.tasks[task_id].agent
         said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
         self.supervisor.post(task_id, said)
         await self.supervisor.settled()
 
     def clear(self, task: Task, *, whole: bool = False) -> None:
-        """Nothing but its folder is there."""
+        """Only its folder exists."""
         if whole:
             shutil.rmtree(task.folder)
 
@@ -115,16 +115,16 @@ class Desk:
         return None
 
     def look(self, task: Task) -> Evidence:
-        """As the daemon does it."""
+        """Do as the daemon does."""
         return evidence_of(task, self.definitions.pipelines[task.pipeline], self.workspace)
 
     def redact(self, text: str) -> str:
-        """Secrets masked by the rules that ship."""
+        """Mask secrets by the bundled rules."""
         return self.redactor.scan(text).text
 
 
 def desk_at(data_dir: Path) -> Desk:
-    """A desk on a data folder, which it holds until its store is closed."""
+    """Return a server on a data folder, which it locks until its store is closed."""
     rules = bundled(Kind.CONFIG) / "redaction.toml"
     return Desk(
         settings=load_settings(None, {"data_dir": str(data_dir), "socket": str(data_dir / "orchestrator.sock")}),
@@ -136,7 +136,7 @@ def desk_at(data_dir: Path) -> Desk:
 
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    """The desk while its loop runs and its socket is answered, and a client of it."""
+    """Run the server's loop and its socket, and a client of it."""
     server = make_server(create_app(desk), desk.settings.socket)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
@@ -152,7 +152,7 @@ async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
-    """What a child process is answered; `child` is what stands before its own command line."""
+    """Return the response to a child process; `child` is the prefix of its command line."""
     argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
     process = await asyncio.create_subprocess_exec(
         *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}
