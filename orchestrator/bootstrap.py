@@ -11,6 +11,7 @@ it with an error; systemd then starts it again.
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,24 +20,18 @@ from pathlib import Path
 import structlog
 
 from orchestrator.core.schedule.admission import waiting_queue
-from orchestrator.core.schedule.pressure import judge
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import ProcessState
-from orchestrator.daemon import systemd
-from orchestrator.daemon.login_monitor import UNLOOKED, watch_login
-from orchestrator.daemon.reports import SAID
-from orchestrator.daemon.summary import SUMMARY_FILE
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN, watch_login
+from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.table import DefinitionError
 from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
-from orchestrator.storage.journal import StoreError
-from orchestrator.storage.provided_secrets import PROVIDED
-from orchestrator.storage.store import FolderStore, Summary, UncommittedTask
-from orchestrator.wiring import Daemon, build_daemon, bundled_redactor, forget
+from orchestrator.storage.store import FolderStore
+from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
 from orchestrator.workspaces.git import end_all
 
 log = structlog.get_logger()
@@ -47,6 +42,10 @@ TELL_STATUS = 5.0
 LOOK_AT_CLOCK = 60.0
 STOP_WITHIN = 20.0
 """Seconds; the last one is how long checkpoints may take at the end."""
+
+
+READY, STOPPING, STATUS = "READY=1", "STOPPING=1", "STATUS="
+"""States for the service manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +78,32 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
 
 async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     daemon = wire()
-    server = make_server(create_app(daemon), daemon.settings.socket)
+    server = make_server(create_app(daemon.service), daemon.settings.now.socket, daemon.service.events.end_streams)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     watch = Watch(lambda paths: _seen(daemon, sources, paths))
-    daemon.supervisor.account.unlooked = UNLOOKED
-    untold = _take_up(daemon)
+    daemon.supervisor.account.unlooked = LOGIN_UNKNOWN
+    without_summary = load_tasks(daemon.store, daemon.supervisor, daemon.reports, daemon.secrets)
     _set_alarms(daemon)
     _look_after(daemon, sources, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     manager = environment().get("NOTIFY_SOCKET")
-    systemd.notify_systemd(manager, systemd.READY)
+    notify_systemd(manager, READY)
     if manager:
-        daemon.timers.ring_every(
-            "status", TELL_STATUS, lambda: systemd.notify_systemd(manager, systemd.STATUS + _status(daemon))
-        )
+        daemon.timers.ring_every("status", TELL_STATUS, lambda: notify_systemd(manager, STATUS + _status(daemon)))
     ours = {
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
-        "login": watch_login(lambda: daemon.settings, environment(), daemon.supervisor.set_login_status),
+        "login": watch_login(lambda: daemon.settings.now, environment(), daemon.supervisor),
     }
     own = [_named(name, work) for name, work in ours.items()]
     parts = [*own, _named("api", server.serve())]
-    summaries = _named("summaries", _sum_up(daemon, untold))
+    summaries = _named("summaries", write_missing_summaries(daemon.store, daemon.reports, without_summary))
     try:
-        await _until(stopping, [*parts, daemon.dispatcher.failed])
-        systemd.notify_systemd(manager, systemd.STOPPING)
+        await _until(stopping, [*parts, daemon.executor.failed])
+        notify_systemd(manager, STOPPING)
         await _wind_down(daemon)
     except Exception:
         log.exception("daemon_failed")  # now: what is under way may hold up the end for long, or for ever
@@ -116,7 +113,7 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
         for part in (*own, summaries):
             part.cancel()
         await asyncio.gather(*parts, summaries, return_exceptions=True)
-        await daemon.dispatcher.close()
+        await daemon.executor.close()
         await daemon.runs.close()
         daemon.timers.close()
         end_all()
@@ -124,73 +121,42 @@ async def _live(wire: Callable[[], Daemon], sources: Sources) -> int:
     return 0
 
 
-def _take_up(daemon: Daemon) -> list[str]:
-    """Every task that has not ended; one that cannot be read is left alone and said so.
-
-    Gives the ended ones whose summary a crash has kept from the disk.
-    """
-    untold = []
-    for found in daemon.store.summaries():
-        try:
-            match found:
-                case Summary() if found.ended:
-                    daemon.supervisor.ended[found.id] = found.status
-                    daemon.supervisor.account.remember(found.spent)
-                    if found.files & PROVIDED:
-                        forget(daemon.provisions, daemon.store.folder(found.id))
-                    if found.status in SAID and SUMMARY_FILE not in found.files:
-                        untold.append(found.id)
-                case Summary():
-                    loaded = daemon.store.load(found.id, keep_open=True)
-                    daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
-                    daemon.reports.catch_up(loaded.task)
-                case UncommittedTask():
-                    daemon.store.remove(found)
-                    log.info("unborn_task_removed", task=found.task_id)
-                case _:
-                    raise found
-        except (StoreError, DefinitionError, OSError) as error:
-            log.warning("task_not_loaded", error=str(error))
-    return untold
-
-
-async def _sum_up(daemon: Daemon, ended: list[str]) -> None:
-    """Write the summaries that are missing, one at a time: nobody waits for them, and others wait for the loop."""
-    for name in ended:
-        try:
-            daemon.reports.catch_up(daemon.store.load(name).task)
-        except (StoreError, DefinitionError, OSError) as error:
-            log.warning("task_not_summed_up", error=str(error))
-        await asyncio.sleep(0)
-
-
 def _set_alarms(daemon: Daemon) -> None:
     timers, supervisor = daemon.timers, daemon.supervisor
     timers.start()
-    timers.ring_every("room", LOOK_AT_ROOM, lambda: _look_at_room(daemon))
+    timers.ring_every("room", LOOK_AT_ROOM, daemon.resources.check)
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
     timers.ring_every("clock", LOOK_AT_CLOCK, supervisor.look_at_clock)
-    timers.ring_every("checkpoints", daemon.settings.checkpoint_every, lambda: _checkpoint_running(daemon))
-    _look_at_room(daemon)
+    timers.ring_every("checkpoints", daemon.settings.now.checkpoint_every, lambda: _checkpoint_running(daemon))
+    daemon.resources.check()
 
 
 def _look_after(daemon: Daemon, sources: Sources, watch: Watch) -> None:
     """Watch the settings, the definitions and the folders of the tasks that are at work."""
+    known: tuple[Settings, frozenset[str]] | None = None
 
     def look() -> None:
-        declared = daemon.settings.definition_folders()
+        declared = daemon.settings.now.definition_folders()
         tasks = (Path(task.folder) for task in daemon.supervisor.tasks.values())
         watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
 
-    look()
-    daemon.supervisor.listen(lambda _task, _event: look())
+    def look_if_changed() -> None:
+        nonlocal known
+        settings, tasks = daemon.settings.now, daemon.supervisor.tasks
+        if known is None or known[0] is not settings or known[1] != tasks.keys():
+            known = settings, frozenset(tasks)
+            look()
+
+    look_if_changed()
+    daemon.supervisor.listen(lambda _task, _event: look_if_changed())
+    daemon.timers.ring_every("folders", LOOK_AT_CLOCK, look)  # one that is declared may have been made meanwhile
 
 
 def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
     """Somebody changed files: settings, definitions, or what lies in a live task's folder."""
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
         daemon.supervisor.look_for_foreign_edit(folder.name)
-    declared = {path for path in paths if path.parent.parent != daemon.store.tasks_dir}
+    declared = {path for path in paths if path.parent.parent != daemon.store.files.root}
     if any(path.name == "orchestrator.toml" or path == sources.config for path in declared):
         _reload_settings(daemon, sources)
     if any(path.suffix in {".toml", ".md"} for path in declared):
@@ -204,25 +170,25 @@ def _reload_settings(daemon: Daemon, sources: Sources) -> None:
     except SettingsError as error:
         log.warning("settings_refused", problems=[str(problem) for problem in error.problems])
         return
-    if settings != daemon.settings:
-        daemon.apply(settings)
+    if settings != daemon.settings.now:
+        daemon.settings.replace(settings)
         log.info("settings_applied")
 
 
 def _reload_definitions(daemon: Daemon) -> None:
     """Take over pipelines and roles as they are declared now; bad ones are refused, and the last good ones stay."""
-    problems = daemon.declared.reload(daemon.settings.definition_folders())
+    problems = daemon.definitions.reload(daemon.settings.now.definition_folders())
     if problems:
         log.warning("definitions_refused", problems=[str(problem) for problem in problems])
     else:
-        log.info("definitions_loaded", pipelines=list(daemon.definitions.pipelines))
+        log.info("definitions_loaded", pipelines=list(daemon.definitions.now.pipelines))
 
 
 def _checkpoint_running(daemon: Daemon) -> None:
     """Of every task whose processes run: what stands still was saved when it came to a stand."""
     for task in daemon.supervisor.tasks.values():
         if task.run is not None and task.run.process is ProcessState.RUNNING:
-            daemon.dispatcher.checkpoint(task, Reason.INTERVAL)
+            daemon.executor.checkpoint(task, Reason.INTERVAL)
 
 
 async def _wind_down(daemon: Daemon) -> None:
@@ -230,11 +196,11 @@ async def _wind_down(daemon: Daemon) -> None:
     daemon.supervisor.drain()
     for task in daemon.supervisor.tasks.values():
         if task.is_active:
-            daemon.dispatcher.checkpoint(task, Reason.STOP)
+            daemon.executor.checkpoint(task, Reason.STOP)
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_WITHIN):
-            await daemon.dispatcher.settled()
-            await daemon.supervisor.settled()
+            await daemon.executor.settled()
+            await daemon.inbox.settled()
     daemon.supervisor.flush_telemetry()
 
 
@@ -257,12 +223,6 @@ def _named(name: str, work: Coroutine[object, object, object]) -> asyncio.Future
     return asyncio.get_running_loop().create_task(run(), name=name)
 
 
-def _look_at_room(daemon: Daemon) -> None:
-    """See how much room the machine has, and have the supervisor act on it."""
-    daemon.shortage = judge(daemon.sensor.reading(), daemon.floors, daemon.shortage)
-    daemon.supervisor.update_pressure(daemon.shortage)
-
-
 def _status(daemon: Daemon) -> str:
     """How many tasks are at work and how many wait, on one line."""
     tasks = list(daemon.supervisor.tasks.values())
@@ -271,3 +231,19 @@ def _status(daemon: Daemon) -> str:
     pressure = f"; {daemon.supervisor.room.pressure}" if daemon.supervisor.room.pressure else ""
     draining = "; draining" if daemon.supervisor.room.draining else ""
     return f"{at_work} at work, {len(waiting_queue(tasks))} in the queue, {standing} standing still{pressure}{draining}"
+
+
+def notify_systemd(address: str | None, state: str) -> None:
+    """Send a state to the service manager as sd_notify(3) does; `address` is the content of `NOTIFY_SOCKET`, if set.
+
+    A service manager that cannot be reached is only logged: what follows from that is its own decision.
+    """
+    if not address:
+        return
+    name = "\0" + address[1:] if address.startswith("@") else address  # @ marks an abstract socket
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.connect(name)
+            sender.sendall(state.encode())
+    except OSError as error:
+        log.warning("service_manager_not_told", state=state, error=str(error))

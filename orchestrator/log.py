@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Literal, TextIO, cast
 
 import structlog
@@ -17,6 +18,8 @@ Format = Literal["json", "console"]
 
 LONGEST = 10_000
 """Characters of a text on a console."""
+SHORT, KEPT_TEXTS = 100, 1000
+"""Characters of texts whose redacted form is kept, and how many: events, stages and tasks are named again and again."""
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """The journal's, as it takes them from the beginning of a line: sd-daemon(3)."""
 
@@ -51,9 +54,13 @@ def start_logging(
     `redact` is given each text, tracebacks among them, before it is written; a traceback shows no values of variables.
     The journal, if the stream is the one that `JOURNAL_STREAM` names, is told how much each line matters.
     """
+    redact_short = lru_cache(KEPT_TEXTS)(redact)
+
+    def redacted(text: str) -> str:
+        return redact_short(text) if len(text) <= SHORT else redact(text)
 
     def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
-        return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+        return {key: redacted(value) if isinstance(value, str) else value for key, value in event.items()}
 
     def prioritised(logger: object, name: str, event: MutableMapping[str, object]) -> str:
         return f"<{_PRIORITIES[str(event['level'])]}>{render(logger, name, event)!s}"
@@ -70,10 +77,10 @@ def start_logging(
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             redact_texts,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
             *escape,
             prioritised if _is_journal(stream, journal) else render,
         ],

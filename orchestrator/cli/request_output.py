@@ -9,8 +9,8 @@ from orchestrator.cli.context import UsageError
 from orchestrator.cli.output import local, plain
 from orchestrator.core.task.user_requests import RequestKind, Subject, how_to_answer
 from orchestrator.errors import InvalidTransition
-from orchestrator.server.schemas.user_requests import ReviewView
-from orchestrator.server.schemas.views import AskView, TaskView
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import AskView, ReviewView
 
 
 def pending(task: TaskView, kind: RequestKind, action: str) -> tuple[AskView, ...]:

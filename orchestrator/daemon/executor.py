@@ -20,13 +20,14 @@ from orchestrator.clock import not_before
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.daemon.runs import HeardLimit, Note, Post, RunExecutor
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.publishing.publisher import Publisher
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.workspace import Workspace
@@ -39,11 +40,25 @@ PUT_OFF_SECONDS = 5.0
 TELL_AGAIN_SECONDS = (30.0, 300.0)
 
 
+class CommandTurns:
+    """Lets one command of a task go at a time; whoever holds a task's turn keeps its other commands waiting."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, task_id: str) -> AsyncGenerator[None]:
+        """Hold the task's turn: meanwhile none of its commands is carried out except freezing and thawing."""
+        lock = self._locks.setdefault(task_id, asyncio.Lock())  # it lives while anybody holds or awaits it
+        async with lock:
+            yield
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
     """What commands are carried out with.
 
-    `tell` answers with why people were not told, empty if they were, None where nobody is to be.
+    `notify` answers with why people were not told, empty if they were, None where nobody is to be.
     """
 
     running: RunExecutor
@@ -52,7 +67,8 @@ class Adapters:
     gates: Gates
     publisher: Publisher
     timers: Timers
-    tell: Callable[[Task, Notice], Awaitable[str | None]]
+    turns: CommandTurns
+    notify: Callable[[Task, Notice], Awaitable[str | None]]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
@@ -61,17 +77,10 @@ class Adapters:
 class CommandExecutor:
     """Hands each command to the adapter that can carry it out; `failed` ends when a bug has shown itself."""
 
-    def __init__(self, adapters: Adapters) -> None:
-        self._with = adapters
-        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    def __init__(self, adapters: Adapters, inbox: Inbox) -> None:
+        self._with, self._inbox = adapters, inbox
         self._working: set[asyncio.Task[None]] = set()
-        self._post: Post
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
-        """Say whom to tell of what happens."""
-        self._post = post
-        self._with.running.tell(post, note, heard_limit)
 
     def execute(self, task: Task, command: do.Command) -> None:
         """Begin to carry a command out; what comes of it is told as an event."""
@@ -85,11 +94,6 @@ class CommandExecutor:
             case _:
                 self._begin(self._in_turn(task, command))
 
-    @property
-    def workspace(self) -> Workspace:
-        """Where tasks have their worktrees."""
-        return self._with.workspace
-
     def run_alive(self, task: Task) -> bool:
         """Whether the task's run has a living holder."""
         return self._with.running.alive(task)
@@ -102,13 +106,6 @@ class CommandExecutor:
         """Begin to save what recovery needs beyond the state; of a burst one is taken."""
         if self._with.checkpoints.ask(task, reason):
             self._begin(self._with.checkpoints.take(task.id))
-
-    @asynccontextmanager
-    async def turn(self, task_id: str) -> AsyncGenerator[None]:
-        """Until it is left, no command of the task is carried out but for freezing and thawing."""
-        queue = self._queues.setdefault(task_id, asyncio.Lock())  # it lives while anybody holds or awaits it
-        async with queue:
-            yield
 
     async def settled(self) -> None:
         """Wait until nothing is under way."""
@@ -133,7 +130,7 @@ class CommandExecutor:
             self.failed.set_exception(error)
 
     async def _in_turn(self, task: Task, command: do.Command) -> None:
-        async with self.turn(task.id):
+        async with self._with.turns.turn(task.id):
             await self._guarded(task, command)
 
     async def _guarded(self, task: Task, command: do.Command) -> None:
@@ -142,7 +139,7 @@ class CommandExecutor:
         except (OrchestratorError, OSError) as error:
             reason = self._with.redact(str(error))
             log.warning("command_failed", task=task.id, command=type(command).__name__, reason=reason)
-            self._post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
+            self._inbox.post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
 
     async def _insist(self, task: Task, command: do.Command) -> None:
         """Carry a command out, again and again while the machine is only short of something."""
@@ -188,40 +185,42 @@ class CommandExecutor:
             case do.FollowRun() | do.WakeAt():
                 self.execute(task, command)
             case _:
-                self._post(task.id, await self._with.publisher.execute(task, command))
+                self._inbox.post(task.id, await self._with.publisher.execute(task, command))
 
     async def _tell(self, task: Task, command: do.TellPerson) -> None:
         """Tell it, some times if it fails; in the end that is on record, and no reason to hold the task up."""
         notice = replace(command.notice, text=self._with.redact(command.notice.text))
         for pause in (*TELL_AGAIN_SECONDS, None):
-            failure = await self._with.tell(task, notice)
+            failure = await self._with.notify(task, notice)
             if not failure or pause is None:
                 break
             await asyncio.sleep(pause)
         said = "no notify_command is set" if failure is None else failure
-        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=said))
+        self._inbox.post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=said))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:
         def ring() -> None:
-            self._post(task.id, events.AlarmRang(at=self._with.clock()))
+            self._inbox.post(task.id, events.AlarmRang(at=self._with.clock()))
 
         self._with.timers.ring_at(f"wake {task.id}", not_before(command.at), ring)
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
-        prepare, at = self._with.workspace.prepare, f"{task.created_at:%Y%m%d_%H%M%S}"
-        made = await asyncio.to_thread(prepare, task.id, Path(task.repo), task.base_commit, command.branch, at)
+        prepare, at = self._with.workspace.prepare, f"{task.timing.created_at:%Y%m%d_%H%M%S}"
+        made = await asyncio.to_thread(
+            prepare, task.id, Path(task.source.repo), task.source.base_commit, command.branch, at
+        )
         ready = events.WorkspaceReady(
             at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
         )
-        self._post(task.id, ready)
+        self._inbox.post(task.id, ready)
 
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
-        stage = self._with.pipeline_of(task).stage(command.stage)
-        evidence = await asyncio.to_thread(self._with.gates.look, task, stage, command)
+        pipeline = self._with.pipeline_of(task)
+        evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
         )
-        self._post(task.id, looked)
+        self._inbox.post(task.id, looked)
 
     def _checked_out(self, task: Task, command: do.RunCheck) -> Path:
         """The folder for a check; those of the checks before it go, the last one stays for a person to look at."""
@@ -231,11 +230,11 @@ class CommandExecutor:
 
     async def _deliver(self, task: Task, command: do.DeliverBranch) -> None:
         done = await asyncio.to_thread(self._delivered, task, command)
-        self._post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
+        self._inbox.post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
 
     def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        delivered = workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
+        delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
         workspace.discard(task.id)
         return delivered.branch

@@ -1,13 +1,15 @@
-"""The state operations on folders: on a workspace that no daemon keeps, and on a task whose daemon is not at work.
+"""State operations on folders: on a workspace without a daemon, and on a task whose daemon is not running.
 
-Theory of operation. A workspace without a daemon has nothing but its state.json (seed 000). Whoever changes it holds a
-lock on `.state.lock` beside it from reading to writing, and the file is replaced by rename: two writers wait for each
-other, a reader sees the old or the new one. Failures beyond the newest 200 are on disk in failures.jsonl before they
-leave state.json; one that stands in both after a power cut is known by its id.
+Both are decisions of the engine that runs tasks with a daemon too.
 
-A task of a data folder belongs to its daemon: the journal is the truth there, and only one process may write it. While
-no daemon is at work, the operation is one decision of the same machine, made under the lock of the data folder; what it
-owes is asked for again when the daemon starts.
+A workspace without a daemon has nothing but its state.json. Whoever changes it holds a lock on `.state.lock` beside it
+from reading to writing, and replaces the file by rename. So two writers wait for each other, and a reader sees the old
+state or the new one. Failures beyond the newest 200 are in failures.jsonl before they leave state.json; one that is in
+both after a power cut is known by its id.
+
+A task of a data folder belongs to its daemon: its journal is the truth, and only one process may write it. While no
+daemon is running, the decision is made under the lock of the data folder; what it owes is dispatched when the daemon
+starts.
 """
 
 import fcntl
@@ -22,6 +24,7 @@ from typing import cast
 import orjson
 
 from orchestrator.core.decide import machine, state_moves
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import (
     FailureReport,
@@ -32,18 +35,18 @@ from orchestrator.core.events.operations import (
     Transition,
 )
 from orchestrator.core.task.failures import KEPT
-from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,
     initial,
+    manual,
     task_from,
     with_changes,
 )
@@ -51,23 +54,23 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
-from orchestrator.workspaces.evaluation.gates import seen_in
+from orchestrator.workspaces.evaluation.gates import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.workspace import Workspace
 
 STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
-"""The original system's own folder in a repository, which nobody commits (sources.md §1.2)."""
+"""The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
 
 
 class NoWorkspace(OrchestratorError):
-    """A folder holds no state.json, or one that is another's business."""
+    """A folder holds no state.json, or one that is not for state operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneWorkspace:
-    """A folder with a state.json that no daemon keeps; `now` and `by` go on record."""
+    """A folder with a state.json and no daemon; `now` and `by` go on record."""
 
     folder: Path
     pipelines: Mapping[str, Pipeline]
@@ -88,54 +91,55 @@ class StandaloneWorkspace:
         return {"path": str(path), "state": document}
 
     def get(self) -> JsonObject:
-        """Where it stands. Raises NoWorkspace and UnreadableState."""
+        """Return where it is. Raises NoWorkspace and UnreadableState."""
         document, pipeline, task = self._read()
         return state_moves.current(pipeline, task, document)
 
     def resume_point(self) -> JsonObject:
-        """Where to go on. Raises NoWorkspace and UnreadableState."""
+        """Return where to go on. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
-        if pipeline.stage(task.stage).work is Work.STEPS:
+        if pipeline.stage(task.stage).work.commits:
             with suppress(GitError):
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
         return resume_point(pipeline, task, evidence, self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError."""
+        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
+
+        Failed checks are not recorded here; in such a workspace their caller does that with `fail`.
+        """
         with self._locked():
             document, pipeline, task = self._read()
-            stage = pipeline.stage(task.stage)
             evidence = seen_in(self.folder)
-            if stage.work is Work.STEPS:
+            if pipeline.stage(task.stage).work.commits:
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
-            edge = state_moves.check_move(pipeline, task, move, evidence)
-            left = tuple(dict.fromkeys((*move.artifacts, *state_moves.present_artifacts(stage, evidence))))
-            vouched = state_moves.record_bypass(task, self.by)
-            after = state_moves.apply_move(pipeline, vouched, replace(move, artifacts=left), edge, self.now())
-            self._write(
-                with_changes(document, task, state_moves.update_plan(pipeline.stage(after.stage), after, evidence))
-            )
+            after = self._decided(pipeline, task, move, evidence)
+            self._write(with_changes(document, task, replace(after, failures=task.failures)))
         return {"ok": True, "new_state": state_moves.state_of(after)}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Take in news of a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        """Update a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
-            document, _, task = self._read()
-            steps = state_moves.update_step(task.steps, update, self.now())
-            self._write(with_changes(document, task, replace(task, steps=steps)))
+            document, pipeline, task = self._read()
+            self._write(with_changes(document, task, self._decided(pipeline, task, update)))
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
     def fail(self, report: FailureReport) -> JsonObject:
-        """Put a failure on record. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        """Record a failure. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
-            document, _, task = self._read()
-            state_moves.require_new(task, report.failure)
-            after = replace(task, failures=task.failures.with_failure(report.failure))
+            document, pipeline, task = self._read()
+            after = self._decided(pipeline, task, report)
             entries = [*cast(list[Json], document.get("failure_log") or ()), shown_failure(after.failures.entries[-1])]
             self._keep_older(entries[:-KEPT])
             self._write({**with_changes(document, task, after), "failure_log": entries[-KEPT:]})
         return {"ok": True, "failure_id": after.failures.entries[-1].id}
+
+    def _decided(self, pipeline: Pipeline, task: Task, operation: Operation, evidence: Evidence = NOTHING_SEEN) -> Task:
+        """Return the task after one decision of the engine that runs tasks with a daemon too."""
+        at = operation.failure.occurred_at if isinstance(operation, FailureReport) else self.now()
+        event = OperationRequested(at=at, operation=operation, evidence=evidence, by=self.by)
+        return machine.decide(pipeline, task, event)[0]
 
     def _read(self) -> tuple[JsonObject, Pipeline, Task]:
         path = self.folder / STATE
@@ -146,7 +150,7 @@ class StandaloneWorkspace:
         document = parsed(content)
         if document is None:
             raise UnreadableState(f"{path} is no JSON object; mend it by hand")
-        pipeline = self._pipeline(str(document.get("pipeline_variant") or "full"))
+        pipeline = manual(self._pipeline(str(document.get("pipeline_variant") or "full")))
         try:
             return document, pipeline, task_from(document, pipeline, str(self.folder))
         except UnreadableState as error:
@@ -172,7 +176,7 @@ class StandaloneWorkspace:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the workspace alone; waits for whoever holds it."""
+        """Hold the workspace's lock; wait for whoever holds it."""
         if not self.folder.is_dir():
             raise NoWorkspace(f"{self.folder} is no folder; `orchestrator state init` begins a workspace")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -186,23 +190,23 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task's folder in a data folder; its daemon must not be at work, or DataFolderTaken is raised."""
+    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
 
     folder: Path
     now: Callable[[], datetime]
     by: str
 
     def get(self) -> JsonObject:
-        """Where it stands. Raises StoreError."""
+        """Return where it is. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            return state_moves.current(accepted_pipeline(task.folder), task, to_document(task))
+            return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
-        """Where to go on. Raises StoreError."""
+        """Return where to go on. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            pipeline = accepted_pipeline(task.folder)
+            pipeline = accepted_pipeline(store.files, task.id)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
@@ -210,19 +214,19 @@ class OfflineTask:
         return {"ok": True, "new_state": state_moves.state_of(self._decided(move))}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Take in news of a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Update a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         self._decided(update)
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
     def fail(self, report: FailureReport) -> JsonObject:
-        """Put a failure on record. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Record a failure. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         return {"ok": True, "failure_id": self._decided(report).failures.entries[-1].id}
 
     def _decided(self, operation: Operation) -> Task:
-        """The task after one decision. What that owes is asked for when the daemon starts."""
+        """Return the task after one decision. What it owes is dispatched when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
-            pipeline = accepted_pipeline(before.folder)
+            pipeline = accepted_pipeline(store.files, before.id)
             evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
             event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
             after, _ = machine.decide(pipeline, before, event)
@@ -240,22 +244,22 @@ class OfflineTask:
 
 
 def is_task(folder: Path) -> bool:
-    """Whether a folder is a task's in a data folder, and so a daemon's business."""
+    """Return whether a folder is a task's in a data folder, so that it belongs to a daemon."""
     return folder.parent.name == "tasks" and (folder / JOURNAL).is_file()
 
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
-    """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
-    evidence = seen_in(Path(task.folder))
-    if task.worktree is None or pipeline.stage(task.stage).work is not Work.STEPS:
+    """Return what there is to see of a task's stage now, without importing anything. Raises WorkspaceError."""
+    evidence = seen_of(task)
+    if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
-    facts = workspace.facts(task.id, task.base_commit, task.head or task.base_commit)
+    facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
 
 
 def _uncommitted(folder: Path) -> tuple[str, ...]:
-    """Names of files of the repository around a workspace that are not committed; the workspace itself does not count.
+    """Return the uncommitted files of the repository around a workspace; the workspace itself does not count.
 
     Raises GitError where there is no repository.
     """

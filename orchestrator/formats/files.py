@@ -4,6 +4,7 @@ Writing leaves either the old content or the new. Reading takes plain files only
 with a checksum of itself, so that a torn or edited one is known.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -18,6 +19,8 @@ LARGEST_DOCUMENT = 64 * 1024 * 1024
 """Bytes; nothing of ours grows so large, and a larger file is not read."""
 
 _SEAL = b',\n  "checksum": "'
+_TOP_SEAL_KEY = "checksum_of_top"
+_TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
@@ -39,14 +42,37 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         sync_folder(path.parent)
 
 
-def read_file(path: Path) -> bytes | None:
-    """What a file holds: nothing if there is no file, None if what is there is no plain file of sensible size."""
+class NotRegularFile(OSError):
+    """There is a link, a folder, a FIFO, a socket or a device where a regular file is expected."""
+
+
+def open_regular(path: Path | str, *, dir_fd: int | None = None) -> int:
+    """Open a regular file for reading, relative to the open folder `dir_fd` if given, and return the descriptor.
+
+    Follows no link and never waits for the other end of a FIFO. Raises OSError, among it NotRegularFile.
+    """
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=dir_fd
+        )
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket, or a device without a driver
+            raise NotRegularFile(error.errno, error.strerror, str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularFile(errno.EINVAL, "Not a regular file", str(path))
+    return descriptor
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return a file's content: empty if it is missing, None if it is not a regular file or larger than 64 MiB."""
+    try:
+        descriptor = open_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return b""
+    except NotRegularFile:
+        return None
     try:
         size = os.fstat(descriptor).st_size
         return os.read(descriptor, size) if size <= LARGEST_DOCUMENT else None
@@ -54,10 +80,28 @@ def read_file(path: Path) -> bytes | None:
         os.close(descriptor)
 
 
-def sealed(document: dict[str, Json]) -> bytes:
-    """A document as it is written, with a checksum at its end."""
+def read_beginning(path: str, size: int) -> bytes:
+    """Return the first bytes of a file; empty if it is missing or not a regular file."""
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
+    """A document as it is written, with a checksum at its end.
+
+    With `below`, what stands above that key has a checksum of its own, just before the key.
+    """
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
-    return body + _SEAL + hashlib.sha256(body).hexdigest().encode() + _END
+    top, key, rest = body.partition(_key(below)) if below else (body, b"", b"")
+    if key:
+        body = top + _TOP_SEAL + _checksum(top) + b'"' + key + rest
+    return body + _SEAL + _checksum(body) + _END
 
 
 def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
@@ -66,11 +110,33 @@ def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
     With `before` only what stands above that key: the whole is checked and its beginning decoded, in half the time.
     """
     body, _, seal = content.rpartition(_SEAL)
-    if seal != hashlib.sha256(body).hexdigest().encode() + _END:
+    if seal != _checksum(body) + _END:
         return None
     if before:
-        body = body.partition(f',\n  "{before}": '.encode())[0]
-    return parsed(body + b"}")
+        body = body.partition(_key(before))[0]
+    document = parsed(body + b"}")
+    if document is not None:
+        document.pop(_TOP_SEAL_KEY, None)
+    return document
+
+
+def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
+    """What stands above a key, from the beginning of a document that was sealed with `below`.
+
+    None if one byte of it is another than was written, it has no such checksum, or the key stands further down.
+    """
+    top, _, _ = beginning.partition(_key(below))
+    top, _, seal = top.rpartition(_TOP_SEAL)
+    return parsed(top + b"}") if seal == _checksum(top) + b'"' else None
+
+
+def _key(name: str) -> bytes:
+    """How a key of a document begins; only one at the top has so few spaces before it."""
+    return f',\n  "{name}": '.encode()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def parsed(content: bytes) -> dict[str, Json] | None:

@@ -14,15 +14,18 @@ from pydantic import SecretStr, ValidationError
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.pipelines.operation_parser import show_step, show_transition
-from orchestrator.server.schemas.bodies import CapsBody, ChangeBody, TaskFilter
+from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
+from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 from orchestrator.server.schemas.daemon import StatusView
+from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.streams import EventView, GapView, OverviewView, StreamFilter
+from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
+    AskView,
     ChangesBody,
     DigestBody,
     ProvideBody,
@@ -30,18 +33,6 @@ from orchestrator.server.schemas.user_requests import (
     RejectBody,
     ReviewView,
 )
-from orchestrator.server.schemas.views import (
-    AskView,
-    ManyView,
-    ProblemView,
-    SubmissionBody,
-    TaskPage,
-    TaskView,
-    View,
-    WhyView,
-    to_view,
-)
-from orchestrator.storage.state_document import shown_failure
 
 V = TypeVar("V", bound=View)
 
@@ -309,7 +300,7 @@ class TaskState:
 
     def fail(self, report: FailureReport) -> JsonObject:
         """Put a failure on record."""
-        return self._client.told("POST", f"{self._path}/state/fail", shown_failure(report.failure))
+        return self._client.told("POST", f"{self._path}/state/fail", show_failure(report))
 
 
 def _is_there(socket: Path) -> bool:

@@ -74,8 +74,8 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(app: FastAPI, path: Path) -> Server:
-    """A server that has the socket already; `serve()` answers. Raises SocketRefused."""
+def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Server:
+    """Return a server that holds the socket already; `serve()` answers requests. Raises SocketRefused."""
     listener = _listening(path)
     config = uvicorn.Config(
         app,
@@ -90,7 +90,7 @@ def make_server(app: FastAPI, path: Path) -> Server:
         log_level="warning",
         timeout_graceful_shutdown=LAST_ANSWERS,
     )
-    return Server(config, listener, path, app.state.streams.end)
+    return Server(config, listener, path, end_streams)
 
 
 def _listening(path: Path) -> socket.socket:

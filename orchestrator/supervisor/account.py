@@ -8,8 +8,8 @@ import structlog
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit
 from orchestrator.core.events.events import Event, ResumeRequested, RetryRequested, TurnFinished
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
-from orchestrator.core.task.model import PauseReason
 from orchestrator.core.task.usage_limits import NAMELESS, AccountState, Windows, window_of
 
 log = structlog.get_logger()
@@ -44,7 +44,7 @@ class Account:
         """Why no turn would go well; a person has to mend it."""
         return self.logged_out or self.refused
 
-    def decided(self, event: Event) -> None:
+    def on_decision(self, event: Event) -> None:
         """Take in what a decision says of the account."""
         match event:
             case TurnFinished() if event.error_class in REFUSALS:

@@ -10,20 +10,22 @@ one state.json in all, replaced before anybody is told.
 What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
+from typing import assert_never
 
 import structlog
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
-from orchestrator.core.events.agent_events import Limit
-from orchestrator.core.events.commands import Command, SendTurn
+from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
     DaemonStarted,
+    DraftSubmitted,
     Event,
     ForeignEditFound,
     LoginMissed,
@@ -37,12 +39,24 @@ from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.checkpoint import reason_for
-from orchestrator.core.task.model import Agent, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.account import Account
-from orchestrator.supervisor.inbox import Inbox, retry_until_committed
-from orchestrator.supervisor.protocols import CommandExecutor, ForeignEdit, Store, TaskLookups
+from orchestrator.supervisor.inbox import (
+    Inbox,
+    LimitSeen,
+    Message,
+    PostedEvent,
+    Request,
+    Telemetry,
+    Wakeup,
+    retry_until_committed,
+)
+from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
 
 log = structlog.get_logger()
 
@@ -54,35 +68,41 @@ class Supervisor:
         self,
         store: Store,
         hands: CommandExecutor,
+        inbox: Inbox,
         views: TaskLookups,
         room: Capacity,
-        clock: Callable[[], datetime],
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
         self.account = Account()
         self.decisions = 0
-        self._store, self._hands, self._views, self._clock = store, hands, views, clock
-        self._inbox = Inbox()
+        self._store, self._hands, self._inbox, self._views, self._clock = store, hands, inbox, views, views.clock
         self._noted: set[str] = set()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
-        """Take events one at a time, for ever."""
+        """Take events one at a time, for ever.
+
+        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        every state.json has been written.
+        """
+        has_answered = False
         while True:
-            if await self._inbox.take_next():
+            message = await self._inbox.take()
+            await retry_until_committed(partial(self._process, message))
+            has_answered = has_answered or isinstance(message, Request)
+            if not isinstance(message, Telemetry):
+                if not has_answered:
+                    await asyncio.sleep(0)  # so that the commands of the decision begin before anything else is done
                 await retry_until_committed(self._hold_back)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
                 self._note_foreign(self._store.settle())
                 self._keep_account()
+                has_answered = False
             self._inbox.done()
-
-    async def settled(self) -> None:
-        """Wait until everything told so far was taken in."""
-        await self._inbox.settled()
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Be told of every decision, after it was committed."""
@@ -96,44 +116,10 @@ class Supervisor:
         self.tasks[task.id] = task
         now = self._clock()
         if foreign:
-            self.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
-        self.post(task.id, DaemonStarted(at=now, run_alive=self._hands.run_alive(task)))
+            self._inbox.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
+        self._inbox.post(task.id, DaemonStarted(at=now, run_alive=self._hands.run_alive(task)))
         if task.agent.blocked_by is PauseReason.PRESSURE:
-            self.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-
-    def post(self, task_id: str, event: Event) -> None:
-        """Tell of a fact. One about a task that is not at work any more is late news."""
-        self._inbox.put(lambda: self._hear(task_id, event))
-
-    def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
-        """Take in telemetry of a task's present attempt, in order with the events; it is no decision."""
-        self._inbox.put(lambda: self._note(task_id, attempt, change), is_telemetry=True)
-
-    async def submit(self, event: TaskSubmitted) -> Task:
-        """Accept a new task. Raises NotCommitted."""
-        return await self._inbox.ask(lambda: self._begin(event))
-
-    async def request(self, task_id: str, event: Event) -> Task:
-        """Ask something of a task. Raises NoSuchTask, InvalidTransition, NotCommitted; then nothing has changed."""
-
-        def take() -> Task:
-            if task_id not in self.tasks:
-                raise NoSuchTask(f"no task {task_id} is at work")
-            return self._decide(self.tasks[task_id], event)
-
-        return await self._inbox.ask(take)
-
-    async def request_of_ended(self, task: Task, event: Event) -> Task:
-        """Ask something of a task that has ended and was opened for it. Raises as `request` does."""
-
-        def take() -> Task:
-            try:
-                return self._decide(self.tasks.setdefault(task.id, task), event)
-            finally:
-                self.tasks.pop(task.id, None)
-                self._store.release(task.id)
-
-        return await self._inbox.ask(take)
+            self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
 
     def forget(self, task_id: str) -> None:
         """Know nothing any more of a task that is being deleted."""
@@ -170,14 +156,10 @@ class Supervisor:
         now = self._clock()
         for task_id in tasks_to_freeze(shortage, self.tasks.values()):
             held = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
-            self.post(task_id, held)
+            self._inbox.post(task_id, held)
         for task_id in tasks_to_release(shortage, self.tasks.values()):
-            self.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
+            self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
-
-    def record_limit(self, limit: Limit) -> None:
-        """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._inbox.put(lambda: self.account.hear(limit, self._clock()))
 
     def set_login_status(self, missing: str | None) -> None:
         """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
@@ -188,7 +170,7 @@ class Supervisor:
         """Believe no more that a usage window, or any, is used up; those that met it have another try."""
         self.account.forget(window, by)
         for task_id in admission.tasks_at_limit(self.scene(), window):
-            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
+            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
         self._inbox.wake()
 
     def _keep_account(self) -> None:
@@ -229,14 +211,15 @@ class Supervisor:
         self.drain()
         now = self._clock()
         for task_id in self.tasks:
-            self.post(task_id, PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True))
+            drained = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True)
+            self._inbox.post(task_id, drained)
 
     def resume_admission(self) -> None:
         """Admit tasks again after a drain, a pause of all or a refusal of the account; what the drain held goes on."""
         self.room = replace(self.room, draining=False)
         self.account.go_on()
         for task_id in () if self.room.pressure else tasks_to_release(None, self.tasks.values()):
-            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
+            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
 
     def flush_telemetry(self) -> None:
@@ -259,22 +242,53 @@ class Supervisor:
         for edit in found:
             log.warning("foreign_edit_found", task=edit.task_id, kept_as=edit.kept_as, changed=edit.changed)
             told = ForeignEditFound(at=self._clock(), kept_as=edit.kept_as, changed=edit.changed)
-            self.post(edit.task_id, told)
+            self._inbox.post(edit.task_id, told)
 
     def look_at_clock(self) -> None:
         """Ring for every task whose time has come: clocks jump, machines sleep, and alarms may have been lost."""
         now = self._clock()
         for task in self.tasks.values():
             if any(at <= now for at in alarms(task)):
-                self.post(task.id, AlarmRang(at=now))
+                self._inbox.post(task.id, AlarmRang(at=now))
 
     def admit(self) -> None:
         """Let start or go on whoever may now."""
         for task_id in admission.tasks_to_admit(self.scene()):
             self._hear(task_id, TaskAdmitted(at=self._clock()))
 
+    def _process(self, message: Message) -> None:
+        match message:
+            case PostedEvent(task_id, event):
+                self._hear(task_id, event)
+            case Telemetry(task_id, attempt, change):
+                self._note(task_id, attempt, change)
+            case LimitSeen(limit):
+                self.account.hear(limit, self._clock())
+            case Request():
+                message.resolve(partial(self._decide_request, message))
+            case Wakeup():
+                pass
+            case _:
+                assert_never(message)
+
+    def _decide_request(self, request: Request) -> Task:
+        """The task after the event. Raises NoSuchTask, InvalidTransition and OSError."""
+        event, task_id = request.event, request.task_id
+        if isinstance(event, TaskSubmitted | DraftSubmitted):
+            event = replace(event, held=self.account.paused_by is not None)
+        if isinstance(event, TaskSubmitted):
+            return self._begin(event)
+        if request.ended is None:
+            if task_id not in self.tasks:
+                raise NoSuchTask(f"no task {task_id} is live")
+            return self._decide(self.tasks[task_id], event)
+        try:
+            return self._decide(self.tasks.setdefault(task_id, request.ended), event)
+        finally:
+            self.tasks.pop(task_id, None)
+            self._store.release(task_id)
+
     def _begin(self, event: TaskSubmitted) -> Task:
-        event = replace(event, held=self.account.paused_by is not None)
         task, commands = machine.begin(self._views.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)
@@ -294,7 +308,7 @@ class Supervisor:
             self._lose(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
-        after, commands = machine.decide(self._views.pipeline_of(before), before, event)
+        after, commands = machine.decide(self._views.pipeline_of(before), before, event, self._allowance(before, event))
         if after is before:
             return before
         try:
@@ -303,28 +317,30 @@ class Supervisor:
             self._lose(before, error)
             raise
         self.tasks[after.id] = after
-        follows = isinstance(event, TurnFinished) and any(isinstance(command, SendTurn) for command in commands)
-        hold = admission.held_before_turn(after, self.scene(), -1) if follows else None
-        if hold is not None:
-            commands = tuple(command for command in commands if not isinstance(command, SendTurn))
         self._dispatch(after, event, commands)
         reason = reason_for(before, after, event)
         if reason is not None:
             self._hands.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
             self._go_on_after_limit(event)
-        if hold is not None:
-            self.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
+
+    def _allowance(self, task: Task, event: Event) -> Allowance:
+        """Return what the account and the day allow a task.
+
+        Only at the end of a turn may another follow within the same decision. Before every other turn the task is
+        between two decisions, and `_hold_back` has looked at it.
+        """
+        return admission.allowance_for(task, self.scene()) if isinstance(event, TurnFinished) else EVERYTHING
 
     def _go_on_after_limit(self, word: ResumeRequested) -> None:
         """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
         for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
-            self.post(task.id, replace(word, blocked_by=PauseReason.RATE_LIMIT))
+            self._inbox.post(task.id, replace(word, blocked_by=PauseReason.RATE_LIMIT))
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.account.decided(event)
+        self.account.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
@@ -333,7 +349,7 @@ class Supervisor:
             self._hands.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spent)
+                self.account.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
@@ -345,8 +361,8 @@ class Supervisor:
         if task is not None and task.agent.attempt == attempt:
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
-            if task.owed is NextAction.TURN and not task.is_paused and cap_reached(task):
-                self.post(task_id, AlarmRang(at=self._clock()))
+            if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
+                self._inbox.post(task_id, AlarmRang(at=self._clock()))
 
     def _lose(self, task: Task, error: Exception) -> None:
         """Let a task go for which nothing can be decided; nothing of it may run on unseen."""

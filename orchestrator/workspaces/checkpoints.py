@@ -12,7 +12,7 @@ task's commands, so that no agent begins meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -24,11 +24,11 @@ import structlog
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import CheckpointSaved, Event
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, SavedWork, checkpoint_of
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
-from orchestrator.storage import checkpoint_files
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.workspace import Delivery, Workspace
 
 log = structlog.get_logger()
@@ -59,34 +59,35 @@ class NotAtRest(InvalidTransition):
 class Store(Protocol):
     """Where checkpoints are written together with the state."""
 
-    def folder(self, task_id: str) -> Path: ...
-    def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None: ...
-
-
-class Loop(Protocol):
-    """Where it is told that one was taken, and what is at work."""
-
     @property
-    def tasks(self) -> Mapping[str, Task]: ...
+    def files(self) -> TaskFiles: ...
+    def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None: ...
+    def checkpoints(self, task_id: str) -> list[Checkpoint]: ...
+    def checkpoint(self, task_id: str, number: int) -> Checkpoint: ...
+    def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint: ...
+
+
+class Inbox(Protocol):
+    """Where it is reported that a checkpoint was taken."""
+
     def post(self, task_id: str, event: Event) -> None: ...
     def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
 
 
 class Checkpoints:
-    """The checkpoints of all tasks; used from the supervisor's event loop."""
+    """The checkpoints of all tasks; used from the supervisor's event loop.
 
-    def __init__(self, workspace: Workspace, store: Store, clock: Callable[[], datetime]) -> None:
-        self._workspace, self._store, self._clock = workspace, store, clock
+    `turn` holds back a task's commands while its worktree is changed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, store: Store, inbox: Inbox, turn: Turn, clock: Callable[[], datetime]
+    ) -> None:
+        self._workspace, self._store, self._inbox, self._turn, self._clock = workspace, store, inbox, turn, clock
         self._asked: dict[str, tuple[Task, Reason]] = {}
         self._at_it: set[str] = set()
         self._taken: dict[tuple[str, int], Checkpoint] = {}
         self._last: dict[str, int] = {}
-        self._loop: Loop
-        self._turn: Turn
-
-    def tell(self, loop: Loop, turn: Turn) -> None:
-        """Say whom to tell of one that was taken, and what keeps a task's commands waiting."""
-        self._loop, self._turn = loop, turn
 
     def ask(self, task: Task, reason: Reason) -> bool:
         """Ask for a checkpoint of a task; whether `take` must be called for it, for nobody is at it already."""
@@ -100,15 +101,11 @@ class Checkpoints:
         self._at_it.add(task_id)
         try:
             while asked := self._asked.pop(task_id, None):
-                saved = await self._saved(*asked)
-                if task_id in self._loop.tasks:
-                    self._loop.post(task_id, saved)
-                else:
-                    self._forget(task_id)
+                self._inbox.post(task_id, await self._saved(*asked))
         finally:
             self._at_it.discard(task_id)
 
-    def decided(self, task: Task, event: Event) -> None:
+    def on_decision(self, task: Task, event: Event) -> None:
         """Write the checkpoint that a decision says was taken, with the state as it is now."""
         if isinstance(event, CheckpointSaved):
             taken = self._taken.pop((task.id, event.number), None)
@@ -119,15 +116,15 @@ class Checkpoints:
 
     def kept(self, task: Task) -> list[Checkpoint]:
         """Every checkpoint that the task has, newest first. Blocks."""
-        return checkpoint_files.kept(self._store.folder(task.id))
+        return self._store.checkpoints(task.id)
 
     def found(self, task: Task, number: int) -> Checkpoint:
         """One of them. Blocks; raises NoSuchCheckpoint."""
-        return checkpoint_files.found(self._store.folder(task.id), number)
+        return self._store.checkpoint(task.id, number)
 
     def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
         """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
-        return checkpoint_files.pin(self._store.folder(task.id), number, pinned=pinned)
+        return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
     async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
         """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
@@ -136,7 +133,7 @@ class Checkpoints:
         """
         work = self._work(task, number)
         name = branch or f"orchestrator/{task.id}/checkpoint-{number}"
-        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.repo), name, work.whole)
+        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
         """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
@@ -147,7 +144,7 @@ class Checkpoints:
         _require_rest(task)
         async with self._turn(task.id):
             saved = await self._saved(task, Reason.USER, pinned=True)
-            now = await self._loop.request(task.id, saved)
+            now = await self._inbox.request(task.id, saved)
             _require_rest(now)
             present = self.found(now, saved.number)
             if present.work is None:
@@ -163,17 +160,18 @@ class Checkpoints:
         number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
         around = await asyncio.to_thread(self._around, task, number)
         at = self._clock()
-        self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
+        if task.id in self._last:  # otherwise the task ended meanwhile, and its checkpoint will not be written
+            self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
         return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
 
     def _around(self, task: Task, number: int) -> CheckpointContext:
-        folder = self._store.folder(task.id)
+        folder = self._store.files.path_of(task.id)
         work = None
-        if task.worktree is not None:
+        if task.source.worktree is not None:
             text = f"checkpoint {number} of {task.id} in {task.stage}"
             try:
                 work = self._workspace.checkpoint(task.id, number, text)
-                self._workspace.forget(task.id, {one.number for one in checkpoint_files.kept(folder)})
+                self._workspace.forget(task.id, {one.number for one in self._store.checkpoints(task.id)})
             except (OrchestratorError, OSError) as error:
                 log.warning("checkpoint_without_work", task=task.id, reason=str(error))
         return CheckpointContext(

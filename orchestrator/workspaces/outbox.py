@@ -68,7 +68,7 @@ class _RefusedError(Exception):
 
 
 def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limits | None = None) -> Imported:
-    """Copy what `allowed` (names such as `analysis.md`, patterns such as `design-v*.md`) admits to the folder `into`.
+    """Copy what `allowed` (names, and patterns with `*`) admits to the folder `into`.
 
     Only regular files with a single link, UTF-8, within the limits; the copies are whole, durable and 0600, and one
     that is there with the same content is not written again. An outbox that does not exist is an empty one; one that is

@@ -17,11 +17,14 @@ import orjson
 import psutil
 
 from orchestrator.cli.demo.environment import REPOSITORY, TICKET
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import AskView
 from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright

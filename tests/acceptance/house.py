@@ -27,12 +27,15 @@ import httpx
 import orjson
 
 import orchestrator
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client, DaemonUnreachable
-from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import AskView
 from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import SOURCES, House
 from tests.fakes.repositories import commit, git

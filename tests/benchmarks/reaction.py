@@ -17,13 +17,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psutil
 
 from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
     CancelRequested,
@@ -34,10 +34,12 @@ from orchestrator.core.events.events import (
     TaskSubmitted,
 )
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
-from orchestrator.daemon.executor import Adapters, CommandExecutor
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
+from orchestrator.core.task.task import NextAction, Source, Task, Timing
+from orchestrator.core.task.ticket import Ticket
+from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
@@ -52,6 +54,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -73,7 +76,7 @@ PIPELINE = Pipeline(
     name="talk",
     description="One stage that never ends.",
     start="TALK",
-    stages={"TALK": Stage(name="TALK", work=Work.AGENT, role="talker")},
+    stages={"TALK": Stage(name="TALK", work=WORK["agent"], role="talker")},
     budgets=ENGINE_BUDGETS,
     branch="talk/{task}",
 )
@@ -83,7 +86,7 @@ class Ear(Parser):
     """The daemon's own parser, with a listener for its results."""
 
     def __init__(self) -> None:
-        super().__init__(orjson.loads)
+        super().__init__()
         self.lines = 0
         self.marked: Callable[[str, int], None]
 
@@ -108,11 +111,11 @@ class Talking(CommandDriver):
 class Reactions:
     """Provokes a reaction and records its times; milliseconds since the agent wrote the marker."""
 
-    def __init__(self, supervisor: Supervisor, ear: Ear) -> None:
+    def __init__(self, supervisor: Supervisor, inbox: Inbox, ear: Ear) -> None:
         self.heard: list[float] = []
         self.paused: list[float] = []
         self.frozen: list[float] = []
-        self._supervisor, self._wrote = supervisor, 0
+        self._supervisor, self._inbox, self._wrote = supervisor, inbox, 0
         self._talkers: dict[str, int] = {}
         self._decision = asyncio.Event()
         ear.marked = self._marked
@@ -122,7 +125,7 @@ class Reactions:
         """Measure one reaction, from the marker to an agent that runs again."""
         os.kill(self._pid_of(task_id), signal.SIGUSR1)
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.FROZEN)
-        await self._supervisor.request(task_id, ResumeRequested(at=clock.now()))
+        await self._inbox.request(task_id, ResumeRequested(at=clock.now()))
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.RUNNING)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
@@ -141,7 +144,7 @@ class Reactions:
 
     def _marked(self, task_id: str, wrote: int) -> None:
         self._wrote = wrote
-        self._supervisor.post(task_id, PauseRequested(at=clock.now()))
+        self._inbox.post(task_id, PauseRequested(at=clock.now()))
         self.heard.append(self._waited())
 
     def _decided(self, _task: Task, event: Event) -> None:
@@ -169,11 +172,11 @@ def rows() -> list[Row]:
 
 async def _measured(base: Path) -> list[Row]:
     ear = Ear()
-    async with _daemon(base / "data", ear) as supervisor:
-        reactions = Reactions(supervisor, ear)
+    async with _daemon(base / "data", ear) as (supervisor, inbox):
+        reactions = Reactions(supervisor, inbox, ear)
         for task in _tasks(base):
-            await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
-        await reactions.until(lambda: all(task.owed is NextAction.TURN for task in supervisor.tasks.values()))
+            await inbox.submit(TaskSubmitted(at=clock.now(), task=task))
+        await reactions.until(lambda: all(task.next_action is NextAction.TURN for task in supervisor.tasks.values()))
         names = list(supervisor.tasks)
         began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
         for number in range(SAMPLES):
@@ -182,7 +185,7 @@ async def _measured(base: Path) -> list[Row]:
         seconds = time.monotonic() - began
         lines, used = ear.lines - lines, _processor_seconds() - used
         for name in names:
-            await supervisor.request(name, CancelRequested(at=clock.now()))
+            await inbox.request(name, CancelRequested(at=clock.now()))
         await reactions.until(lambda: not supervisor.tasks)
     return [
         (f"reaction: lines read from {AGENTS} agents meanwhile", f"{lines / seconds:,.0f} lines/s", ""),
@@ -194,7 +197,7 @@ async def _measured(base: Path) -> list[Row]:
 
 
 @asynccontextmanager
-async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
+async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
     """Wire the measured components as the daemon does."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
@@ -207,8 +210,9 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         base_env=dict(os.environ),
         limits=LIMITS,
     )
-    running = RunExecutor(runs, launching, clock.now)
-    checkpoints = Checkpoints(workspace, store, clock.now)
+    inbox, turns = Inbox(), CommandTurns()
+    running = RunExecutor(runs, launching, inbox, clock.now, store.files)
+    checkpoints = Checkpoints(workspace, store, inbox, turns.turn, clock.now)
     dispatcher = CommandExecutor(
         Adapters(
             running=running,
@@ -217,32 +221,34 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
                 workspace=workspace,
-                release=Release(workspace),
+                files=store.files,
+                release=Release(workspace, store.files),
                 hosts=dict,
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",
                 tell_tracker=_left,
+                family_of=lambda _: PLAIN,
                 clock=clock.now,
             ),
             timers=timers,
-            tell=_told,
+            turns=turns,
+            notify=_told,
             pipeline_of=lambda _: PIPELINE,
             clock=clock.now,
             redact=str,
-        )
+        ),
+        inbox,
     )
-    views = TaskLookups(pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
-    supervisor = Supervisor(store, dispatcher, views, Capacity(places=AGENTS), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
-    checkpoints.tell(supervisor, dispatcher.turn)
-    supervisor.listen(checkpoints.decided)
+    lookups = TaskLookups(clock=clock.now, pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
+    supervisor = Supervisor(store, dispatcher, inbox, lookups, Capacity(places=AGENTS))
+    supervisor.listen(checkpoints.on_decision)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
     timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
-    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
-        yield supervisor
+        yield supervisor, inbox
     finally:
         for part in parts:
             part.cancel()
@@ -251,6 +257,18 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         await runs.close()
         timers.close()
         store.close()
+
+
+def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
+    known: frozenset[str] = frozenset()
+
+    def look_if_others(_task: Task, _event: Event) -> None:
+        nonlocal known
+        if known != supervisor.tasks.keys():
+            known = frozenset(supervisor.tasks)
+            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+
+    return look_if_others
 
 
 async def _left(task: Task, text: str, status: str | None) -> str:
@@ -279,12 +297,9 @@ def _tasks(base: Path) -> list[Task]:
             folder=str(base / "data/tasks" / name),
             ticket=Ticket(key=name),
             pipeline=PIPELINE.name,
-            repo=str(base / "repo"),
-            base_branch="main",
-            base_commit=commit,
-            created_at=now,
+            source=Source(repo=str(base / "repo"), base_branch="main", base_commit=commit, branch=f"talk/{name}"),
+            timing=Timing(created_at=now),
             updated_at=now,
-            branch=f"talk/{name}",
         )
         for name in names
     ]

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-import orjson
-
 from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer
 from orchestrator.core.decide.prompt import outbox_of, turn_text
 from orchestrator.core.events.agent_events import AgentEvent, SessionActivity, SessionState
-from orchestrator.core.task.model import StageRecord, StageStatus, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageRecord, StageStatus
+from orchestrator.core.task.task import Task
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
 DEADLINE = 60.0
@@ -65,7 +64,7 @@ class Conversation:
         self.process = process
         self.output = b""
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
-        self._framer, self._parser = Framer(), Parser(orjson.loads)
+        self._framer, self._parser = Framer(), Parser()
         self._unread: list[AgentEvent] = []
 
     def send(self, line: bytes) -> None:
@@ -148,7 +147,7 @@ class Stage:
 
     def step(self, number: int, **changes: object) -> str:
         """Return the prompt of the daemon for a step of the plan."""
-        agent = replace(self.task.agent, current_step=number)
+        agent = replace(self.task.agent, turn=replace(self.task.agent.turn, step=number))
         return self.turn("IMPLEMENTATION", None, **{"agent": agent, **changes})
 
     @contextmanager

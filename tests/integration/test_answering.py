@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
@@ -57,7 +58,7 @@ async def asked(orchestrator: Shell, desk: Desk, *asking: RequestDraft) -> str:
 
 
 def answers(desk: Desk, task: str) -> list[tuple[RequestStatus, str | None]]:
-    return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].asks]
+    return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].requests]
 
 
 @pytest.mark.parametrize("text", ["postgres", "2", "Postgres"])
@@ -204,10 +205,10 @@ async def test_every_view_of_a_task_states_in_plain_words_what_it_waits_for(orch
 async def test_a_draft_is_kept_until_it_is_submitted(orchestrator: Shell, desk: Desk) -> None:
     draft = await orchestrator("submit", "text", "--draft", "--budget", "2.5")
     task = draft.out.strip()
-    assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].terms.caps.usd) == (TaskStatus.DRAFT, 2.5)
+    assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].policy.caps.usd) == (TaskStatus.DRAFT, 2.5)
     assert f"orchestrator submit --task {task}" in draft.err
     assert (await orchestrator("submit", "--task", task)).out == f"{task}\n"
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
     assert "allowed now" in only_error(await orchestrator("submit", "--task", task), 5)
     for wrong in (["x", "--draft", "--wait"], ["x", "--task", task], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
@@ -218,7 +219,7 @@ async def test_a_budget_is_raised_in_one_kind_and_the_others_stay(orchestrator: 
     task = (await orchestrator("submit", "text", "--budget", "2")).out.strip()
     done = await orchestrator("budget", task, "--turns", "30", "--hours", "1.5")
     assert done.out.endswith("$0.00 of $2.00, 0 of 30 turns, 0.0 of 1.5 hours\n"), done
-    caps = desk.supervisor.tasks[task].terms.caps
+    caps = desk.supervisor.tasks[task].policy.caps
     assert (caps.usd, caps.tokens, caps.turns, caps.hours) == (2.0, None, 30, 1.5)
     assert json.loads((await orchestrator("budget", task, "--json")).out)["caps"]["turns"] == 30
     await orchestrator("cancel", task)
@@ -235,7 +236,7 @@ async def test_all_tasks_are_paused_and_resumed_at_once(orchestrator: Shell, des
     assert sorted(paused.out.splitlines()) == [f"{first} paused", f"{second} paused"]
     assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
     assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
-    await desk.supervisor.settled()
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[first].agent.blocked_by is None
     assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
 
@@ -276,11 +277,11 @@ async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orc
     anew = desk_at(orchestrator.data)
     anew.supervisor.recover(anew.store.load(first, keep_open=True).task)
     async with at_work(anew):
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].holds_slot
         await orchestrator("drain")
         await orchestrator("resume", "--all")
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert anew.supervisor.tasks[first].agent.status is not AgentStatus.PAUSED
     anew.store.close()
 

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
@@ -70,8 +70,9 @@ async def test_a_ticket_becomes_a_task_that_can_be_viewed(client: httpx.AsyncCli
 
 
 async def test_the_submitter_is_identified_by_the_kernel_and_recorded(client: httpx.AsyncClient, desk: Desk) -> None:
-    await submitted(client, desk)
-    assert desk.submitters[0].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
+    task_id = await submitted(client, desk)
+    entries = (await client.get(f"/api/tasks/{task_id}/journal")).json()["entries"]
+    assert entries[0]["event"]["by"].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
 
 
 async def test_lists_have_the_newest_first_and_are_filtered_by_page_and_status(
@@ -171,7 +172,7 @@ async def test_a_ticket_that_cannot_be_accepted_leaves_nothing_behind(
     answer = await client.post("/api/tasks", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["detail"]
-    assert list(desk.store.tasks_dir.iterdir()) == []
+    assert list(desk.store.files.root.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ async def test_a_malformed_request_leaves_its_key_free(
 async def test_every_write_requires_a_key(desk: Desk) -> None:
     writes = {
         (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
-        for path, verbs in create_app(desk).openapi()["paths"].items()
+        for path, verbs in create_app(desk.service).openapi()["paths"].items()
         for verb, said in verbs.items()
         if verb != "get"
     }
@@ -261,7 +262,7 @@ async def test_no_agent_controls_its_own_daemon_not_even_without_its_marker(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
-    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
     cleared = ["sh", "-c", "env -u " + MARKER + ' "$@"; exit $?', "sh"]
     cancel = f"/api/tasks/{task}/cancel"
     assert await status_seen_by([], desk, "POST", cancel, marked) == 403
@@ -291,7 +292,7 @@ async def test_the_socket_is_private_and_removed_at_the_end(desk: Desk) -> None:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(SocketRefused, match="another daemon listens"):
-            make_server(create_app(desk), path)
+            make_server(create_app(desk.service), path, lambda: None)
     assert not path.exists()
     desk.store.close()
 
@@ -304,10 +305,10 @@ async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone
         assert (await client.get("/healthz")).status_code == 200
     path.write_text("precious")
     with pytest.raises(SocketRefused, match="no socket"):
-        make_server(create_app(desk), path)
+        make_server(create_app(desk.service), path, lambda: None)
     assert path.read_text() == "precious"
     with pytest.raises(SocketRefused, match="setting `socket`"):
-        make_server(create_app(desk), desk.settings.data_dir / ("x" * 120))
+        make_server(create_app(desk.service), desk.settings.data_dir / ("x" * 120), lambda: None)
     desk.store.close()
 
 
@@ -333,12 +334,12 @@ async def test_the_journal_can_be_read_from_a_decision_on(client: httpx.AsyncCli
     assert [entry["seq"] for entry in rest["entries"]] == [3]
     assert rest["nextSince"] == 3
     state = (await client.get(f"/api/tasks/{task}/state")).json()
-    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 1)
+    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 2)
 
 
 async def test_artifacts_are_the_files_of_the_tasks_folder_and_no_others(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
-    folder = desk.store.folder(task)
+    folder = desk.store.files.path_of(task)
     (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
     (folder / "stolen.md").symlink_to("/etc/passwd")
     listed = (await client.get(f"/api/tasks/{task}/artifacts")).json()["artifacts"]
@@ -353,7 +354,7 @@ async def test_a_transcript_is_read_by_offset_as_text_and_without_secrets(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
-    folder = desk.store.folder(task) / "agents/1"
+    folder = desk.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]}}
     first = orjson.dumps(said) + b"\n"
@@ -377,8 +378,8 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
         task = await submitted(client, desk, ticket="OLD-1")
         await client.post(f"/api/tasks/{task}/cancel")
     desk.store.close()
-    (desk.store.tasks_dir / "broken").mkdir()
-    (desk.store.tasks_dir / "broken" / "journal.jsonl").write_text("torn")
+    (desk.store.files.root / "broken").mkdir()
+    (desk.store.files.root / "broken" / "journal.jsonl").write_text("torn")
     anew = desk_at(desk.settings.data_dir)
     anew.supervisor.ended[task] = TaskStatus.CANCELLED
     async with at_work(anew) as client:
@@ -393,7 +394,7 @@ async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(client: h
     task = await submitted(client, desk)
     before = desk.supervisor.tasks[task]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    full = (desk.store.folder(task) / "journal.jsonl").stat().st_size
+    full = (desk.store.files.path_of(task) / "journal.jsonl").stat().st_size
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
         paused = await client.post(f"/api/tasks/{task}/pause")
@@ -404,7 +405,7 @@ async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(client: h
     for answer in (paused, handed_in):
         assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
     assert desk.supervisor.tasks == {task: before}
-    assert [folder.name for folder in desk.store.tasks_dir.iterdir()] == [task]
+    assert [folder.name for folder in desk.store.files.root.iterdir()] == [task]
 
 
 async def test_pipelines_and_roles_are_shown_as_declared(client: httpx.AsyncClient) -> None:

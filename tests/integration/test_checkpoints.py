@@ -14,12 +14,15 @@ import pytest
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.daemon.executor import CommandTurns
 from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError, lines
+from orchestrator.storage.journal import lines
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints, NotAtRest, NothingSaved
@@ -55,19 +58,13 @@ class House:
         self.base = repository(self.repo, {"a.txt": "one\n", ".gitignore": "*.log\n"})
         self.workspace = Workspace(folder / "data")
         self.store = FolderStore(folder / "data")
-        self.checkpoints = Checkpoints(self.workspace, self.store, lambda: START)
+        self.inbox, self.turns = Inbox(), CommandTurns()
+        self.checkpoints = Checkpoints(self.workspace, self.store, self.inbox, self.turns.turn, lambda: START)
         self.hands = Hands(self.checkpoints)
-        views = TaskLookups(pipeline_of=lambda _: full_pipeline(), model_of=lambda _: "")
-        self.supervisor = Supervisor(self.store, self.hands, views, Capacity(), lambda: START)
-        self.turns: dict[str, asyncio.Lock] = {}
-        self.checkpoints.tell(self.supervisor, self.turn)
-        self.supervisor.listen(self.checkpoints.decided)
+        lookups = TaskLookups(clock=lambda: START, pipeline_of=lambda _: full_pipeline(), model_of=lambda _: "")
+        self.supervisor = Supervisor(self.store, self.hands, self.inbox, lookups, Capacity())
+        self.supervisor.listen(self.checkpoints.on_decision)
         self.worktree = self.workspace.worktree(TASK)
-
-    @asynccontextmanager
-    async def turn(self, task_id: str) -> AsyncIterator[None]:
-        async with self.turns.setdefault(task_id, asyncio.Lock()):
-            yield
 
     @property
     def task(self) -> Task:
@@ -75,16 +72,16 @@ class House:
 
     @property
     def folder(self) -> Path:
-        return self.store.folder(TASK)
+        return self.store.files.path_of(TASK)
 
     async def begin(self) -> None:
         """Return the task with its worktree, waiting for its first agent."""
-        await self.supervisor.submit(
+        await self.inbox.submit(
             events.TaskSubmitted(
                 at=START, task=submitted(TASK, folder=str(self.folder), repo=str(self.repo), base_commit=self.base)
             )
         )
-        await self.supervisor.settled()
+        await self.inbox.settled()
         made = await asyncio.to_thread(self.workspace.prepare, TASK, self.repo, self.base, "feature/T-1")
         await self.told(
             events.WorkspaceReady(at=START, worktree=str(made.worktree), branch=made.branch, head=self.base)
@@ -92,15 +89,15 @@ class House:
 
     async def told(self, *facts: events.Event) -> None:
         for fact in facts:
-            self.supervisor.post(TASK, fact)
+            self.inbox.post(TASK, fact)
         await self.settled()
 
     async def settled(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            await self.supervisor.settled()
+            await self.inbox.settled()
             while working := [one for one in self.hands.working if not one.done()]:
                 await asyncio.wait(working)
-                await self.supervisor.settled()
+                await self.inbox.settled()
 
     async def taken(self, reason: Reason = Reason.INTERVAL) -> Checkpoint:
         """Save one more checkpoint."""
@@ -278,7 +275,7 @@ async def test_work_replaced_in_place_is_kept_for_good(tmp_path: Path) -> None:
         one = await house.taken()
         house.write("now\n")
         (house.worktree / "new.txt").write_text("now too\n")
-        await house.supervisor.request(TASK, events.PauseRequested(at=START))
+        await house.inbox.request(TASK, events.PauseRequested(at=START))
         before = await house.checkpoints.restore_in_place(house.task, one.number)
         assert (house.worktree / "a.txt").read_text() == "then\n"
         assert not (house.worktree / "new.txt").exists()
@@ -301,8 +298,8 @@ async def test_a_resume_that_comes_first_takes_precedence_over_a_restore(tmp_pat
     async with at_work(tmp_path) as house:
         one = await house.taken()
         house.write("now\n")
-        paused = await house.supervisor.request(TASK, events.PauseRequested(at=START))
-        async with house.turn(TASK):
+        paused = await house.inbox.request(TASK, events.PauseRequested(at=START))
+        async with house.turns.turn(TASK):
             restoring = asyncio.create_task(house.checkpoints.restore_in_place(paused, one.number))
             await house.told(events.ResumeRequested(at=START, blocked_by=PauseReason.USER))
             assert not house.task.is_paused
@@ -314,7 +311,7 @@ async def test_a_resume_that_comes_first_takes_precedence_over_a_restore(tmp_pat
 async def test_work_that_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
-        paused = await house.supervisor.request(TASK, events.PauseRequested(at=START))
+        paused = await house.inbox.request(TASK, events.PauseRequested(at=START))
         (house.worktree / ".git").rename(house.worktree / "moved")
         house.write("now\n")
         with pytest.raises(NothingSaved, match="nothing was changed"):
@@ -326,7 +323,7 @@ async def test_a_checkpoint_of_a_task_that_ended_meanwhile_leaves_nothing_behind
     async with at_work(tmp_path) as house:
         house.hands.checkpoint(house.task, Reason.INTERVAL)
         await asyncio.sleep(0)  # the first one is in progress now
-        await house.supervisor.request(TASK, events.CancelRequested(at=START))
+        await house.inbox.request(TASK, events.CancelRequested(at=START))
         await house.settled()
         assert TASK not in house.supervisor.tasks
         assert list(lines(house.folder))[-1]["trigger"] == "CancelRequested"

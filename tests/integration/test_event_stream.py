@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.events import ForeignEditFound
-from orchestrator.server.routes.streams import HEARTBEAT
+from orchestrator.daemon.services.events import HEARTBEAT
 from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -96,7 +96,7 @@ def told(events: list[Json]) -> list[tuple[str, int]]:
 def in_journals(desk: Desk) -> set[tuple[str, int]]:
     """Return every decision on disk."""
     found = set()
-    for journal in desk.store.tasks_dir.glob("*/journal.jsonl"):
+    for journal in desk.store.files.root.glob("*/journal.jsonl"):
         found |= {(journal.parent.name, orjson.loads(line)["seq"]) for line in journal.read_bytes().splitlines()}
     return found
 
@@ -180,7 +180,7 @@ async def test_a_restart_loses_and_repeats_nothing(desk: Desk) -> None:
             await client.post(f"/api/tasks/{ids[0]}/cancel")
         desk = await restarted(desk)
     async with at_work(desk) as client:
-        await desk.supervisor.settled()
+        await desk.inbox.settled()
         heard += await everything(client, last_id=heard[-1]["id"])
         assert heard == await everything(client)
     assert len(told(heard)) == len(set(told(heard)))
@@ -199,7 +199,7 @@ async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(
     os.truncate(index, max(0, index.stat().st_size - lost))
     anew = await restarted(desk)
     async with at_work(anew) as client:
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         after = await everything(client)
     kept = index.read_bytes().count(b"\n")
     assert kept == len(after)
@@ -212,13 +212,13 @@ async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(
 async def test_a_torn_line_of_a_journal_is_not_an_event(desk: Desk) -> None:
     async with at_work(desk) as client:
         task = await submitted(client, desk)
-    journal = desk.store.folder(task) / "journal.jsonl"
+    journal = desk.store.files.path_of(task) / "journal.jsonl"
     with journal.open("ab") as file:
         file.write(b'{"seq": 3, "task_id": "')
     (desk.settings.data_dir / INDEX).unlink()
     anew = await restarted(desk)
     async with at_work(anew) as client:
-        await anew.supervisor.settled()
+        await anew.inbox.settled()
         assert told(await everything(client)) == told(await everything(client, f"/api/tasks/{task}/stream"))
     anew.store.close()
 
@@ -228,7 +228,7 @@ async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported
         first, second = await submitted(client, desk), await submitted(client, desk)
         await client.post(f"/api/tasks/{first}/cancel")
         assert (first, 3) in told(await everything(client))
-        (desk.store.folder(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
+        (desk.store.files.path_of(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
         events = await everything(client)
         gaps = [event for event in events if event["event"] == "gap"]
         assert [gap["id"] for gap in gaps] == ["1", "2", "4"]
@@ -242,7 +242,7 @@ async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(client:
     for _ in range(2):
         await client.post(f"/api/tasks/{task}/pause")
         await client.post(f"/api/tasks/{task}/resume")
-    journal = desk.store.folder(task) / "journal.jsonl"
+    journal = desk.store.files.path_of(task) / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[2] = b"?" * (len(lines[2]) - 1) + b"\n"
     lines[3] = orjson.dumps({"task_id": task, "seq": 4}).ljust(len(lines[3]) - 1) + b"\n"
@@ -340,7 +340,7 @@ async def test_an_idle_stream_sends_keep_alive_comments(client: httpx.AsyncClien
 async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     said = ForeignEditFound(at=clock.now(), kept_as=SECRET)
-    desk.supervisor.post(task, said)
+    desk.inbox.post(task, said)
     await client.post(f"/api/tasks/{task}/pause")
     for path in ("/api/events", f"/api/tasks/{task}/stream"):
         events = await everything(client, path, whole=True)
@@ -367,15 +367,15 @@ async def test_an_index_that_lost_its_start_reports_it(client: httpx.AsyncClient
 
 async def test_foreign_folders_are_not_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
-    journal = (desk.store.folder(task) / "journal.jsonl").read_bytes()
+    journal = (desk.store.files.path_of(task) / "journal.jsonl").read_bytes()
     for name in ("copy of it", "copy", os.fsdecode(b"\xff"), "new\nline"):
-        (desk.store.tasks_dir / name).mkdir()
-        (desk.store.tasks_dir / name / "journal.jsonl").write_bytes(journal)
-    (desk.store.tasks_dir / "file").write_text("")
+        (desk.store.files.root / name).mkdir()
+        (desk.store.files.root / name / "journal.jsonl").write_bytes(journal)
+    (desk.store.files.root / "file").write_text("")
     index = desk.settings.data_dir / INDEX
     before = index.read_bytes()
     index.unlink()
-    assert EventIndex(desk.settings.data_dir, desk.store.tasks_dir).last == 2
+    assert EventIndex(desk.settings.data_dir, desk.store.files.root).last == 2
     assert index.read_bytes() == before
 
 

@@ -10,7 +10,7 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.output_reader import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, OutputReader, ReaderCallbacks
 from orchestrator.core.events.agent_events import Asked, Limit
 from orchestrator.core.events.events import Event, TurnFinished
-from orchestrator.core.task.model import Agent
+from orchestrator.core.task.agent import Agent
 from orchestrator.formats.codec import JsonObject, to_json
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
@@ -36,7 +36,7 @@ class Heard:
             limit=self.limits.append,
             clock=lambda: NOW,
         )
-        follower = OutputReader(folder, self.agent, Parser(orjson.loads), ears)
+        follower = OutputReader(folder, self.agent, Parser(), ears)
         self.read_to = [0]
         while follower.read():
             self.read_to.append(follower.offset)
@@ -57,7 +57,7 @@ def test_no_token_count_is_too_large_to_be_stored(tmp_path: Path) -> None:
     ]
     end: JsonObject = {"type": "result", "subtype": "success", "result": "done", "usage": ENDLESS}
     heard = Heard(tmp_path, *said, *[end] * 2000)
-    assert heard.agent.turn_tokens <= MOST_TOKENS
+    assert heard.agent.turn.tokens <= MOST_TOKENS
     last = heard.events[-1]
     assert isinstance(last, TurnFinished)
     assert last.tokens <= MOST_TOKENS

@@ -1,7 +1,8 @@
-"""Intake of tickets with real repositories and trackers on loopback: the resulting tasks, and refusals."""
+"""Submissions with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Priority, Task, TaskStatus, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
-from orchestrator.daemon.submissions import Submissions
+from orchestrator.core.task.ticket import Preflight, TicketType
+from orchestrator.daemon.services.submissions import SubmissionService
+from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.tickets.account import Account
@@ -26,10 +28,15 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
 from orchestrator.storage.state_document import from_document, to_document
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import repository
+from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tracker_server import Issue, Said
 
 NOW = datetime(2026, 5, 28, 22, 30, tzinfo=UTC)
@@ -46,32 +53,26 @@ BUG = Issue(
 )
 
 
-class Loop:
-    """Records what it is given; a submitted task waits."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
-
-    async def submit(self, event: TaskSubmitted) -> Task:
-        """Record it, after other coroutines had their turn."""
-        await asyncio.sleep(0)
-        self.tasks[event.task.id] = event.task
-        return event.task
-
-
 @dataclass
 class Desk:
-    """Submissions in their own data folder, and a repository to work on."""
+    """A submission service in a data folder of its own, and a repository to work on."""
 
     root: Path
 
     def __post_init__(self) -> None:
-        self.loop, self.repo, self.tasks = Loop(), self.root / "repo", self.root / "data" / "tasks"
+        self.repo, self.tasks = self.root / "repo", self.root / "data" / "tasks"
+        self.store, self.inbox = FolderStore(self.root / "data"), Inbox()
+        lookups = TaskLookups(
+            clock=lambda: NOW,
+            pipeline_of=lambda task: self.definitions.pipelines[task.pipeline],
+            model_of=lambda _: "",
+        )
+        self.supervisor = Supervisor(self.store, StillExecutor(), self.inbox, lookups, Capacity())
         self.definitions = load_definitions(
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            tasks_dir=self.tasks,
+            files=self.store.files,
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,
@@ -81,14 +82,30 @@ class Desk:
 
     async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
         """Submit a text and return its task."""
-        reception = Submissions(
+        submission = replace(Submission(text=text, repo=self.repo), **more)
+        async with self.at_work():
+            return await self.service(accounts).submit(submission, (), "ada")
+
+    def service(self, accounts: tuple[Account, ...]) -> SubmissionService:
+        return SubmissionService(
             trackers=Trackers(accounts),
-            intake=self.intake,
-            loop=self.loop,
+            factory=self.intake,
             with_forge=lambda task: task,
+            index=TaskIndex(self.store, self.supervisor),
+            supervisor=self.supervisor,
+            inbox=self.inbox,
             clock=lambda: NOW,
         )
-        return await reception.accept(replace(Submission(text=text, repo=self.repo), **more), "ada")
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """While the supervisor's loop runs."""
+        loop = asyncio.create_task(self.supervisor.run())
+        try:
+            yield
+        finally:
+            loop.cancel()
+            await asyncio.wait({loop})
 
     def written(self, task: Task, name: str) -> JsonObject:
         """Return a document in the task's folder."""
@@ -102,11 +119,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A home without settings and without any login."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    return Desk(tmp_path)
+    desk = Desk(tmp_path)
+    yield desk
+    desk.store.close()
 
 
 @pytest.fixture
@@ -120,8 +139,8 @@ async def test_a_jira_ticket_is_stored_without_secrets(desk: Desk, jira: JiraSer
     masked = "[REDACTED:aws_access_key]"
     assert (task.id, task.title) == ("ABC-12_20260528_223000", f"Login fails with {masked}")
     assert (task.ticket.key, task.ticket.type, task.ticket.source) == ("ABC-12", TicketType.BUGFIX, "jira")
-    assert (task.branch, task.pipeline, task.priority) == ("bugfix/ABC-12", "full", Priority.CRITICAL)
-    assert (task.terms.autonomy, task.terms.on_blocked) == (Autonomy.INTERACTIVE, OnBlocked.HALT)
+    assert (task.source.branch, task.pipeline, task.schedule.priority) == ("bugfix/ABC-12", "full", Priority.CRITICAL)
+    assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.INTERACTIVE, OnBlocked.HALT)
     ticket = desk.written(task, "ticket.json")
     assert SECRET not in orjson.dumps(ticket).decode()
     assert {name: ticket[name] for name in ("ticket_id", "type", "requirement_source", "url", "labels", "status")} == {
@@ -158,14 +177,17 @@ async def test_issues_are_named_after_their_forge_and_their_number(desk: Desk) -
             await desk.accept("acme/app#12", github.account),
             await desk.accept(f"{gitlab.url}/acme/tools/app/-/issues/7", gitlab.account),
         ]
-    assert [(task.ticket.key, task.branch) for task in made] == [("GH-12", "feature/GH-12"), ("GL-7", "feature/GL-7")]
+    assert [(task.ticket.key, task.source.branch) for task in made] == [
+        ("GH-12", "feature/GH-12"),
+        ("GL-7", "feature/GL-7"),
+    ]
 
 
 async def test_a_users_own_text_is_local_and_needs_no_tracker(desk: Desk) -> None:
     first, second = [await desk.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
     assert (first.id, second.id) == ("LOCAL-20260528_223000", "LOCAL-20260528_223000-2")
     assert (first.ticket.key, first.ticket.source, first.ticket.type) == (first.id, "local", TicketType.BUGFIX)
-    assert (first.terms.autonomy, first.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
+    assert (first.policy.autonomy, first.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
     ticket = desk.written(first, "ticket.json")
     assert (ticket["summary"], ticket["created"]) == ("Fix the crash", "2026-05-28T22:30:00.000Z")
     assert "url" not in ticket
@@ -178,15 +200,15 @@ async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
 async def test_the_users_options_override_the_ticket(desk: Desk, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
-    assert (task.title, task.ticket.type, task.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
-    assert (task.terms.autonomy, task.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
+    assert (task.title, task.ticket.type, task.schedule.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
+    assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
     freed = await desk.accept("Night work", on_blocked=OnBlocked.HALT, auto_merge=True)
-    assert (freed.terms.autonomy, freed.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
-    assert (freed.terms.auto_merge, task.terms.auto_merge) == (True, False)
+    assert (freed.policy.autonomy, freed.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
+    assert (freed.policy.auto_merge, task.policy.auto_merge) == (True, False)
     front = "---\nkey: ABC-9\ntitle: Theirs\ntype: bugfix\npriority: high\nlabels: [a]\n---\nText\n"
     local = await desk.accept(front)
-    assert (local.ticket.key, local.title, local.priority) == ("ABC-9", "Theirs", Priority.HIGH)
-    assert (local.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
+    assert (local.ticket.key, local.title, local.schedule.priority) == ("ABC-9", "Theirs", Priority.HIGH)
+    assert (local.source.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
 
 
 async def test_a_kind_of_work_without_its_own_pipeline_is_refused(desk: Desk) -> None:
@@ -208,7 +230,7 @@ async def test_a_blocked_text_of_a_tracker_is_quarantined_and_refused(desk: Desk
     assert text.read_text().startswith(PRIVATE.strip())
     assert str(text) in str(caught.value)
     assert "private_key_pem" in why.read_text()
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
 async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(desk: Desk) -> None:
@@ -218,30 +240,26 @@ async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(desk: Desk
     ):
         await desk.accept(many)
     assert desk.kept == []
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
 async def test_a_ticket_with_an_active_task_is_refused_unless_forced(desk: Desk, jira: JiraServer) -> None:
     first = await desk.accept("ABC-12", jira.account)
-    with pytest.raises(AlreadyActive, match=f"has a task in this repository already: {first.id} \\(pending\\)"):
+    with pytest.raises(AlreadyActive, match=first.id):
         await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
     assert [folder.name for folder in desk.tasks.iterdir()] == [first.id]
     second = await desk.accept("ABC-12", jira.account, again=True)
     assert second.id == f"{first.id}-2"
-    desk.loop.tasks = {first.id: replace(first, status=TaskStatus.COMPLETED)}
+    del desk.supervisor.tasks[second.id]
+    desk.supervisor.tasks[first.id] = replace(first, status=TaskStatus.COMPLETED)
     assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
 async def test_of_two_concurrent_submissions_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    reception = Submissions(
-        trackers=Trackers([jira.account]),
-        intake=desk.intake,
-        loop=desk.loop,
-        with_forge=lambda task: task,
-        clock=lambda: NOW,
-    )
-    both = [reception.accept(Submission(text="ABC-12", repo=desk.repo), "ada") for _ in range(2)]
-    ended = await asyncio.gather(*both, return_exceptions=True)
+    service = desk.service((jira.account,))
+    both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]
+    async with desk.at_work():
+        ended = await asyncio.gather(*both, return_exceptions=True)
     assert {type(one) for one in ended} == {Task, AlreadyActive}
     assert len(list(desk.tasks.iterdir())) == 1
 
@@ -268,4 +286,4 @@ async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: J
 async def test_a_missing_ticket_leaves_nothing_behind(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(NoSuchTicket, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []

@@ -15,8 +15,9 @@ from orchestrator import clock
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.events.publish_events import MergeRefused, PullRequestOpened, PullRequestSeen
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
-from orchestrator.core.task.model import NextAction, StageStatus, TaskStatus
+from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import ROOT, Shell, only_error
@@ -51,20 +52,20 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
         stage="COMPLETION",
         stages=done,
         status=TaskStatus.IN_PROGRESS,
-        owed=NextAction.PUBLISH,
+        next_action=NextAction.PUBLISH,
         run=None,
         publication=Publication(forge=FORGE),
     )
     url = f"https://forge.example/team/{name}/pull/{number}"
-    desk.supervisor.post(task, PullRequestOpened(at=clock.now(), number=number, url=url, commit="c" * 40))
-    await desk.supervisor.settled()
+    desk.inbox.post(task, PullRequestOpened(at=clock.now(), number=number, url=url, commit="c" * 40))
+    await desk.inbox.settled()
     assert desk.supervisor.tasks[task].status is TaskStatus.REVIEW
     return task
 
 
 def kept(desk: Desk) -> list[str]:
     """Return the tasks that have a folder."""
-    return [path.name for path in desk.store.tasks_dir.iterdir()]
+    return [path.name for path in desk.store.files.root.iterdir()]
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> int:
@@ -87,14 +88,14 @@ async def test_a_merge_is_requested_and_its_earlier_blockers_are_shown(orchestra
     done = await orchestrator("merge", task)
     assert (done.code, done.out) == (0, f"{task} is to be merged: https://forge.example/team/shop/pull/7\n"), done.err
     assert "it was just pushed" in done.err
-    assert desk.supervisor.tasks[task].owed is NextAction.MERGE
+    assert desk.supervisor.tasks[task].next_action is NextAction.MERGE
 
 
 async def test_without_a_pending_merge_the_reason_of_the_last_refusal_is_shown(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     desk.supervisor.tasks[task] = replace(
         desk.supervisor.tasks[task],
-        asks=(),
+        requests=(),
         publication=replace(desk.supervisor.tasks[task].publication, hindrances=("no approvals", "ci failed")),
     )
     said = only_error(await orchestrator("merge", task), 5)
@@ -105,8 +106,8 @@ async def test_without_a_pending_merge_the_reason_of_the_last_refusal_is_shown(o
 async def test_a_refused_merge_can_be_requested_again(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     assert (await orchestrator("merge", task)).code == 0
-    desk.supervisor.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
-    await desk.supervisor.settled()
+    desk.inbox.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
+    await desk.inbox.settled()
     done = await orchestrator("merge", task, "--json")
     assert json.loads(done.out)["owed"] == "merge"
     assert done.err == ""
@@ -148,8 +149,8 @@ async def test_an_ended_task_is_archived_and_deleted_with_its_files(orchestrator
     assert "allowed now" in only_error(await orchestrator("archive", task), 5)
     assert "allowed now" in only_error(await orchestrator("delete", task, "--yes"), 5)
     seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
-    desk.supervisor.post(task, seen)
-    await desk.supervisor.settled()
+    desk.inbox.post(task, seen)
+    await desk.inbox.settled()
     assert (await orchestrator("archive", task)).out == f"{task} archived\n"
     assert task not in (await orchestrator("tasks")).out
     assert "--yes" in only_error(await orchestrator("delete", task), 2)
@@ -184,7 +185,7 @@ async def test_show_displays_the_state_of_the_change_and_who_answered(orchestrat
     }
     before = desk.supervisor.tasks[task]
     checks = (Check(name="clean", command=""), Check(name="unit_test", command="pytest"))
-    desk.supervisor.tasks[task] = replace(before, checks=checks, results=results)
+    desk.supervisor.tasks[task] = replace(before, evaluation=replace(before.evaluation, checks=checks, results=results))
     shown = " ".join((await orchestrator("show", task)).out.split())
     assert "pull request https://forge.example/team/shop/pull/7" in shown
     assert "not merged it was just pushed" in shown
@@ -192,12 +193,13 @@ async def test_show_displays_the_state_of_the_change_and_who_answered(orchestrat
     assert "(looked at by the daemon)" in shown
     assert shown.index("unit_test (first try)") < shown.index("exit code 0")
     seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
-    desk.supervisor.post(task, seen)
-    await desk.supervisor.settled()
+    desk.inbox.post(task, seen)
+    await desk.inbox.settled()
     shown = (await orchestrator("show", task)).out
     assert "merge withdrawn forge" in " ".join(shown.split())
-    assert f"to read {desk.store.folder(task)}/summary.md {desk.store.folder(task)}/test-report.md" in " ".join(
-        shown.split()
+    assert (
+        f"to read {desk.store.files.path_of(task)}/summary.md {desk.store.files.path_of(task)}/test-report.md"
+        in " ".join(shown.split())
     )
     assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.daemon import systemd
+from orchestrator.bootstrap import READY, STOPPING, notify_systemd
 
 
 @pytest.mark.parametrize("abstract", [False, True])
@@ -14,10 +14,10 @@ def test_the_service_manager_is_notified_on_its_socket(tmp_path: Path, abstract:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name[1:] if abstract else name)
         manager.settimeout(60)
-        systemd.notify_systemd(name, systemd.READY)
+        notify_systemd(name, READY)
         assert manager.recv(100) == b"READY=1"
 
 
 def test_a_missing_service_manager_does_no_harm(tmp_path: Path) -> None:
-    systemd.notify_systemd(str(tmp_path / "notify"), systemd.STOPPING)
-    systemd.notify_systemd(None, systemd.READY)
+    notify_systemd(str(tmp_path / "notify"), STOPPING)
+    notify_systemd(None, READY)

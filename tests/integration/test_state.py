@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.events import WorkspaceReady
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
 from orchestrator.storage import tokens
@@ -51,13 +51,15 @@ async def task(desk: Desk) -> Task:
     """A task with a workspace in its first stage."""
     repo = desk.settings.data_dir.parent / "repo"
     task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
-    await desk.supervisor.settled()
-    prepared = await asyncio.to_thread(desk.workspace.prepare, task.id, repo, task.base_commit, task.branch)
+    await desk.inbox.settled()
+    prepared = await asyncio.to_thread(
+        desk.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
+    )
     ready = WorkspaceReady(
         at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
     )
-    desk.supervisor.post(task.id, ready)
-    await desk.supervisor.settled()
+    desk.inbox.post(task.id, ready)
+    await desk.inbox.settled()
     return desk.supervisor.tasks[task.id]
 
 

@@ -15,15 +15,17 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Priority, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Priority, Schedule, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.storage.journal import lines
 from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store, TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
@@ -84,10 +86,11 @@ class House:
     undecidable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.hands = NotingHands(self.store.tasks_dir)
+        self.hands = NotingHands(self.store.files.root)
         store: Store = self.store
-        views = TaskLookups(pipeline_of=self.pipeline, model_of=lambda _: "")
-        self.supervisor = Supervisor(store, self.hands, views, self.room, lambda: self.now)
+        lookups = TaskLookups(clock=lambda: self.now, pipeline_of=self.pipeline, model_of=lambda _: "")
+        self.inbox = Inbox()
+        self.supervisor = Supervisor(store, self.hands, self.inbox, lookups, self.room)
 
     def pipeline(self, task: Task) -> Pipeline:
         if task.id in self.undecidable:
@@ -98,17 +101,17 @@ class House:
         return self.supervisor.tasks[task_id]
 
     async def submitted(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
-        task = await self.supervisor.submit(events.TaskSubmitted(at=self.now, task=change(submitted(task_id))))
+        task = await self.inbox.submit(events.TaskSubmitted(at=self.now, task=change(submitted(task_id))))
         await self.settled()
         return task
 
     async def settled(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            await self.supervisor.settled()
+            await self.inbox.settled()
 
     async def told(self, task_id: str, *facts: events.Event) -> None:
         for fact in facts:
-            self.supervisor.post(task_id, fact)
+            self.inbox.post(task_id, fact)
         await self.settled()
 
     async def with_agent(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
@@ -151,7 +154,7 @@ def journal(folder: Path) -> list[tuple[int, str]]:
 
 def decisions(house: House, task_id: str) -> list[str]:
     """Return the decisions in order, after checking that the numbers have no gap and no repetition."""
-    found = journal(house.store.folder(task_id))
+    found = journal(house.store.files.path_of(task_id))
     assert [number for number, _ in found] == list(range(1, len(found) + 1))
     return [trigger for _, trigger in found]
 
@@ -163,10 +166,10 @@ async def test_a_decision_is_on_disk_before_its_commands_are_sent_and_its_reques
     async with at_work(tmp_path) as house:
         heard: list[tuple[int, int]] = []
         house.supervisor.listen(lambda task, _: heard.append((task.seq, len(decisions(house, task.id)))))
-        answered = await house.supervisor.submit(events.TaskSubmitted(at=START, task=submitted("A")))
+        answered = await house.inbox.submit(events.TaskSubmitted(at=START, task=submitted("A")))
         assert decisions(house, "A")[: answered.seq] == ["TaskSubmitted"]
         await house.settled()
-        asked = house.supervisor.request("A", events.PauseRequested(at=START))
+        asked = house.inbox.request("A", events.PauseRequested(at=START))
         paused = await asked
         assert len(decisions(house, "A")) >= paused.seq == 3
         assert house.hands.on_disk
@@ -203,20 +206,20 @@ async def test_a_request_that_the_disk_refuses_is_refused_and_changes_nothing(tm
         with pytest.raises(
             NotCommitted, match=r"nothing was changed, for it could not be written down: .*No space left"
         ):
-            await house.supervisor.request("A", events.PauseRequested(at=START))
+            await house.inbox.request("A", events.PauseRequested(at=START))
         assert house.task("A") is task
         house.store.refusals = 1
         with pytest.raises(NotCommitted):
             await house.submitted("B")
         assert "B" not in house.supervisor.tasks
         await house.submitted("B")
-        assert (await house.supervisor.request("A", events.PauseRequested(at=START))).is_paused
+        assert (await house.inbox.request("A", events.PauseRequested(at=START))).is_paused
 
 
 async def test_an_error_beside_the_journal_repeats_no_decision(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        (house.store.folder("A") / ".state.json.partial").mkdir()
+        (house.store.files.path_of("A") / ".state.json.partial").mkdir()
         await house.told("A", events.CheckpointSaved(at=START, number=1), events.CheckpointSaved(at=START, number=2))
         assert decisions(house, "A")[2:] == ["CheckpointSaved", "CheckpointSaved"]
         house.store.release("A")
@@ -231,16 +234,16 @@ async def test_a_refusal_reaches_the_requester(tmp_path: Path) -> None:
         await house.submitted("A")
         before = house.task("A")
         with pytest.raises(InvalidTransition, match="cannot resume a task that is in_progress"):
-            await house.supervisor.request("A", events.ResumeRequested(at=START))
+            await house.inbox.request("A", events.ResumeRequested(at=START))
         with pytest.raises(NoSuchTask, match="no task Z is at work"):
-            await house.supervisor.request("Z", events.CancelRequested(at=START))
+            await house.inbox.request("Z", events.CancelRequested(at=START))
         assert house.task("A") is before
 
 
 async def test_late_events_change_nothing_and_write_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("A")
-        told, state = decisions(house, "A"), (house.store.folder("A") / "state.json").read_bytes()
+        told, state = decisions(house, "A"), (house.store.files.path_of("A") / "state.json").read_bytes()
         await house.told(
             "A",
             events.AgentExited(at=START, attempt=9),
@@ -251,7 +254,7 @@ async def test_late_events_change_nothing_and_write_nothing(tmp_path: Path) -> N
         await house.told("no such task", events.AlarmRang(at=START))
         assert house.task("A") is before
         assert decisions(house, "A") == told
-        assert (house.store.folder("A") / "state.json").read_bytes() == state
+        assert (house.store.files.path_of("A") / "state.json").read_bytes() == state
 
 
 async def test_telemetry_keeps_its_order_with_events_and_is_not_a_decision(tmp_path: Path) -> None:
@@ -264,11 +267,11 @@ async def test_telemetry_keeps_its_order_with_events_and_is_not_a_decision(tmp_p
             return replace(agent, read_offset=agent.read_offset + 1)
 
         told = decisions(house, "A")
-        house.supervisor.note("A", 1, noted)
+        house.inbox.note("A", 1, noted)
         finished = events.TurnFinished(at=START, attempt=1, outcome=events.TurnOutcome.OK, offset=500)
-        house.supervisor.post("A", finished)
-        house.supervisor.note("A", 1, noted)
-        house.supervisor.note("A", 2, noted)
+        house.inbox.post("A", finished)
+        house.inbox.note("A", 1, noted)
+        house.inbox.note("A", 2, noted)
         await house.settled()
         assert seen == [0, 500]
         assert decisions(house, "A") == [*told, "TurnFinished"]
@@ -280,7 +283,7 @@ async def test_telemetry_keeps_its_order_with_events_and_is_not_a_decision(tmp_p
 async def test_a_turn_beyond_the_daily_budget_is_ended_and_resumed_on_the_next_day(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as house:
         await house.with_agent("A")
-        house.supervisor.note("A", 1, lambda agent: replace(agent, turn_tokens=1200))
+        house.inbox.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
         house.supervisor.update_pressure(None)
         await house.settled()
         assert "InterruptTurn" in house.hands.names("A")
@@ -293,7 +296,7 @@ async def test_a_turn_beyond_the_daily_budget_is_ended_and_resumed_on_the_next_d
         house.now += timedelta(days=1)
         await house.told("nobody", events.AlarmRang(at=house.now))
         assert house.task("A").holds_slot
-        assert house.task("A").owed is NextAction.TURN
+        assert house.task("A").next_action is NextAction.TURN
 
 
 # Who may start
@@ -306,7 +309,7 @@ async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -
         ):
             born = START + timedelta(seconds=number)
             await house.submitted(name, lambda task, born=born, priority=priority: replace(  # type: ignore[misc]
-                task, created_at=born, priority=priority
+                task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not house.hands.asked
         house.supervisor.room = Capacity(places=1)
@@ -316,7 +319,7 @@ async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -
             await house.told("nobody", events.AlarmRang(at=START))
             (at_work_now,) = [task.id for task in house.supervisor.tasks.values() if task.holds_slot]
             started.append(at_work_now)
-            await house.supervisor.request(at_work_now, events.CancelRequested(at=START))
+            await house.inbox.request(at_work_now, events.CancelRequested(at=START))
         assert started == ["urgent", "old", "new", "low"]
 
 
@@ -325,13 +328,13 @@ async def test_no_more_tasks_work_than_there_are_places(tmp_path: Path) -> None:
         for name in ("A", "B", "C"):
             await house.submitted(name)
         assert [task.id for task in house.supervisor.tasks.values() if task.holds_slot] == ["A", "B"]
-        await house.supervisor.request("A", events.PauseRequested(at=START))
+        await house.inbox.request("A", events.PauseRequested(at=START))
         await house.settled()
         assert house.task("C").holds_slot
-        await house.supervisor.request("A", events.ResumeRequested(at=START))
+        await house.inbox.request("A", events.ResumeRequested(at=START))
         await house.settled()
         assert house.task("A").is_paused, "a resumed task passes admission"
-        await house.supervisor.request("C", events.CancelRequested(at=START))
+        await house.inbox.request("C", events.CancelRequested(at=START))
         await house.settled()
         assert not house.task("A").is_paused
 
@@ -340,8 +343,8 @@ async def test_a_task_starts_after_its_predecessors_and_not_before_its_time(tmp_
     async with at_work(tmp_path, Capacity(places=9)) as house:
         later = START + timedelta(hours=1)
         await house.submitted("first")
-        await house.submitted("second", lambda task: replace(task, after=("first",)))
-        await house.submitted("timed", lambda task: replace(task, start_at=later))
+        await house.submitted("second", lambda task: replace(task, schedule=replace(task.schedule, after=("first",))))
+        await house.submitted("timed", lambda task: replace(task, schedule=replace(task.schedule, start_at=later)))
         assert house.hands.asked[-1] == ("timed", do.WakeAt(at=later))
         assert {name: task.status for name, task in house.supervisor.tasks.items()} == {
             "first": TaskStatus.IN_PROGRESS, "second": TaskStatus.PENDING, "timed": TaskStatus.PENDING,
@@ -350,7 +353,7 @@ async def test_a_task_starts_after_its_predecessors_and_not_before_its_time(tmp_
         house.supervisor.look_at_clock()
         await house.settled()
         assert house.task("timed").status is TaskStatus.IN_PROGRESS
-        await house.supervisor.request("first", events.CancelRequested(at=START))
+        await house.inbox.request("first", events.CancelRequested(at=START))
         await house.settled()
         assert house.task("second").status is TaskStatus.PENDING, "only a completed task lets its successors start"
         house.supervisor.ended["first"] = TaskStatus.COMPLETED
@@ -380,7 +383,7 @@ async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_i
 async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
-        await house.supervisor.request("A", events.PauseRequested(at=START))
+        await house.inbox.request("A", events.PauseRequested(at=START))
         house.supervisor.update_pressure(short_of_disk("no room"))
         house.supervisor.update_pressure(None)
         await house.settled()
@@ -393,11 +396,11 @@ async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
 async def test_one_resume_after_a_usage_limit_is_for_all_tasks_that_reached_it(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         for name in ("ABC-1", "ABC-2"):
-            await house.with_agent(name, lambda task: replace(task, terms=TaskPolicy(auto_resume=False)))
+            await house.with_agent(name, lambda task: replace(task, policy=TaskPolicy(auto_resume=False)))
         for name in ("ABC-1", "ABC-2"):
             await house.told(name, limit_hit()(house.task(name), house.now))
         assert all(house.task(name).waits_for_word for name in ("ABC-1", "ABC-2"))
-        await house.supervisor.request("ABC-2", events.ResumeRequested(at=house.now, by="alice"))
+        await house.inbox.request("ABC-2", events.ResumeRequested(at=house.now, by="alice"))
         await house.settled()
         assert all(house.task(name).holds_slot for name in ("ABC-1", "ABC-2"))
 
@@ -437,7 +440,7 @@ async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
 async def test_a_foreign_edit_is_recorded_and_undone(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        state = house.store.folder("A") / "state.json"
+        state = house.store.files.path_of("A") / "state.json"
         house.supervisor.look_for_foreign_edit("A")
         await house.settled()
         assert decisions(house, "A")[-1] == "TaskAdmitted"
@@ -447,7 +450,7 @@ async def test_a_foreign_edit_is_recorded_and_undone(tmp_path: Path) -> None:
         house.supervisor.look_for_foreign_edit("nobody's")
         await house.settled()
         assert decisions(house, "A")[2:] == ["ForeignEditFound"]
-        assert b'"completed"' in (house.store.folder("A") / "state.json.foreign-2").read_bytes()
+        assert b'"completed"' in (house.store.files.path_of("A") / "state.json.foreign-2").read_bytes()
         house.store.release("A")
         assert house.store.load("A").task == house.task("A")
 
@@ -456,24 +459,22 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
     async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("A")
         await house.submitted("B")
-        house.supervisor.note("A", 1, lambda agent: replace(agent, tokens_used=1))
+        house.inbox.note("A", 1, lambda agent: replace(agent, usage=replace(agent.usage, tokens=1)))
         await house.settled()
-        shutil.rmtree(house.store.folder("A"))
+        shutil.rmtree(house.store.files.path_of("A"))
         house.supervisor.look_for_foreign_edit("A")
         house.supervisor.flush_telemetry()
         await house.told("A", events.AgentExited(at=START, attempt=1))
         assert house.hands.abandoned == ["A"]
         assert "A" not in house.supervisor.tasks
         assert house.supervisor.ended == {"A": TaskStatus.FAILED}
-        assert (await house.supervisor.request("B", events.PauseRequested(at=START))).is_paused, (
-            "the other tasks continue"
-        )
+        assert (await house.inbox.request("B", events.PauseRequested(at=START))).is_paused, "the other tasks continue"
 
 
 async def test_a_task_leaves_memory_when_it_and_its_run_have_ended(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
-        await house.supervisor.request("A", events.CancelRequested(at=START))
+        await house.inbox.request("A", events.CancelRequested(at=START))
         assert house.hands.names("A")[-1] == "StopRun"
         assert house.task("A").status is TaskStatus.CANCELLED
         await house.told("A", events.AgentExited(at=START, attempt=1))
@@ -504,7 +505,7 @@ async def test_a_bug_in_one_task_sets_that_task_aside_and_no_other(tmp_path: Pat
         await house.told("T-1", events.AlarmRang(at=house.now))
         assert "T-1" not in house.supervisor.tasks
         assert house.hands.abandoned == ["T-1"]
-        await house.supervisor.request("T-2", events.PauseRequested(at=house.now))
+        await house.inbox.request("T-2", events.PauseRequested(at=house.now))
         assert house.task("T-2").is_paused
 
 
@@ -513,6 +514,6 @@ async def test_a_bug_in_a_request_is_reported_to_the_requester_and_changes_nothi
         before = await house.with_agent("T-1")
         house.undecidable.add("T-1")
         with pytest.raises(RuntimeError, match="a bug"):
-            await house.supervisor.request("T-1", events.PauseRequested(at=house.now))
+            await house.inbox.request("T-1", events.PauseRequested(at=house.now))
         house.undecidable.clear()
         assert house.task("T-1") == before

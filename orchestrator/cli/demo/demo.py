@@ -23,10 +23,13 @@ from orchestrator.cli.demo.printer import Printer
 from orchestrator.cli.demo.process_state import GONE, STILL, process_states, state_of
 from orchestrator.cli.demo.progress import is_active, is_limited, news
 from orchestrator.core.decide.pausing import DENY
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestKind, Subject
-from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import AskView
 
 WORK_SECONDS = {False: 90.0, True: 1800.0}
 """How long the whole may take, without and with the real CLI."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction
+from orchestrator.server.schemas.tasks import TaskView
 
 
 def is_active(task: TaskView, step: int) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.task.checks import nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import line_of, list_of, object_of
 
@@ -32,7 +32,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """What related-code.json says: whom the change touches, in which modules, and whether it can spread far."""
+    """What the file of related code says: whom the change touches, in which modules, and whether it can spread far."""
 
     impacts: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a pull request is put together from, beside the task: `analysis` is the text of analysis.md."""
+    """What a pull request is put together from, beside the task: `analysis` is the text of the analysis."""
 
     analysis: str = ""
     related: Related = field(default_factory=Related)
@@ -100,7 +100,7 @@ def criteria_of(told: Json) -> tuple[str, ...]:
 
 
 def related_code(text: str) -> Related:
-    """What a related-code.json says; nothing where it is no JSON object or says it in another form."""
+    """What a file of related code says; nothing where it is no JSON object or says it in another form."""
     try:
         whole: Json = json.loads(text)
     except (ValueError, RecursionError):
@@ -142,10 +142,14 @@ def _changes(task: Task) -> str:
 
 
 def _results(task: Task) -> str:
-    unseen = "**No check ran: nobody has seen this change work.**" if nothing_ran(task.checks, task.results) else ""
+    unseen = (
+        "**No check ran: nobody has seen this change work.**"
+        if nothing_ran(task.evaluation.checks, task.evaluation.results)
+        else ""
+    )
     rows = [
         f"| {_cell(name)} | {one.verdict} | {'' if one.seconds is None else f'{one.seconds:.1f} s'} |"
-        for name, one in task.results.items()
+        for name, one in task.evaluation.results.items()
     ]
     table = "\n".join(("| Stage | Status | Duration |", "|---|---|---|", *rows)) if rows else ""
     return "\n\n".join(filter(None, (unseen, table)))

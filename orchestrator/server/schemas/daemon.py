@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
+from typing import Annotated
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
-from orchestrator.core.task.pipeline import Work
-from orchestrator.server.schemas.views import TaskLine, View, Words
+from pydantic import BeforeValidator
+
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import TaskLine
 
 
 class RunningView(View):
@@ -54,7 +59,7 @@ class PipelineStageView(View):
     """A node of a pipeline."""
 
     name: str
-    work: Work
+    work: Annotated[str, BeforeValidator(attrgetter("name"))]
     role: str | None
     next: str | None
     on_fail: str | None

@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
-from orchestrator.core.task.model import PauseReason
-from orchestrator.server.schemas.views import CapsView, SpentView, View, Words
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import CapsView, SpentView
 
 
 class WindowView(View):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from orchestrator.server.schemas.views import View, Words
+from orchestrator.server.schemas.base import View, Words
 
 
 class JournalEntry(View):

@@ -1,9 +1,39 @@
-"""The shapes of what people are asked for, and of their answers."""
+"""Schemas of what people are asked for, and of their answers."""
+
+from datetime import datetime
 
 from pydantic import ConfigDict, Field, SecretStr, field_serializer
 
-from orchestrator.core.task.user_requests import LONGEST_ANSWER
-from orchestrator.server.schemas.views import AskView, Utf8, View, Words
+from orchestrator.core.task.user_requests import LONGEST_ANSWER, RequestKind, RequestStatus, Subject
+from orchestrator.server.schemas.base import Utf8, View, Words
+
+
+class AskView(View):
+    """One thing that a person is asked for, under `<task id>.<number>`.
+
+    `answer` holds nothing of what was provided for a dependency. `digest` is of what is asked: an answer that names it
+    is refused if it was given to something else.
+    """
+
+    id: str
+    task: str
+    number: int
+    kind: RequestKind
+    subject: Subject
+    name: Words
+    type: str
+    text: Words
+    options: tuple[Words, ...]
+    default: Words | None
+    required: bool
+    digest: str
+    stage: str
+    asked_at: datetime
+    deadline: datetime | None
+    status: RequestStatus
+    answer: Words | None
+    answered_by: str | None
+    answered_at: datetime | None
 
 
 class AskList(View):

@@ -15,7 +15,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
 from orchestrator.core.events.events import TurnOutcome
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount
@@ -180,7 +180,7 @@ class AgentTree(Tree):
     def _plan(self, task: Task) -> deque[tuple[float, Step]]:
         """Return the random steps of a turn of some minutes, with the seconds before each."""
         rng, probabilities = self._environment.rng, self._environment.probabilities
-        permission = probabilities.permission if task.terms.autonomy is Autonomy.INTERACTIVE else 0.0
+        permission = probabilities.permission if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
         chances = (
             (Step.ASK_QUESTION, probabilities.question),
             (Step.REPORT_DEPENDENCY, probabilities.dependency),

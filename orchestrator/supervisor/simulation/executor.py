@@ -5,7 +5,7 @@ the others. What is in flight when the daemon dies is lost with it, whether its 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -13,14 +13,15 @@ from typing import assert_never
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Agent, Task
+from orchestrator.core.task.task import Task
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
 from orchestrator.supervisor.simulation.memory import FaultInjector
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree
 from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall
 from orchestrator.supervisor.simulation.world import World
-from orchestrator.supervisor.supervisor import Supervisor
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class SimulatedExecutor:
         world: World,
         faults: FaultInjector,
         model_of: Callable[[Task], str],
+        inbox: Inbox,
         on_command: Callable[[Task, do.Command], None],
     ) -> None:
         self.has_news = True
@@ -46,16 +48,12 @@ class SimulatedExecutor:
         self.alarms: dict[str, ScheduledCall] = {}
         self.in_flight: Counter[str] = Counter()
         self._world, self._faults, self._model_of, self._on_command = world, faults, model_of, on_command
-        self._supervisor: Supervisor
+        self._inbox = inbox
         self._crashed = False
         self._ready_at: dict[str, datetime] = {}
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._checkpoints: Counter[str] = Counter()
-
-    def connect(self, supervisor: Supervisor) -> None:
-        """Begin to post what happens in the world to a supervisor."""
-        self._supervisor = supervisor
-        self._world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
+        world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
 
     def crash(self) -> None:
         """Drop everything that is in flight."""
@@ -106,16 +104,18 @@ class SimulatedExecutor:
 
         self._world.clock.schedule_after(seconds, run)
 
-    def report_stalls(self, stall_after: float) -> None:
+    def report_stalls(self, tasks: Mapping[str, Task], stall_after: float) -> None:
         """Post an event for every agent that has printed nothing in its turn for that many seconds."""
         for (task_id, _), reader in list(self._readers.items()):
-            task, tree = self._supervisor.tasks.get(task_id), reader.tree
+            task, tree = tasks.get(task_id), reader.tree
             if task is None or not isinstance(tree, AgentTree) or not tree.hung or tree.frozen:
                 continue
             if (self._now - tree.last_activity).total_seconds() >= stall_after:
                 tree.last_activity = self._now
                 agent = task.agent
-                seen = events.StallSeen(at=self._now, attempt=agent.attempt, turn=agent.turn, evidence="no output")
+                seen = events.StallSeen(
+                    at=self._now, attempt=agent.attempt, turn=agent.turn.number, evidence="no output"
+                )
                 self._post(task.id, seen)
 
     @property
@@ -124,7 +124,7 @@ class SimulatedExecutor:
 
     def _post(self, task_id: str, event: events.Event) -> None:
         self.has_news = True
-        self._supervisor.post(task_id, event)
+        self._inbox.post(task_id, event)
 
     def _report(self, task: Task, event: Callable[[datetime], events.Event]) -> None:
         """Report an effect a moment after it happened: the daemon may crash in between."""
@@ -197,7 +197,7 @@ class SimulatedExecutor:
         self._report(
             task,
             lambda at: events.WorkspaceReady(
-                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.base_commit
+                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.source.base_commit
             ),
         )
 
@@ -286,15 +286,15 @@ class SimulatedExecutor:
         match line.content:
             case Limit():
                 self.has_news = True
-                self._supervisor.record_limit(line.content)
+                self._inbox.record_limit(line.content)
             case Progress():
                 offset, tokens = line.end, line.content.tokens
 
                 def progressed(agent: Agent) -> Agent:
-                    return replace(agent, read_offset=offset, turn_tokens=tokens)
+                    return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
 
                 self.has_news = True
-                self._supervisor.note(tree.task_id, tree.attempt, progressed)
+                self._inbox.note(tree.task_id, tree.attempt, progressed)
             case event:
                 self._post(tree.task_id, replace(event, at=self._now))
 

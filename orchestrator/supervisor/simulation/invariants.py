@@ -17,8 +17,9 @@ from orchestrator.core.schedule.admission import (
     spent_today,
 )
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending, reached_cap
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 PENNY = 0.001
 """By how much two sums of money may differ because of rounding; USD."""
@@ -48,11 +49,11 @@ def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator
 
 def requests_are_answered_once(before: Task, after: Task) -> Iterator[str]:
     """No request is answered twice, and none is lost."""
-    if after.asks[: len(before.asks)] == before.asks:
+    if after.requests[: len(before.requests)] == before.requests:
         return
-    if len(after.asks) < len(before.asks):
+    if len(after.requests) < len(before.requests):
         yield "a request is gone"
-    for old, new in zip(before.asks, after.asks, strict=False):
+    for old, new in zip(before.requests, after.requests, strict=False):
         if not old.is_pending and (old.status, old.answer) != (new.status, new.answer):
             yield f"request {old.number} was {old.status} and is {new.status}"
 
@@ -92,7 +93,7 @@ def ended_tasks_have_no_run(live_runs: list[str]) -> Iterator[str]:
 
 def recorded_spending_matches_bill(task: Task, billed: Spending) -> Iterator[str]:
     """The spending that the task records equals what the account was billed; checked when no run of it is alive."""
-    spent = task.total_spent
+    spent = task.spending.total
     if abs(spent.usd - billed.usd) > PENNY or spent.tokens != billed.tokens:
         yield f"recorded ${spent.usd:.4f} and {spent.tokens} tokens, billed ${billed.usd:.4f} and {billed.tokens}"
 
@@ -104,7 +105,7 @@ def task_can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns
         yield "its state cannot be explained"
     if not (task.status.is_final or signs.in_flight or _can_progress(task, scene, signs)):
         agent = f"{task.agent.status} for {task.agent.blocked_by}"
-        yield f"nothing will advance it: {task.status} in {task.stage}, {agent}, next action {task.owed}, {task.run}"
+        yield f"nothing will advance it: {task.status} in {task.stage}, {agent}, next {task.next_action}, {task.run}"
 
 
 def _can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> bool:
@@ -124,12 +125,12 @@ def _can_resume(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> b
         case PauseReason.USER:
             return "resume" in allowed(task)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
-            return bool(task.pending_asks)
+            return bool(task.pending_requests)
         case PauseReason.SERVICE:
             return task.retry_at is not None and signs.alarm is not None
         case PauseReason.RATE_LIMIT:
             automatic = task.retry_at is not None and signs.alarm is not None
-            manual = bool(task.agent.waits) and task.retry_at is None and "resume" in allowed(task)
+            manual = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
             return automatic or manual or active_limit_before(task, scene) is not None
         case PauseReason.BUDGET:
             return cap_reached(task) is not None or day_used_up(scene) is not None

@@ -7,11 +7,11 @@ from datetime import datetime
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import SchedulerSnapshot
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.agents import AgentTree
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
-from orchestrator.supervisor.simulation.memory import MemoryStore
+from orchestrator.supervisor.simulation.memory import MemoryDisk
 from orchestrator.supervisor.simulation.metrics import Metrics, Violation
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.world import World
@@ -24,9 +24,9 @@ HISTORY = 40
 class Monitor:
     """Observes commands, answers and decisions; `violations` are the invariants that did not hold."""
 
-    def __init__(self, world: World, store: MemoryStore, clock: VirtualClock, metrics: Metrics) -> None:
+    def __init__(self, world: World, disk: MemoryDisk, clock: VirtualClock, metrics: Metrics) -> None:
         self.violations: list[Violation] = []
-        self._world, self._store, self._clock, self._metrics = world, store, clock, metrics
+        self._world, self._disk, self._clock, self._metrics = world, disk, clock, metrics
         self._histories: dict[str, deque[tuple[datetime, events.Event, Task]]] = {}
         self._last: dict[str, Task] = {}
         self._to_check: set[str] = set()
@@ -80,7 +80,7 @@ class Monitor:
         self._record("", invariants.active_tasks_fit_places.__name__, invariants.active_tasks_fit_places(scene))
         for task_id in executor.abandoned:
             self._record(task_id, "no_task_is_abandoned", ("a decision about it raised an unexpected error",))
-        self._record("", "decisions_are_consecutive", self._store.sequence_errors)
+        self._record("", "decisions_are_consecutive", self._disk.conflicts)
         for task_id in sorted(self._to_check):
             self._check_task(task_id, supervisor.tasks.get(task_id), scene, executor)
         self._to_check.clear()
@@ -127,5 +127,5 @@ def _line(at: datetime, event: events.Event, task: Task) -> str:
     retry = f" until {task.retry_at:%m-%d %H:%M:%S}" if task.retry_at else ""
     return (
         f"{at:%m-%d %H:%M:%S} {task.seq} {type(event).__name__}: {task.status} in {task.stage}, agent {agent}, "
-        f"next action {task.owed}{retry}, {run}"
+        f"next {task.next_action}{retry}, {run}"
     )

@@ -12,10 +12,12 @@ from random import Random
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS
-from orchestrator.core.task.checks import Check
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.task.checks import Check, Evaluation
+from orchestrator.core.task.task import NextAction, Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
@@ -64,17 +66,17 @@ class People:
 
     def observe(self, task: Task) -> None:
         """React to the state of a task, once for each state that needs a user."""
-        for ask in task.pending_asks:
+        for ask in task.pending_requests:
             self._once(f"{task.id} asks {ask.number}", partial(self._answer, task.id, ask))
         if task.status is TaskStatus.DRAFT:
             self._once(f"{task.id} is a draft", lambda: self._act_later(task.id, HOUR, _submit_draft))
         if task.status is TaskStatus.BLOCKED:
             self._once(f"{task.id} is blocked at {task.seq}", lambda: self._handle_blocked(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task):
-            self._once(f"{task.id} spent {task.terms.caps}", lambda: self._raise_caps(task))
+            self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
-            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn}"
-            if task.agent.waits:
+            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
+            if task.agent.setbacks.limit_waits:
                 self._once(key, lambda: self._act_later(task.id, 3 * HOUR, _resume))
 
     def retry_later(self, action: UserAction) -> None:
@@ -91,21 +93,20 @@ class People:
             folder=f"/simulated/{name}",
             ticket=Ticket(key=name, sensitive_check=SensitiveCheck(result="CLEAN")),
             pipeline=rng.choices(list(pipelines), list(pipelines.values()))[0],
-            repo="/simulated/repo",
-            base_branch="main",
-            base_commit="b" * 40,
-            created_at=at,
+            source=Source(repo="/simulated/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
+            timing=Timing(created_at=at),
             updated_at=at,
-            branch=f"feature/{name}",
-            checks=CHECKS[: rng.randint(0, 2)],
-            priority=rng.choice(_PRIORITIES),
-            after=(rng.choice(earlier),) if earlier and rng.random() < probabilities.depends_on_earlier else (),
-            start_at=at + timedelta(seconds=random_duration(rng, 6 * HOUR))
-            if rng.random() < probabilities.starts_later
-            else None,
-            terms=self._terms(autonomy, usd),
+            evaluation=Evaluation(checks=CHECKS[: rng.randint(0, 2)]),
+            schedule=Schedule(
+                priority=rng.choice(_PRIORITIES),
+                after=(rng.choice(earlier),) if earlier and rng.random() < probabilities.depends_on_earlier else (),
+                start_at=at + timedelta(seconds=random_duration(rng, 6 * HOUR))
+                if rng.random() < probabilities.starts_later
+                else None,
+            ),
+            policy=self._terms(autonomy, usd),
             status=TaskStatus.DRAFT if rng.random() < probabilities.draft else TaskStatus.PENDING,
-            owed=NextAction.ADMISSION,
+            next_action=NextAction.ADMISSION,
         )
 
     def _once(self, key: str, action: Callable[[], None]) -> None:
@@ -123,7 +124,7 @@ class People:
         if rng.random() < probabilities.never_answered:
             return
         median = rng.choice((5 * MINUTE, HOUR, 8 * HOUR))
-        if ask.asking.options and rng.random() < probabilities.wrong_answer:
+        if ask.draft.options and rng.random() < probabilities.wrong_answer:
             self._act_later(task_id, median, _answer_request(ask, RequestStatus.ANSWERED, "neither"))
         rejected = rng.random() < probabilities.rejected
         self._act_later(task_id, median, self._response(ask, rejected))
@@ -131,7 +132,7 @@ class People:
             self._act_later(task_id, median, self._response(ask, not rejected))
 
     def _response(self, ask: UserRequest, rejected: bool) -> Callable[[datetime], events.Event]:
-        match ask.asking.subject:
+        match ask.draft.subject:
             case Subject.DEPENDENCY if rejected:
                 return _answer_request(ask, RequestStatus.REJECTED, "there is none")
             case Subject.DEPENDENCY:
@@ -140,10 +141,10 @@ class People:
                 return _answer_request(ask, RequestStatus.CHANGES_REQUESTED, "make it shorter")
             case Subject.STAGE | Subject.PLAN:
                 return _answer_request(ask, RequestStatus.APPROVED, "")
-            case _ if rejected and not ask.asking.required:
+            case _ if rejected and not ask.draft.required:
                 return _answer_request(ask, RequestStatus.SKIPPED, "")
             case _:
-                options = ask.asking.options
+                options = ask.draft.options
                 return _answer_request(
                     ask, RequestStatus.ANSWERED, self._rng.choice(options) if options else "as you think"
                 )
@@ -156,7 +157,7 @@ class People:
 
     def _raise_caps(self, task: Task) -> None:
         """Raise the budget, remove it, or cancel the task."""
-        draw, spent = self._rng.random(), task.total_spent.usd
+        draw, spent = self._rng.random(), task.spending.total.usd
         caps = replace(NO_CAPS, usd=round(spent + 3.0, 2)) if draw < 0.5 else NO_CAPS
         give_up = draw > 0.9
         event = _cancel if give_up else lambda at: events.CapsChanged(at=at, caps=caps, by="a user")

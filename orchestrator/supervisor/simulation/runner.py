@@ -15,14 +15,15 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
-from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryStore, SimulatedCrash, is_done
+from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, count_by_status
 from orchestrator.supervisor.simulation.monitor import Monitor
 from orchestrator.supervisor.simulation.people import People, UserAction
@@ -63,6 +64,17 @@ class SimulationPlan:
     probabilities: Probabilities = field(default_factory=Probabilities)
 
 
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    """One daemon process, from its start to its crash."""
+
+    store: MemoryStore
+    executor: SimulatedExecutor
+    inbox: Inbox
+    supervisor: Supervisor
+    running: asyncio.Task[None]
+
+
 class Simulation:
     """One simulation; `run` it once."""
 
@@ -77,15 +89,13 @@ class Simulation:
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
         self._people = People(self._clock, _rng(plan, "people"), probabilities, config.terms)
         self._faults = FaultInjector()
-        self._store = MemoryStore(self._faults)
+        self._disk = MemoryDisk()
         self._metrics = Metrics()
-        self._monitor = Monitor(self._world, self._store, self._clock, self._metrics)
+        self._monitor = Monitor(self._world, self._disk, self._clock, self._metrics)
         self._reading = _NO_SHORTAGE
         self._shortage: Shortage | None = None
-        self._executor: SimulatedExecutor | None = None
+        self._daemon: _Daemon | None = None
         """None while the daemon is down."""
-        self._supervisor: Supervisor
-        self._running: asyncio.Task[None]
 
     async def run(self) -> SimulationReport:
         """Simulate until the end, or until there are too many violations, and return the report."""
@@ -99,8 +109,9 @@ class Simulation:
             self._look_at_everything()
             await self._process()
         finally:
-            self._running.cancel()
-            await asyncio.wait({self._running})
+            if self._daemon is not None:
+                self._daemon.running.cancel()
+                await asyncio.wait({self._daemon.running})
         return self._report(monotonic() - started)
 
     def _schedule_incidents(self) -> None:
@@ -122,28 +133,31 @@ class Simulation:
 
     def _start_daemon(self) -> None:
         """Start a daemon from what was committed."""
-        self._executor = SimulatedExecutor(self._world, self._faults, self._config.model_of, self._on_command)
-        views = TaskLookups(
-            pipeline_of=lambda task: self._config.pipelines[task.pipeline], model_of=self._config.model_of
+        inbox, store = Inbox(), MemoryStore(self._disk, self._faults)
+        executor = SimulatedExecutor(self._world, self._faults, self._config.model_of, inbox, self._on_command)
+        lookups = TaskLookups(
+            clock=self._clock.time,
+            pipeline_of=lambda task: self._config.pipelines[task.pipeline],
+            model_of=self._config.model_of,
         )
-        self._supervisor = Supervisor(self._store, self._executor, views, self._config.room, self._clock.time)
-        self._supervisor.account.recall(self._store.account_state)
-        self._executor.connect(self._supervisor)
-        for task in self._store.all():
-            if is_done(task):
-                self._supervisor.ended[task.id] = task.status
-                self._supervisor.account.remember(task.spent)
+        supervisor = Supervisor(store, executor, inbox, lookups, self._config.room)
+        supervisor.account.recall(store.account())
+        for found in store.summaries():
+            if found.ended:
+                supervisor.ended[found.id] = found.status
+                supervisor.account.remember(found.spent)
             else:
-                self._supervisor.recover(self._store.loaded(task))
-        self._supervisor.listen(self._on_decision)
+                supervisor.recover(store.load(found.id, keep_open=True).task)
+        supervisor.listen(self._on_decision)
+        running = asyncio.get_running_loop().create_task(supervisor.run())
+        self._daemon = _Daemon(store, executor, inbox, supervisor, running)
         self._shortage = None
         self._look_at_machine()
-        self._running = asyncio.get_running_loop().create_task(self._supervisor.run())
         self._metrics.counts["starts"] += 1
 
     def _provoke_crash(self) -> None:
         """Crash the daemon now, or a few steps later in the middle of a decision."""
-        if self._executor is None:
+        if self._daemon is None:
             self._clock.schedule_after(HOUR, self._provoke_crash)
         elif self._rng.random() < 0.2:
             self._crash_daemon()
@@ -152,18 +166,19 @@ class Simulation:
 
     def _crash_daemon(self) -> None:
         """Crash the daemon; it is restarted after seconds, minutes or hours."""
-        if self._executor is None:
+        if self._daemon is None:
             return
-        self._executor.crash()
-        self._executor = None
-        self._running.cancel()
+        self._daemon.executor.crash()
+        self._daemon.running.cancel()
+        self._daemon.store.close()
+        self._daemon = None
         self._monitor.skip_check()
         self._metrics.counts["crashes"] += 1
         downtime = random_duration(self._rng, self._rng.choice((5.0, 5.0, 5.0, 4 * MINUTE, HOUR)))
         starts = self._metrics.counts["starts"]
 
         def freeze() -> None:
-            if self._executor is None and self._metrics.counts["starts"] == starts:
+            if self._daemon is None and self._metrics.counts["starts"] == starts:
                 self._world.freeze_orphans()
 
         self._clock.schedule_after(self._config.orphan_after, freeze)
@@ -171,46 +186,45 @@ class Simulation:
 
     async def _process(self) -> None:
         """Let the supervisor process all events and users act, until nothing is left; then check the invariants."""
-        while self._executor is not None and (self._executor.has_news or self._people.actions):
-            self._executor.has_news = False
-            if await self._unless_crashed(self._supervisor.settled()) and self._people.actions:
-                await self._perform(self._people.actions.popleft())
+        while (daemon := self._daemon) is not None and (daemon.executor.has_news or self._people.actions):
+            daemon.executor.has_news = False
+            if await self._unless_crashed(daemon, daemon.inbox.settled()) and self._people.actions:
+                await self._perform(daemon, self._people.actions.popleft())
         while self._people.actions:
             self._people.retry_later(self._people.actions.popleft())
-        if self._executor is None:
+        if self._daemon is None:
             self._monitor.skip_check()
         else:
-            self._monitor.check(self._supervisor, self._executor)
+            self._monitor.check(self._daemon.supervisor, self._daemon.executor)
 
-    async def _perform(self, action: UserAction) -> None:
+    async def _perform(self, daemon: _Daemon, action: UserAction) -> None:
         """Send a user's action to the daemon, which may refuse it, or crash while it handles it."""
         event = action.event(self._clock.now)
         try:
             if isinstance(event, events.TaskSubmitted):
-                if action.task_id in self._supervisor.tasks or action.task_id in self._supervisor.ended:
+                if action.task_id in daemon.supervisor.tasks or action.task_id in daemon.supervisor.ended:
                     return
-                accepted = await self._unless_crashed(self._supervisor.submit(event))
+                accepted = await self._unless_crashed(daemon, daemon.inbox.submit(event))
             else:
-                accepted = await self._unless_crashed(self._supervisor.request(action.task_id, event))
+                accepted = await self._unless_crashed(daemon, daemon.inbox.request(action.task_id, event))
         except OrchestratorError:
             self._metrics.counts["refusals"] += 1
             return
         if not accepted:
             self._people.retry_later(action)
             return
-        if self._executor is not None:
-            self._executor.has_news = True
+        daemon.executor.has_news = True
         if isinstance(event, events.AskAnswered):
             self._monitor.on_answer(action.task_id, event.number)
 
-    async def _unless_crashed(self, work: "asyncio._CoroutineLike[object]") -> bool:
+    async def _unless_crashed(self, daemon: _Daemon, work: "asyncio._CoroutineLike[object]") -> bool:
         """Await some work; return False if the daemon crashed before it was done. Raises what the work raises."""
         waiting: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
-        await asyncio.wait({waiting, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._running.done():
+        await asyncio.wait({waiting, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
+        if not daemon.running.done():
             waiting.result()
             return True
-        error = self._running.exception()
+        error = daemon.running.exception()
         if not isinstance(error, SimulatedCrash):
             raise error or RuntimeError("the supervisor ended by itself")
         waiting.cancel()
@@ -219,13 +233,14 @@ class Simulation:
         return False
 
     def _sweep(self) -> None:
-        if self._executor is None:
+        daemon = self._daemon
+        if daemon is None:
             return
-        self._supervisor.look_at_clock()
-        self._executor.report_stalls(self._config.stall_after)
-        self._supervisor.flush_telemetry()
+        daemon.supervisor.look_at_clock()
+        daemon.executor.report_stalls(daemon.supervisor.tasks, self._config.stall_after)
+        daemon.supervisor.flush_telemetry()
         self._look_at_machine()
-        self._executor.has_news = True
+        daemon.executor.has_news = True
 
     def _begin_shortage(self) -> None:
         """Make the machine run short of disk, memory or processor time for a while."""
@@ -244,29 +259,30 @@ class Simulation:
     def _look_at_machine(self) -> None:
         """Tell the supervisor whether the machine is short of something."""
         self._shortage = judge(self._reading, self._config.floors, self._shortage)
-        if self._executor is not None:
-            self._supervisor.update_pressure(self._shortage)
-            self._executor.has_news = True
+        if self._daemon is not None:
+            self._daemon.supervisor.update_pressure(self._shortage)
+            self._daemon.executor.has_news = True
 
     def _look_at_everything(self) -> None:
         """Let users observe every active task, and check every active task."""
-        if self._executor is None:
+        if self._daemon is None:
             return
-        for task in self._supervisor.tasks.values():
+        for task in self._daemon.supervisor.tasks.values():
             self._people.observe(task)
-        self._monitor.add_to_check(self._supervisor.tasks)
+        self._monitor.add_to_check(self._daemon.supervisor.tasks)
         self._look_at_machine()
 
     def _on_command(self, task: Task, command: do.Command) -> None:
-        self._monitor.on_command(task, command, self._supervisor)
+        if self._daemon is not None:
+            self._monitor.on_command(task, command, self._daemon.supervisor)
 
     def _on_decision(self, task: Task, event: events.Event) -> None:
         self._monitor.on_decision(task, event)
         self._people.observe(task)
 
     def _report(self, seconds: float) -> SimulationReport:
-        tasks, counts = self._store.all(), self._metrics.counts
-        spent = [task.total_spent for task in tasks]
+        tasks, counts = tuple(self._disk.tasks.values()), self._metrics.counts
+        spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._plan.seed,
             days=self._plan.days,

@@ -122,7 +122,7 @@ FAILED: JsonObject = {"type": "result", "subtype": "success", "is_error": True, 
 
 
 def turn_of(message: JsonObject) -> TurnFinished:
-    (event,) = Parser(orjson.loads).parse(orjson.dumps(message))
+    (event,) = Parser().parse(orjson.dumps(message))
     assert isinstance(event, TurnFinished)
     return event
 
@@ -271,7 +271,7 @@ class Talk:
 
 
 def test_ten_thousand_lines_of_talk_about_limits_contain_no_limit_error_or_message() -> None:
-    parser, markers = Parser(orjson.loads), Markers()
+    parser, markers = Parser(), Markers()
     wrong: list[object] = []
     said: list[AgentMessage] = []
     texts = 0

@@ -244,7 +244,7 @@ def asked(subject: Subject, status: RequestStatus, answer: str | None) -> UserRe
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return UserRequest(
         number=1,
-        asking=asking,
+        draft=asking,
         digest=asking.digest,
         stage="ANALYSIS",
         visit=1,
@@ -320,9 +320,9 @@ def test_a_request_that_was_changed_externally_is_not_answered(line: bytes) -> N
         claude().answer(line, [asked(Subject.PERMISSION, RequestStatus.ANSWERED, "allow")])
 
 
-@pytest.mark.parametrize(("depth", "may_ask"), [(DEEPEST_INPUT, True), (DEEPEST_INPUT + 1, False), (1020, False)])
+@pytest.mark.parametrize(("depth", "may_ask"), [(DEEPEST_INPUT, True), (DEEPEST_INPUT + 1, False), (900, False)])
 def test_a_request_that_cannot_be_repeated_in_an_answer_is_not_asked(depth: int, may_ask: bool) -> None:
-    """JSON is parsed with 1,024 levels and written with 254; answering a request between the two would raise."""
+    """JSON is read in 900 levels and more, but written in 254: a request in between would end whoever answers it."""
     (request,) = claude().parser.parse(nested(depth))
     assert isinstance(request, Asked)
     assert bool(asking_of_request(request, 0)) is may_ask

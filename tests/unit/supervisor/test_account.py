@@ -1,13 +1,13 @@
 """The state that all tasks of an account share: usage windows, refusals, and the cost of ended tasks."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import PauseReason
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.supervisor.account import MOST_WINDOWS, Account
 from tests.fakes.world import START
@@ -47,7 +47,7 @@ def test_a_window_without_a_name_hides_no_other() -> None:
 def test_a_window_is_cleared_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
     account = Account()
     account.hear(news(), START)
-    account.hear(replace(news(), window=None), START)
+    account.hear(msgspec.structs.replace(news(), window=None), START)
     account.forget(window, "alice")
     assert set(account.windows) == left
     account.forget(None, "alice")
@@ -68,7 +68,7 @@ def test_a_refused_account_has_a_problem_until_a_user_retries_something(error: s
 
     def after(*happenings: Happening) -> str | None:
         for happening in happenings:
-            account.decided(happening(a_task(), START))
+            account.on_decision(happening(a_task(), START))
         return account.trouble
 
     assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
@@ -81,7 +81,7 @@ def test_a_refused_account_has_a_problem_until_a_user_retries_something(error: s
 
 def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -> None:
     account, anew = Account(), Account()
-    account.decided(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
     account.pause("alice")
     assert account.unwritten
     anew.recall(account.kept)

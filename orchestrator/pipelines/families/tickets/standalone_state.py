@@ -1,7 +1,7 @@
-"""state.json of a workspace without a daemon (seed 000): begun, read as a task, and changed without losing a key.
+"""state.json of a workspace without a daemon: begun, read as a task, and changed without losing a key.
 
-Such a document may have been written by another program, which knows less than ours or more. So it is read with
-defaults for all that the seed does not say, and only what an operation changed is written into it.
+Another program may have written the document, and may know fewer keys or more. So it is read with defaults for whatever
+is missing, and only what an operation changed is written back.
 """
 
 from collections.abc import Mapping
@@ -9,32 +9,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
 
-from orchestrator.core.decide.state_moves import RESULTS, stage_named
+from orchestrator.core.decide.machine import stage_facts
+from orchestrator.core.decide.state_moves import stage_named
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog, Pattern
-from orchestrator.core.task.model import Budget, StageStatus, Task, TaskStatus, TicketType
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import Budget, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.pipelines.operation_parser import failure_of
 from orchestrator.storage.state_document import RESULT_NAMES, from_document, to_document
 
 SEEDS = ("current_state", "states", "failure_summary", "budgets")
-"""What operations change, beside the failure log."""
+"""Keys that operations change, beside the failure log."""
 OURS = ("stage", "status", "block_reason", "completed_at")
-"""What they change besides where our own words are there already, or a halt has to be told in them."""
+"""Keys of this program that are changed too where the document has them, or when the task is blocked."""
 OURS_IN_RECORDS = ("visits", "digest")
-CYCLES = "eval_cycles"
+CYCLES, REVISIONS = "eval_cycles", TICKETS.draft_budget
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
 TRIES = 3
-"""Of each budget of the seed, where nothing else is said."""
+"""Tries of each budget, where the document says nothing else."""
 
 
 class UnreadableState(OrchestratorError):
-    """A state.json is none of seed 000; the message says what is wrong with it."""
+    """A state.json cannot be read; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ class InitialState:
 
 
 def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> JsonObject:
-    """The document of a workspace where nothing has happened yet, in state `start` (seed 000, init_state)."""
+    """Return the document of a workspace where nothing has happened yet, in state `start`."""
     local = beginning.source == "local"
     mode = beginning.autonomy or (Autonomy.AUTO if local else Autonomy.INTERACTIVE)
     on_blocked = beginning.on_blocked or (OnBlocked.ESCALATE if local else OnBlocked.HALT)
@@ -76,18 +80,24 @@ def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> J
     }
 
 
+def manual(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline of a workspace without a daemon: nobody is there to start work or to approve a stage."""
+    stages = {name: replace(stage, review=False) for name, stage in pipeline.stages.items()}
+    return replace(pipeline, stages=stages, is_manual=True)
+
+
 def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
-    """The task that a document tells of. Raises UnreadableState."""
+    """Return the task that a document describes. Raises UnreadableState."""
     try:
         return _task(document, pipeline, folder)
     except OperationRefused as error:
         raise UnreadableState(f"an entry of its failure_log cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UnreadableState(f"it does not have the form of seed 000: {error!r:.300}; mend it by hand") from error
+        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; mend it by hand") from error
 
 
 def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
-    """The document with all that is other in a task than it was, but for its failure log."""
+    """Return the document with everything that changed in a task, except its failure log."""
     halted = TaskStatus.BLOCKED in (before.status, after.status)
     ours = [name for name in OURS if halted or name in document]
     old, new = (_for(document, to_document(task)) for task in (before, after))
@@ -97,7 +107,7 @@ def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
 
 def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     said = str(document["current_state"])
-    stage = _stage(document, pipeline, stage_named(said))
+    stage = _stage(document, pipeline, stage_named(pipeline, said))
     states = _states(document, pipeline)
     config = cast(JsonObject, document.get("config") or {})
     autonomy = cast(JsonObject, config.get("autonomy") or {})
@@ -127,18 +137,26 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
     task = replace(
         task,
-        checks=tuple(Check(name=name, command="") for name in verdicts),
-        results={name: result for name, result in verdicts.items() if result is not None},
+        evaluation=replace(
+            task.evaluation,
+            checks=tuple(Check(name=name, command="") for name in verdicts),
+            results={name: result for name, result in verdicts.items() if result is not None},
+        ),
     )
-    return replace(task, budgets={**_budgets(task, document), **task.budgets})
+    facts = {name: stage_facts(pipeline, stage) for name, stage in pipeline.stages.items()}
+    stages = {name: replace(record, facts=facts.get(name)) for name, record in task.stages.items()}
+    source = replace(task.source, worktree=folder)
+    return replace(task, source=source, stages=stages, budgets={**_budgets(task, document), **task.budgets})
 
 
 def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
-    """The stage that a state is, or that a halt or an end left."""
+    """Return the stage that a state is, or that a blocked or completed task was in."""
     if state in pipeline.stages:
         return state
     if state not in AS_STATE.values():
-        raise ValueError(f"{pipeline.name} has no state {state}, but {', '.join((*pipeline.stages, *RESULTS))}")
+        raise ValueError(
+            f"{pipeline.name} has no state {state}, but {', '.join((*pipeline.stages, *pipeline.family.aliases))}"
+        )
     kept = document.get("stage")
     if isinstance(kept, str) and kept in pipeline.stages:
         return kept
@@ -157,7 +175,7 @@ def _status(said: str) -> TaskStatus:
 
 
 def _states(document: JsonObject, pipeline: Pipeline) -> dict[str, JsonObject]:
-    """The record of every stage, with defaults for what is not there."""
+    """Return the record of every stage, with defaults for missing keys."""
     found = cast(dict[str, JsonObject], document["states"])
     states: dict[str, JsonObject] = {}
     for name in dict.fromkeys((*found, *pipeline.stages)):
@@ -171,7 +189,7 @@ def _states(document: JsonObject, pipeline: Pipeline) -> dict[str, JsonObject]:
 
 
 def _failures(document: JsonObject, state: str) -> FailureLog:
-    """The log as it is, its sums counted anew where they are missing or fall short."""
+    """Return the failure log, its sums counted again where they are missing or too low."""
     entries: list[Failure] = []
     since = from_json(datetime, document.get("created_at") or "1970-01-01T00:00:00Z")
     for number, entry in enumerate(cast(list[JsonObject], document.get("failure_log") or ()), 1):
@@ -197,7 +215,7 @@ def _counted(pattern: JsonObject) -> JsonObject:
 
 
 def _verdict(value: Json) -> CheckResult | None:
-    """What a result of the seed says; None where the check has not run."""
+    """Return the result that a word stands for; None where the check has not run."""
     if value is None:
         return None
     word = str(value).strip().upper()
@@ -209,7 +227,9 @@ def _verdict(value: Json) -> CheckResult | None:
 
 
 def _budgets(task: Task, document: JsonObject) -> dict[str, Budget]:
-    """The two budgets of the seed, counted as the original system counts them (sources.md §1.4)."""
+    """Return the two budgets of the format, counted as the original system counts them: by cycles, or by failures that
+    led back.
+    """
     config = cast(JsonObject, document.get("config") or {})
     limits = {name: config.get(key) for name, key in LIMITS.items()}
     states = cast(dict[str, JsonObject], document["states"])
@@ -233,7 +253,7 @@ def _require_own_numbers(task: Task) -> None:
 
 
 def _for(document: JsonObject, shown: JsonObject) -> JsonObject:
-    """What we show of a task, its stages' records without our own words where the document does not use them."""
+    """Return how a task is shown, without keys of this program that the document does not use."""
     records = cast(dict[str, JsonObject], shown["states"])
     known = cast(dict[str, JsonObject], document["states"])
     states: JsonObject = {
@@ -244,7 +264,7 @@ def _for(document: JsonObject, shown: JsonObject) -> JsonObject:
 
 
 def _merged(original: JsonObject, old: JsonObject, new: JsonObject) -> JsonObject:
-    """An object with what is other in `new` than in `old`; whatever else it holds stays."""
+    """Return the original with everything that differs between `old` and `new`; its other keys stay."""
     other = {name: value for name, value in new.items() if old.get(name) != value}
     changed = {name: _renewed(original.get(name), old.get(name), value) for name, value in other.items()}
     gone = {name: None for name in old if name not in new and name in original}

@@ -16,10 +16,12 @@ from orchestrator.core.events.operations import (
     StepUpdate,
     Transition,
 )
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.task.model import AgentStatus, StageStatus, StepStatus, Task, TaskStatus
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 from orchestrator.formats.codec import Json
@@ -94,7 +96,7 @@ def test_an_allowed_move_ends_the_turn_of_the_old_stage_and_continues_in_its_ses
     assert (play.task.stage, play.task.stages["ANALYSIS"].status) == ("PLANNING", StageStatus.COMPLETED)
     assert set(play.task.stages["ANALYSIS"].artifacts) == {"analysis.md", "related-code.json"}
     play = play >> exited << "resume planner 2"
-    assert play.task.agent.resumed
+    assert play.task.agent.session.is_resumed
 
 
 def test_leaving_a_plan_by_a_move_creates_its_steps() -> None:
@@ -126,7 +128,8 @@ def test_a_task_that_waits_for_approval_is_not_moved_past_it() -> None:
 
 
 def test_nothing_moves_before_there_is_a_worktree_or_after_the_end() -> None:
-    fresh = replace(at_work("ANALYSIS"), worktree=None)
+    fresh = at_work("ANALYSIS")
+    fresh = replace(fresh, source=replace(fresh.source, worktree=None))
     for happening in (move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]), force("DESIGN")):
         assert refusal(fresh, happening)["missing"] == ["the task's worktree is not prepared yet"]
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
@@ -218,8 +221,8 @@ def test_open_requests_about_a_stage_are_withdrawn_when_a_user_forces_the_task_o
     task = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     asked_for = pausing.add_request(task, RequestDraft(subject=Subject.STAGE, text="review it", name="ANALYSIS"), START)
     forced = after(asked_for, force("PLANNING"))
-    assert (forced.status, forced.stage, forced.pending_asks) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
-    assert forced.asks[-1].status is RequestStatus.WITHDRAWN
+    assert (forced.status, forced.stage, forced.pending_requests) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
+    assert forced.requests[-1].status is RequestStatus.WITHDRAWN
 
 
 def test_step_updates_are_recorded_only_in_the_stage_that_executes_steps() -> None:

@@ -13,7 +13,8 @@ from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.decide.turns import MOST_ASKS
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     LONGEST_ANSWER,
@@ -81,7 +82,7 @@ def refused(play: Playbook, happening: Happening) -> str:
 
 
 def statuses(task: Task) -> list[RequestStatus]:
-    return [ask.status for ask in task.asks]
+    return [ask.status for ask in task.requests]
 
 
 # In the agent's text
@@ -99,13 +100,13 @@ def test_a_question_pauses_the_task_at_once_and_its_answer_is_in_the_next_turn()
     assert "- Which one? — left" in turn_text(full(), play.task)
     assert "why: What you asked for was answered." in turn_text(full(), play.task)
     play = play >> finished() << "look at ANALYSIS"
-    (ask,) = play.task.asks
-    assert (ask.told, ask.status, ask.answer, ask.answered_by) == (True, ANSWERED, "left", "ada")
+    (ask,) = play.task.requests
+    assert (ask.is_delivered, ask.status, ask.answer, ask.answered_by) == (True, ANSWERED, "left", "ada")
 
 
 def test_a_turn_that_ends_with_an_open_question_is_followed_by_one_with_the_answer() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2] >> finished() >> frozen
-    assert (play.task.owed, play.task.agent.turn) == (NextAction.TURN, 2)
+    assert (play.task.next_action, play.task.agent.turn.number) == (NextAction.TURN, 2)
     play = play >> answered(1, ANSWERED, "right") >> admitted << "thaw agents/1" >> thawed << "turn 2 of 1"
     play = play << "wake in 3600 s"
     assert "- Which one? — right" in turn_text(full(), play.task)
@@ -152,12 +153,12 @@ def test_an_answer_that_does_not_fit_is_refused_with_a_reason_and_changes_nothin
 ) -> None:
     play = waiting()
     assert words in refused(play, happening)
-    assert play.task.pending_asks
+    assert play.task.pending_requests
 
 
 def test_an_answer_to_what_was_shown_is_accepted() -> None:
     play = waiting()
-    assert (play >> answered(1, ANSWERED, "left", digest=play.task.asks[0].digest)).task.wants_slot
+    assert (play >> answered(1, ANSWERED, "left", digest=play.task.requests[0].digest)).task.wants_slot
 
 
 def test_an_optional_question_may_be_skipped_and_its_agent_decides() -> None:
@@ -171,19 +172,19 @@ def test_an_optional_question_takes_its_default_when_its_time_is_over(default: s
     task = interactive(question_timeout=60.0)
     play = Playbook(task) >> asking(question(required=False, default=default))
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(59) >> alarm
-    assert play.task.pending_asks
+    assert play.task.pending_requests
     play = play >> later(1) >> alarm << "wake in 1740 s"
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.answer, ask.answered_by, play.task.wants_slot) == (taken, POLICY, True)
 
 
 def test_a_required_question_waits_forever_with_reminders() -> None:
     play = waiting()
-    assert play.task.asks[0].deadline is None
+    assert play.task.requests[0].deadline is None
     play = play >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder" >> told
     play = play >> exited >> later(9 * 86_400) >> alarm << "tell reminder"
-    assert play.task.asks[0].reminded == 5, "missed reminders are combined into one"
-    assert play.task.pending_asks
+    assert play.task.requests[0].reminded == 5, "missed reminders are combined into one"
+    assert play.task.pending_requests
     assert not [one for one in obligations(full(), play.task) if "Wake" in type(one).__name__]
 
 
@@ -191,14 +192,14 @@ def test_a_question_repeated_in_the_same_stage_gets_the_recorded_answer() -> Non
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s" >> finished() << "turn 2 of 1"
     play = play >> asking(question()) >> finished() << "turn 3 of 1"
-    assert [(ask.answer, ask.answered_by) for ask in play.task.asks] == [("left", "ada")] * 2
+    assert [(ask.answer, ask.answered_by) for ask in play.task.requests] == [("left", "ada")] * 2
 
 
 def test_a_different_question_in_the_same_words_is_asked() -> None:
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s"
     play = play >> asking(question(options=("left", "up"))) << "freeze agents/1" << "wake in 1800 s"
-    assert len((play << FROZEN[2]).task.pending_asks) == 1
+    assert len((play << FROZEN[2]).task.pending_requests) == 1
 
 
 def test_an_agent_that_asks_endlessly_blocks_the_task() -> None:
@@ -206,7 +207,7 @@ def test_an_agent_that_asks_endlessly_blocks_the_task() -> None:
     for number in range(MOST_ASKS):
         play = play >> asking(question(f"Which one of {number}?", options=()))
     play = play >> asking(question("One more?"), question("And one?")) << "interrupt agents/1" << "tell blocked"
-    assert (play.task.status, len(play.task.asks)) == (TaskStatus.BLOCKED, MOST_ASKS)
+    assert (play.task.status, len(play.task.requests)) == (TaskStatus.BLOCKED, MOST_ASKS)
 
 
 # Unattended tasks
@@ -225,7 +226,7 @@ def test_an_unattended_task_answers_by_its_policy_and_continues(
     asked: object, status: RequestStatus, answer: str
 ) -> None:
     play = Playbook(at_work()) >> asking(asked)  # type: ignore[arg-type]  # a parameter
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.status, ask.answer, ask.answered_by, ask.deadline) == (status, answer, POLICY, None)
     assert play >> finished() << "turn 2 of 1"
 
@@ -233,7 +234,7 @@ def test_an_unattended_task_answers_by_its_policy_and_continues(
 def test_a_request_that_a_role_answers_is_not_asked() -> None:
     said = Answer(status=ANSWERED, text="allow", by="role planner")
     play = Playbook(interactive()) >> asking(permission(), answers=(said,)) << "answer r1 of 1"
-    assert (play.task.asks[0].answered_by, play.task.is_paused) == ("role planner", False)
+    assert (play.task.requests[0].answered_by, play.task.is_paused) == ("role planner", False)
 
 
 # By a request of the CLI
@@ -242,7 +243,7 @@ def test_a_request_that_a_role_answers_is_not_asked() -> None:
 def test_a_request_is_answered_while_its_process_lives() -> None:
     play = waiting_by_request() >> answered(1, ANSWERED, "allow") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s" >> answer_sent()
-    assert play.task.asks[0].told
+    assert play.task.requests[0].is_delivered
     assert play >> finished() << "look at ANALYSIS"
 
 
@@ -260,7 +261,7 @@ def test_a_restart_repeats_the_answer_and_after_a_lost_process_it_is_in_the_next
     play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     assert "- Bash: command: rm -r build — deny" in turn_text(full(), play.task)
     assert play >> answer_sent() >> finished() << "look at ANALYSIS"
-    assert play.task.asks[0].told
+    assert play.task.requests[0].is_delivered
 
 
 def test_an_answer_confirmed_only_after_its_process_ended_is_given_to_the_next_one() -> None:
@@ -314,7 +315,7 @@ def test_a_line_that_is_read_twice_asks_once() -> None:
 def test_a_permission_not_given_in_time_is_denied() -> None:
     play = Playbook(interactive(question_timeout=60.0)) >> asking(permission())
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(60) >> alarm << "wake in 1740 s"
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.answer, ask.answered_by) == (DENY, POLICY)
     play = play >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
 
@@ -328,7 +329,7 @@ def test_a_waiting_task_that_a_user_pauses_is_still_waiting_after_the_pause() ->
     play = play >> resume()
     assert play.task.agent.status is AgentStatus.WAITING_QUESTION
     play = play >> pause() >> answered(1, ANSWERED, "left")
-    assert (play.task.agent.blocked_by, play.task.pending_asks) == (PauseReason.USER, ())
+    assert (play.task.agent.blocked_by, play.task.pending_requests) == (PauseReason.USER, ())
     assert (play >> resume()).task.wants_slot
 
 
@@ -389,7 +390,7 @@ def test_a_fatal_error_ends_the_task_and_records_its_reason(fatal: bool) -> None
     recovery = Recovery.PAUSE_AND_RETRY if fatal else Recovery.CHECKPOINT_AND_FAIL
     play = Playbook(at_work()) >> trouble(recovery, fatal) << "interrupt agents/1" << "tell failed"
     assert (play.task.status, play.task.failures.by_type) == (TaskStatus.FAILED, {"fatal": 1})
-    assert play.task.failed_at == play.now
+    assert play.task.timing.failed_at == play.now
     assert (play >> trouble(recovery) >> exited).task.run is None
 
 
@@ -403,7 +404,7 @@ def test_an_agent_that_asks_for_a_retry_is_paused_for_a_minute() -> None:
 
 def test_an_agent_that_wants_a_user_notified_asks_what_to_do() -> None:
     play = Playbook(interactive()) >> trouble(Recovery.NOTIFY_USER) << FROZEN[0] << FROZEN[1] << FROZEN[2]
-    assert play.task.asks[0].asking.text == "The agent reports: no network\ndns\nWhat shall it do?"
+    assert play.task.requests[0].draft.text == "The agent reports: no network\ndns\nWhat shall it do?"
 
 
 # Malformed blocks
@@ -424,13 +425,13 @@ def test_a_malformed_block_is_reported_to_the_agent_once_and_then_uses_a_retry()
 
 
 def with_tool(task: Task, *timed_out: str) -> Task:
-    return replace(task, agent=replace(task.agent, open_tools=1, timed_out=timed_out))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, open_tools=1, timed_out=timed_out)))
 
 
 def test_a_command_that_timed_out_while_frozen_is_run_once_more() -> None:
     still = (Playbook(with_tool(at_work())) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
     play = Playbook(still) >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert play.task.agent.thawed_at_work
+    assert play.task.agent.turn.was_frozen_in_tool
     play = Playbook(with_tool(play.task, "npm test")) >> finished() << "turn 2 of 1"
     assert play.task.feedback[0].startswith("the command 'npm test' ran out of time only because")
     assert play >> finished() << "look at ANALYSIS"
@@ -472,7 +473,7 @@ def test_an_answer_that_differs_in_case_is_refused_as_another_answer() -> None:
 def test_a_short_pause_that_an_agent_requested_ends_although_the_task_moved_on() -> None:
     play = Playbook(at("DESIGN", NextAction.TURN)) >> trouble(Recovery.PAUSE_AND_RETRY) << "freeze agents/1"
     play = play << "wake in 60 s" >> finished() >> exited >> looked()
-    assert (play.task.stage, play.task.owed, play.task.agent.blocked_by) == (
+    assert (play.task.stage, play.task.next_action, play.task.agent.blocked_by) == (
         "IMPLEMENTATION", NextAction.AGENT, PauseReason.SERVICE
     )  # fmt: skip
     assert play >> later(60) >> alarm >> admitted << "start implementer 2"
@@ -480,4 +481,4 @@ def test_a_short_pause_that_an_agent_requested_ends_although_the_task_moved_on()
 
 def test_a_request_withdrawn_by_a_process_that_is_being_ended_stays_open() -> None:
     play = waiting_by_request() >> pause(park=True)
-    assert (play << "stop agents/1" >> withdrawn()).task.asks[0].is_pending
+    assert (play << "stop agents/1" >> withdrawn()).task.requests[0].is_pending

@@ -1,0 +1,90 @@
+"""The shapes of what is told as it happens: events one by one, and everything at a glance."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
+from orchestrator.server.schemas.base import View, Words
+
+
+class StreamFilter(View):
+    """Which events a stream shall tell: those after number `from`, or from a time on; else what comes from now on.
+
+    A negative number counts from the end. With `follow` off the stream ends when all there is was told; `whole` gives
+    the event and what it changed in the state too.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    from_: int | None = Field(default=None, alias="from", ge=-1_000_000, lt=2**62)
+    since: AwareDatetime | None = None
+    follow: bool = True
+    whole: bool = False
+
+
+class EventView(View):
+    """One decision: `number` counts within the stream, `seq` within the task, `text` says it in words for people.
+
+    `from` and `to` are what the decision changed first of status, stage and agent status.
+    """
+
+    number: int
+    task: str
+    seq: int
+    timestamp: datetime
+    type: str
+    from_: str | None = Field(alias="from")
+    to: str
+    trigger: str
+    text: Words
+    metadata: Mapping[str, JsonValue]
+    event: JsonValue = None
+    change: JsonValue = None
+
+
+class GapView(View):
+    """Events that a stream cannot tell, the last of them `number`, and why."""
+
+    number: int
+    reason: str
+
+
+class GlanceView(View):
+    """A task at work as a screen of all tasks shows it; `since` is when its stage began, `why` what keeps it there."""
+
+    id: str
+    title: Words
+    status: TaskStatus
+    paused: bool
+    stage: str
+    progress: int
+    step: int | None
+    steps: int
+    role: str | None
+    agent: AgentStatus
+    blocked_by: PauseReason | None
+    since: datetime
+    tokens_used: int
+    cost_usd: float
+    why: Words
+
+
+class OverviewView(View):
+    """Everything at a glance; `tasks` are those at work, then those that stand still, then those that wait, in order.
+
+    `more` counts the ones left out, `waiting` all that want a place; `limited_until` is when a usage limit ends.
+    """
+
+    health: str
+    pressure: str | None
+    started_at: datetime
+    places: int
+    places_taken: int
+    waiting: int
+    limited_until: datetime | None
+    counts: Mapping[TaskStatus, int]
+    tasks: tuple[GlanceView, ...]
+    more: int
