@@ -56,7 +56,7 @@ print(talk.getresponse().status)
 
 @dataclass
 class Desk:
-    """A daemon's service over a real store and loop; one place, and nothing that fills it ever ends."""
+    """A daemon's service over a real store and loop, with one place, whose task never finishes."""
 
     settings: Settings
     store: FolderStore
@@ -97,11 +97,11 @@ class Desk:
         )
 
     async def accept(self, submission: Submission, by: str) -> Task:
-        """Submit, as a route does it."""
+        """Submit as a route does."""
         return await self.service.submissions.submit(submission, (), by)
 
     async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
-        """Let the agent of a live task ask for something in its next line."""
+        """Let the agent of an active task send a request in its next line."""
         agent = self.supervisor.tasks[task_id].agent
         said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
         self.inbox.post(task_id, said)

@@ -31,12 +31,12 @@ def full_pipeline() -> Pipeline:
 
 
 def with_results(task: Task, results: Results, **changes: object) -> Task:
-    """A task whose newest evaluation came to `results`; any of its fields may be another."""
+    """Return a task whose newest evaluation has `results`; `fields` replace its defaults."""
     return replace(task, evaluation=replace(task.evaluation, results=results), **changes)  # type: ignore[arg-type]
 
 
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
-    """A task as it is handed in; any of its fields, and those of its source and evaluation, may be another."""
+    """Return a task as it is submitted; `fields` replace its defaults and those of its source and evaluation."""
     task = Task(
         id=task_id,
         title="Add a flag",

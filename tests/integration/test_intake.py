@@ -1,4 +1,4 @@
-"""Submissions with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
+"""Submissions with real repositories and trackers on loopback: the resulting tasks, and refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -55,7 +55,7 @@ BUG = Issue(
 
 @dataclass
 class Desk:
-    """A submission service in a data folder of its own, and a repository to work on."""
+    """A submission service with its own data folder, and a repository to work on."""
 
     root: Path
 
@@ -99,7 +99,7 @@ class Desk:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """While the supervisor's loop runs."""
+        """Run the supervisor's loop."""
         loop = asyncio.create_task(self.supervisor.run())
         try:
             yield

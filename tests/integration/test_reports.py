@@ -23,7 +23,7 @@ EVENT = AlarmRang(at=START)
 
 
 def reports(folder: Path) -> Reports:
-    """Those of the task whose folder this is."""
+    """Return the reports of the task with this folder."""
     return Reports(
         lambda _: full_pipeline(),
         lambda _: Change(size="1 file"),

@@ -1,4 +1,4 @@
-"""The stores that there are, held to the contract."""
+"""Every store, tested against the contract."""
 
 import os
 import shutil
@@ -71,7 +71,7 @@ class Folder:
 
 @dataclass
 class Memory:
-    """A disk in memory; a crash leaves a copy of it that nobody uses."""
+    """A disk in memory; a crash leaves a copy of it that is not in use."""
 
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     faults: FaultInjector = field(default_factory=FaultInjector)
@@ -103,7 +103,7 @@ class TestFolderStore(StoreContract):
 
 
 class TestMemoryStore(StoreContract):
-    """Tasks in memory, as the simulation keeps them."""
+    """Tasks in memory, as the simulation stores them."""
 
     @pytest.fixture
     def place(self) -> Harness:

@@ -132,13 +132,13 @@ def test_a_failed_tool_states_how_it_failed(content: Json) -> None:
     assert parse({"type": "user", "message": {"content": [block]}}) == (finished,)
 
 
-def test_damage_in_a_field_that_nobody_reads_does_no_harm() -> None:
+def test_damage_in_an_unused_field_does_no_harm() -> None:
     body = b'{"type":"assistant","request_id":"\xff","message":{"content":[{"type":"thinking","thinking":"hm"}]}}'
     assert Parser().parse(body) == (Thinking(text="hm"),)
 
 
 @pytest.mark.parametrize("other", [None, True, 7, 0.5, "words", ["list"], {"key": "value"}])
-def test_what_stands_in_the_place_of_an_object_or_a_list_is_passed_over(other: Json) -> None:
+def test_a_wrong_value_in_place_of_an_object_or_a_list_is_skipped(other: Json) -> None:
     assert parse({"type": "assistant", "message": other}) == (Progress(),)
     assert parse({"type": "assistant", "message": {"content": other, "usage": other}}) == (Progress(),)
     assert parse({"type": "user", "message": {"content": [other, {"type": other}]}}) == (Progress(),)
