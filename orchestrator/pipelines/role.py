@@ -115,9 +115,9 @@ def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
     return word
 
 
-def model_of(role: Role, terms: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:
+def model_of(role: Role, policy: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:
     """Return the model of a role: its own, the task's for its tier, or the settings'; None leaves it open."""
-    of_task = {Tier.DEEP: terms.planning_model, Tier.STANDARD: terms.impl_model}
+    of_task = {Tier.DEEP: policy.planning_model, Tier.STANDARD: policy.impl_model}
     if role.model or role.tier is None:
         return role.model
     return of_task.get(role.tier) or tiers.get(role.tier) or None

@@ -27,14 +27,14 @@ def task_view(task: Task, redact: Redact) -> TaskView:
     shown = {name: getattr(task, name) for name in _SAME_NAME}
     for part in (task.source, task.schedule, task.timing, task.evaluation):
         shown |= {one.name: getattr(part, one.name) for one in fields(part)}
-    asks = tuple(ask_view(task, ask, redact) for ask in task.requests)
+    requests = tuple(ask_view(task, request, redact) for request in task.requests)
     shown |= {
         "owed": task.next_action,
         "wanted": task.requested_changes,
         "agent": agent_view(task.agent),
         "allowed": allowed(task),
-        "asks": asks,
-        "waiting": tuple(view for view, ask in zip(asks, task.requests, strict=True) if ask.is_pending),
+        "asks": requests,
+        "waiting": tuple(view for view, request in zip(requests, task.requests, strict=True) if request.is_pending),
         "paused": task.is_paused,
         "autonomy": task.policy.autonomy,
         "caps": task.policy.caps,
@@ -105,28 +105,28 @@ def many_view(tasks: Iterable[Task], redact: Redact) -> ManyView:
     return ManyView(tasks=task_lines(tasks, redact))
 
 
-def ask_view(task: Task, ask: UserRequest, redact: Redact) -> AskView:
+def ask_view(task: Task, request: UserRequest, redact: Redact) -> AskView:
     """Return one request; the answer of a dependency is a reason, never its value."""
-    asking = ask.draft
+    draft = request.draft
     shown = {
-        "id": f"{task.id}.{ask.number}",
+        "id": f"{task.id}.{request.number}",
         "task": task.id,
-        "number": ask.number,
-        "kind": ask.kind,
-        "subject": asking.subject,
-        "name": asking.name,
-        "type": asking.type,
-        "text": asking.text,
-        "options": asking.options,
-        "default": asking.default,
-        "required": asking.required,
-        "digest": ask.digest,
-        "stage": ask.stage,
-        "asked_at": ask.asked_at,
-        "deadline": ask.deadline,
-        "status": ask.status,
-        "answer": None if ask.status is RequestStatus.PROVIDED else ask.answer,
-        "answered_by": ask.answered_by,
-        "answered_at": ask.answered_at,
+        "number": request.number,
+        "kind": request.kind,
+        "subject": draft.subject,
+        "name": draft.name,
+        "type": draft.type,
+        "text": draft.text,
+        "options": draft.options,
+        "default": draft.default,
+        "required": draft.required,
+        "digest": request.digest,
+        "stage": request.stage,
+        "asked_at": request.asked_at,
+        "deadline": request.deadline,
+        "status": request.status,
+        "answer": None if request.status is RequestStatus.PROVIDED else request.answer,
+        "answered_by": request.answered_by,
+        "answered_at": request.answered_at,
     }
     return to_view(AskView, shown, redact)

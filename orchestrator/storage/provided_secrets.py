@@ -86,8 +86,8 @@ class ProvidedSecrets:
 def _types(task: Task) -> Mapping[str, DependencyType]:
     """The kind of every dependency of a task that was provided as a value."""
     types = {
-        ask.draft.name: DependencyType(ask.draft.type)
-        for ask in task.requests
-        if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
+        request.draft.name: DependencyType(request.draft.type)
+        for request in task.requests
+        if request.kind is RequestKind.DEPENDENCY and request.status is RequestStatus.PROVIDED
     }
     return {name: kind for name, kind in types.items() if kind in IS_SECRET}

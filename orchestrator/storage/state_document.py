@@ -78,7 +78,7 @@ def to_document(task: Task) -> JsonObject:
         "checks": {check.name: check.command for check in task.evaluation.checks},
         "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
         "agent": _agent(task.agent),
-        "waiting": [_ask(ask) for ask in task.pending_requests],
+        "waiting": [_ask(request) for request in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
         "failure_summary": task.failures.summary,
@@ -265,14 +265,14 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
     return {"autonomy": shown["mode"], **{name: shown[name] for name in ("on_blocked", "auto_merge") if name in shown}}
 
 
-def _ask(ask: UserRequest) -> JsonObject:
+def _ask(request: UserRequest) -> JsonObject:
     """What is waited for, as a reader of state.json looks for it; the whole record stands in `requests`."""
     return {
-        "number": ask.number,
-        "kind": ask.kind.value,
-        "text": ask.draft.text,
-        "asked_at": stamp(ask.asked_at),
-        "deadline": stamp(ask.deadline) if ask.deadline else None,
+        "number": request.number,
+        "kind": request.kind.value,
+        "text": request.draft.text,
+        "asked_at": stamp(request.asked_at),
+        "deadline": stamp(request.deadline) if request.deadline else None,
     }
 
 

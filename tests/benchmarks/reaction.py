@@ -22,7 +22,7 @@ import psutil
 from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
-from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
@@ -244,7 +244,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
     supervisor.listen(checkpoints.on_decision)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
-    timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
+    timers.ring_every("telemetry", FLUSH_TELEMETRY_SECONDS, supervisor.flush_telemetry)
     supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
@@ -282,7 +282,7 @@ async def _told(_task: Task, _notice: Notice) -> str:
 
 def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
-        supervisor.look_for_foreign_edit(folder.name)
+        supervisor.check_for_foreign_edit(folder.name)
 
 
 def _tasks(base: Path) -> list[Task]:

@@ -19,7 +19,7 @@ def rows() -> list[Row]:
     config = DaemonConfig(
         room=Capacity(places=6),
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
-        terms=Settings.model_construct().terms,
+        policy=Settings.model_construct().policy,
         pipelines={"full": full_pipeline()},
         model_of=lambda _: "",
         stall_after=900.0,

@@ -254,7 +254,7 @@ async def test_a_task_submitted_while_all_are_paused_is_paused_too_also_after_a_
         assert "until orchestrator resume --all" in (await orchestrator("status")).out
     desk.store.close()
     anew = desk_at(orchestrator.data)
-    anew.supervisor.account.recall(anew.store.account())
+    anew.supervisor.shared.recall(anew.store.account())
     async with at_work(anew):
         later = (await orchestrator("submit", "text", "--ticket", "ABC-3")).out.strip()
         assert anew.supervisor.tasks[later].is_paused
@@ -289,7 +289,7 @@ async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orc
 async def test_limits_show_windows_the_day_and_the_waiting_tasks(orchestrator: Shell, desk: Desk) -> None:
     assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
     now = clock.now()
-    desk.supervisor.account.windows = {
+    desk.supervisor.shared.windows = {
         "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),
         "seven_day": Window(
             status="rejected", resets_at=clock.now().replace(microsecond=0) + HOUR, utilization=0.97, seen_at=now
@@ -309,7 +309,7 @@ async def test_a_used_up_window_can_be_cleared_and_the_tasks_that_waited_for_it_
     orchestrator: Shell, desk: Desk
 ) -> None:
     full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
-    desk.supervisor.account.windows = {"seven_day": full, "five_hour": full}
+    desk.supervisor.shared.windows = {"seven_day": full, "five_hour": full}
     task = (await orchestrator("submit", "text")).out.strip()
     assert "orchestrator limits --forget" in (await orchestrator("why", task)).out
     only_error(await orchestrator("limits", "seven_day"), 2)

@@ -270,11 +270,11 @@ def test_logs_of_failed_checks_that_were_reported_are_not_fetched_again(stage: S
 
 def test_a_rate_limit_of_the_forge_is_respected_between_polls(stage: Stage) -> None:
     stage.opened()
-    terms = replace(stage.task.policy, look_every=300.0)
+    policy = replace(stage.task.policy, look_every=300.0)
     for retry_after, wait in (("3599", 3600.0), ("5", 300.0)):
         message: JsonObject = {"message": "You have exceeded a secondary rate limit"}
         stage.server.answer_next(Answer(status=403, body=message, headers={"Retry-After": retry_after}))
-        assert stage.seen(replace(stage.proposed(), policy=terms)).look_after == wait
+        assert stage.seen(replace(stage.proposed(), policy=policy)).look_after == wait
 
 
 def test_a_forge_that_is_still_computing_mergeability_is_polled_again_soon_for_a_limited_time(stage: Stage) -> None:

@@ -44,7 +44,7 @@ def config(room: Capacity) -> DaemonConfig:
     return DaemonConfig(
         room=room,
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
-        terms=Settings.model_construct().terms,
+        policy=Settings.model_construct().policy,
         pipelines={"full": full_pipeline()},
         model_of=model_of,
         stall_after=900.0,

@@ -554,17 +554,17 @@ def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pi
     raise AssertionError(f"a task without trouble never owes {owed} in {stage}")
 
 
-def at_work(stage: str = "ANALYSIS", **terms: object) -> Task:
-    """Return a task whose agent got its turn, reported its session and works; `terms` change its policy."""
-    begun = replace(a_task(), policy=replace(DEFAULT_POLICY, **terms))  # type: ignore[arg-type]  # any term
+def at_work(stage: str = "ANALYSIS", **policy: object) -> Task:
+    """A task whose agent was told what to do, said its session and works; its policy may be another."""
+    begun = replace(a_task(), policy=replace(DEFAULT_POLICY, **policy))  # type: ignore[arg-type]  # any term
     task = at(stage, NextAction.TURN, begun)
     after, _ = machine.decide(full(), task, session(task, task.updated_at))
     return after
 
 
-def interactive(stage: str = "ANALYSIS", **terms: object) -> Task:
+def interactive(stage: str = "ANALYSIS", **policy: object) -> Task:
     """Return an active interactive task."""
-    return at_work(stage, autonomy=Autonomy.INTERACTIVE, **terms)
+    return at_work(stage, autonomy=Autonomy.INTERACTIVE, **policy)
 
 
 def evaluating(*verdicts: Verdict) -> Task:

@@ -92,7 +92,7 @@ def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str
             available_memory=settings.free_memory_floor,
             load_per_core=settings.load_ceiling,
         ),
-        terms=settings.terms,
+        policy=settings.policy,
         pipelines=pipelines,
         model_of=model_of,
         stall_after=settings.stall_after,

@@ -76,11 +76,11 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     if not task.is_active:
         return ()
     if task.is_paused:
-        return following + _standing_still(task) + _looking(task)
-    return following + _under_way(pipeline, task)
+        return following + _while_paused(task) + _look_at_pull_request(task)
+    return following + _while_active(pipeline, task)
 
 
-def _looking(task: Task) -> tuple[do.Command, ...]:
+def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
     """Return a look at the pull request that waits for its merge, if one is due or a person asked for it."""
     publication = task.publication
     if publication.number is None or not task.waits_for_merge:
@@ -110,7 +110,7 @@ def _publish(pipeline: Pipeline, task: Task) -> do.Command:
             assert_never(stage.publish)
 
 
-def _standing_still(task: Task) -> tuple[do.Command, ...]:
+def _while_paused(task: Task) -> tuple[do.Command, ...]:
     run = task.run
     match run.process if run else None:
         case ProcessState.RUNNING if run:
@@ -121,7 +121,7 @@ def _standing_still(task: Task) -> tuple[do.Command, ...]:
             return ()
 
 
-def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
+def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
     run, agent = task.run, task.agent
     if run and run.process is ProcessState.FROZEN:
         return (do.ThawRun(folder=run.folder),)
@@ -159,14 +159,14 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noq
 def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
     """Return answers to requests that the living process waits for; questions of one request are answered at once."""
     live: dict[str, list[UserRequest]] = {}
-    for ask in task.requests:
-        if ask.attempt == task.agent.attempt and ask.draft.request_id is not None:
-            live.setdefault(ask.draft.request_id, []).append(ask)
+    for request in task.requests:
+        if request.attempt == task.agent.attempt and request.draft.request_id is not None:
+            live.setdefault(request.draft.request_id, []).append(request)
     return tuple(
-        do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
-        for request, asks in live.items()
-        if not any(ask.is_pending or ask.status is RequestStatus.WITHDRAWN for ask in asks)
-        and any(ask.is_undelivered for ask in asks)
+        do.SendAnswer(attempt=task.agent.attempt, request_id=request_id, requests=tuple(requests))
+        for request_id, requests in live.items()
+        if not any(request.is_pending or request.status is RequestStatus.WITHDRAWN for request in requests)
+        and any(request.is_undelivered for request in requests)
     )
 
 

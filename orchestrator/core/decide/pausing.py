@@ -58,8 +58,8 @@ def unpause(task: Task) -> Task:
     """
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
-    ask = next(iter(task.pending_requests), None)
-    kind = ask.kind if ask else RequestKind.REVIEW if task.waits_for_merge else None
+    request = next(iter(task.pending_requests), None)
+    kind = request.kind if request else RequestKind.REVIEW if task.waits_for_merge else None
     status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
 
@@ -75,25 +75,25 @@ def is_paused_by_daemon(task: Task) -> bool:
     return task.agent.status in PAUSED and task.agent.blocked_by not in {*waiting, None}
 
 
-def add_request(task: Task, asking: RequestDraft, at: datetime) -> Task:
+def add_request(task: Task, draft: RequestDraft, at: datetime) -> Task:
     """Return the task with one more request that a person has to answer, paused until then."""
-    ask = _record(task, asking, at)
-    task = replace(task, requests=(*task.requests, ask))
-    task = add_notice(task, _ASKED[ask.kind], asking.text, at, f"ask-{ask.number}")
+    request = _record(task, draft, at)
+    task = replace(task, requests=(*task.requests, request))
+    task = add_notice(task, _ASKED[request.kind], draft.text, at, f"ask-{request.number}")
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
-def add_answered_request(task: Task, asking: RequestDraft, answer: Answer, at: datetime) -> Task:
+def add_answered_request(task: Task, draft: RequestDraft, answer: Answer, at: datetime) -> Task:
     """Return the task with a request on record that was answered without asking anybody."""
     return replace(
-        task, requests=(*task.requests, replace(_closed(_record(task, asking, at), answer, at), deadline=None))
+        task, requests=(*task.requests, replace(_closed(_record(task, draft, at), answer, at), deadline=None))
     )
 
 
 def answer_request(task: Task, number: int, answer: Answer, at: datetime) -> Task:
     """Return the task with an open request answered; it waits for the other requests, or for a place."""
-    asks = tuple(_closed(ask, answer, at) if ask.number == number else ask for ask in task.requests)
-    task = replace(task, requests=asks)
+    requests = tuple(_closed(request, answer, at) if request.number == number else request for request in task.requests)
+    task = replace(task, requests=requests)
     return unpause(task) if task.is_paused and not is_paused_by_daemon(task) else task
 
 
@@ -116,11 +116,11 @@ def end_processes(task: Task) -> Task:
     )
 
 
-def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
+def answer_by_policy(task: Task, draft: RequestDraft) -> Answer | None:
     """Return how an unattended task answers; None for what only a person can give."""
     if task.policy.autonomy is Autonomy.INTERACTIVE:
         return None
-    match asking.subject:
+    match draft.subject:
         case Subject.STAGE | Subject.PLAN:
             return Answer(status=RequestStatus.APPROVED)
         case Subject.MERGE | Subject.RELEASE:
@@ -128,38 +128,40 @@ def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
         case Subject.PERMISSION:
             return Answer(status=RequestStatus.ANSWERED, text=DENY)
         case Subject.QUESTION:
-            return Answer(status=RequestStatus.ANSWERED, text=asking.default or DECIDE_YOURSELF)
+            return Answer(status=RequestStatus.ANSWERED, text=draft.default or DECIDE_YOURSELF)
         case Subject.DEPENDENCY:
-            return None if asking.required else Answer(status=RequestStatus.SKIPPED, text=asking.default or "")
+            return None if draft.required else Answer(status=RequestStatus.SKIPPED, text=draft.default or "")
 
 
 def apply_deadlines(task: Task, at: datetime) -> Task:
     """Return the task with overdue requests answered by their default, and people reminded of the others."""
-    for ask in task.pending_requests:
-        reminder = next_reminder(ask, task.policy.reminders)
-        if ask.deadline is not None and at >= ask.deadline:
-            task = answer_request(task, ask.number, _default(ask.draft), at)
+    for request in task.pending_requests:
+        reminder = next_reminder(request, task.policy.reminders)
+        if request.deadline is not None and at >= request.deadline:
+            task = answer_request(task, request.number, _default(request.draft), at)
         elif reminder is not None and at >= reminder:
-            past = sum(at >= ask.asked_at + timedelta(seconds=step) for step in task.policy.reminders)
-            later = replace(ask, reminded=past)
-            task = replace(task, requests=tuple(later if one.number == ask.number else one for one in task.requests))
-            key = f"ask-{ask.number}-{later.reminded}"
-            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {ask.draft.text}", at, key)
+            past = sum(at >= request.asked_at + timedelta(seconds=step) for step in task.policy.reminders)
+            later = replace(request, reminded=past)
+            task = replace(
+                task, requests=tuple(later if one.number == request.number else one for one in task.requests)
+            )
+            key = f"ask-{request.number}-{later.reminded}"
+            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {request.draft.text}", at, key)
     return task
 
 
 def deadlines(task: Task) -> tuple[datetime, ...]:
     """Return when a default or a reminder of a request is due."""
-    times = ((ask.deadline, next_reminder(ask, task.policy.reminders)) for ask in task.pending_requests)
+    times = ((request.deadline, next_reminder(request, task.policy.reminders)) for request in task.pending_requests)
     return tuple(time for pair in times for time in pair if time is not None)
 
 
-def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
-    may_lapse = asking.subject is Subject.PERMISSION or (asking.subject is Subject.QUESTION and not asking.required)
+def _record(task: Task, draft: RequestDraft, at: datetime) -> UserRequest:
+    may_lapse = draft.subject is Subject.PERMISSION or (draft.subject is Subject.QUESTION and not draft.required)
     return UserRequest(
         number=len(task.requests) + 1,
-        draft=replace(asking, content=""),
-        digest=asking.digest,
+        draft=replace(draft, content=""),
+        digest=draft.digest,
         stage=task.stage,
         visit=task.stages[task.stage].visits,
         attempt=task.agent.attempt,
@@ -169,14 +171,14 @@ def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
     )
 
 
-def _closed(ask: UserRequest, answer: Answer, at: datetime) -> UserRequest:
-    return replace(ask, status=answer.status, answer=answer.text, answered_by=answer.by, answered_at=at)
+def _closed(request: UserRequest, answer: Answer, at: datetime) -> UserRequest:
+    return replace(request, status=answer.status, answer=answer.text, answered_by=answer.by, answered_at=at)
 
 
-def _default(asking: RequestDraft) -> Answer:
+def _default(draft: RequestDraft) -> Answer:
     """Return the answer that is taken when nobody answers in time; it never allows more than the agent has now."""
-    if asking.subject is Subject.PERMISSION:
+    if draft.subject is Subject.PERMISSION:
         return Answer(status=RequestStatus.ANSWERED, text=DENY)
-    if asking.default:
-        return Answer(status=RequestStatus.ANSWERED, text=asking.default)
+    if draft.default:
+        return Answer(status=RequestStatus.ANSWERED, text=draft.default)
     return Answer(status=RequestStatus.SKIPPED, text=DECIDE_YOURSELF)

@@ -65,7 +65,7 @@ def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.DraftSubmitted():
             return _submit(task, event)
         case events.AskAnswered():
-            return _answered(pipeline, task, event)
+            return _answer_request(pipeline, task, event)
         case events.CapsChanged():
             return _change_caps(task, event)
         case events.PriorityChanged():
@@ -121,10 +121,10 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     )
     task = outcomes.reset_all_retries(task)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
-    for ask in task.pending_requests:
-        if ask.draft.subject.of_daemon:
+    for request in task.pending_requests:
+        if request.draft.subject.of_daemon:
             task = pausing.answer_request(
-                task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
+                task, request.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
             )
     task = pausing.end_processes(pausing.unpause(task))
     if task.source.worktree is None:
@@ -156,16 +156,16 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
     return task
 
 
-def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+def _answer_request(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
     """Return the task with one of its requests answered; only the first answer counts."""
-    ask = _pending(task, event)
+    request = _find_request(task, event)
     match event.status:
         case RequestStatus.APPROVED:
-            return _approved(pipeline, task, ask, event)
+            return _approve(pipeline, task, request, event)
         case RequestStatus.CHANGES_REQUESTED:
-            return _changes_requested(pipeline, task, ask, event)
+            return _request_changes(pipeline, task, request, event)
         case _:
-            task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+            task = pausing.answer_request(task, request.number, _answer(event), event.at)
     respawned = (
         event.status is RequestStatus.PROVIDED
         and task.run is not None
@@ -178,47 +178,49 @@ def _answer(event: events.AskAnswered) -> Answer:
     return Answer(status=event.status, text=event.answer, by=event.by)
 
 
-def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
+def _find_request(task: Task, event: events.AskAnswered) -> UserRequest:
     """Return the request that the answer is for. Raises AnswerRefused, BadAnswer and InvalidTransition."""
-    ask = next((one for one in task.requests if one.number == event.number), None)
-    if ask is None:
+    request = next((one for one in task.requests if one.number == event.number), None)
+    if request is None:
         raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
-    if event.status not in _ENDS[ask.kind]:
-        fitting = " or ".join(sorted(set(_ENDS[ask.kind].values())))
-        raise AnswerRefused(f"this is a {ask.kind}; {fitting} it")
-    if not ask.is_pending:
-        given = f" with {ask.answer!r:.200}" if ask.answer and ask.kind is not RequestKind.DEPENDENCY else ""
-        raise AnswerRefused(f"it was {ask.status} before, by {ask.answered_by}{given}; the first answer counts")
-    transitions.require(_ENDS[ask.kind][event.status], task)
-    if event.digest is not None and event.digest != ask.digest:
+    if event.status not in _ENDS[request.kind]:
+        fitting = " or ".join(sorted(set(_ENDS[request.kind].values())))
+        raise AnswerRefused(f"this is a {request.kind}; {fitting} it")
+    if not request.is_pending:
+        given = (
+            f" with {request.answer!r:.200}" if request.answer and request.kind is not RequestKind.DEPENDENCY else ""
+        )
+        raise AnswerRefused(f"it was {request.status} before, by {request.answered_by}{given}; the first answer counts")
+    transitions.require(_ENDS[request.kind][event.status], task)
+    if event.digest is not None and event.digest != request.digest:
         raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")
-    if event.status is RequestStatus.ANSWERED and validate_answer(ask.draft, event.answer) != event.answer:
+    if event.status is RequestStatus.ANSWERED and validate_answer(request.draft, event.answer) != event.answer:
         raise BadAnswer("the answer is not in the spelling of the options")
-    if event.status is RequestStatus.SKIPPED and ask.draft.required:
+    if event.status is RequestStatus.SKIPPED and request.draft.required:
         raise BadAnswer("this question has to be answered; it cannot be skipped")
     if event.status is RequestStatus.CHANGES_REQUESTED and not event.answer.strip():
         raise BadAnswer("say which changes you want")
-    return ask
+    return request
 
 
-def _approved(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
-    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+def _approve(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
+    task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
-    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
-        return publishing.start_merge(task, ask.draft.subject)
+    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.start_merge(task, request.draft.subject)
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
-def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
+def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
     """Return the task with the requested changes to be made. They have a budget of their own; the retries are reset."""
-    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+    task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
     wanted = (f"A person asks for changes: {event.answer}",)
-    if ask.draft.subject is Subject.RELEASE:
+    if request.draft.subject is Subject.RELEASE:
         task = replace(task, source=replace(task.source, head=task.publication.head))
-    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
+    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
         return publishing.send_back(pipeline, task, wanted, event.at)
     task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = outcomes.use_retry(task, "reworks")

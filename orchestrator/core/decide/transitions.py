@@ -77,7 +77,7 @@ _OCCASION: Mapping[str, RequestKind] = MappingProxyType(
 def allowed(task: Task) -> tuple[str, ...]:
     """Return what a person may ask of the task now; one that is paused for lack of resources may be paused for good."""
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
-    asked = {ask.kind for ask in task.pending_requests}
+    asked = {request.kind for request in task.pending_requests}
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is PauseReason.USER else {"resume"} if holder is None else set()

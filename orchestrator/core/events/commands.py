@@ -54,7 +54,7 @@ class SendAnswer:
 
     attempt: int
     request_id: str
-    asks: tuple[UserRequest, ...]
+    requests: tuple[UserRequest, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

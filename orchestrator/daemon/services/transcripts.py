@@ -91,8 +91,8 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
         case agent_events.Asked():
             return "asked", f"{event.subtype} {event.tool or ''}".rstrip()
         case agent_events.Retry():
-            said = f"try {event.attempt} of {event.max_retries} in {event.delay_ms / 1000:.0f} s: {event.error}"
-            return "retry", said
+            text = f"try {event.attempt} of {event.max_retries} in {event.delay_ms / 1000:.0f} s: {event.error}"
+            return "retry", text
         case agent_events.Limit():
             window = event.window or "the account"
             return (

@@ -1,6 +1,6 @@
 """What agents ask people for, and the answers: questions, dependencies and reviews of all tasks.
 
-The first answer counts. Whoever gives a later one is told the first.
+The first answer counts. Whoever gives a later one gets to see the first.
 """
 
 import asyncio
@@ -90,8 +90,8 @@ class UserRequestService:
     async def answer(self, name: str, text: str, digest: str | None, by: str) -> TaskRequest:
         """Answer a question; an option may be written in any case."""
         found = await self.find(RequestKind.QUESTION, name)
-        said = self._without_secrets(text)
-        answer = validate_answer(found.request.draft, said) if found.request.is_pending else said
+        words = self._without_secrets(text)
+        answer = validate_answer(found.request.draft, words) if found.request.is_pending else words
         return await self._record(found, RequestStatus.ANSWERED, by, answer, digest)
 
     async def skip(self, name: str, digest: str | None, by: str) -> TaskRequest:
@@ -163,17 +163,17 @@ class UserRequestService:
 
     async def _keep(self, found: TaskRequest, value: str | None) -> None:
         """Store a value where only the task's agents find it. Raises BadAnswer and VaultError."""
-        asking = found.request.draft
-        if asking.type not in IS_SECRET:
+        draft = found.request.draft
+        if draft.type not in IS_SECRET:
             if value is not None:
-                raise BadAnswer(f"the {asking.type} {asking.name} takes no value; provide it without one")
+                raise BadAnswer(f"the {draft.type} {draft.name} takes no value; provide it without one")
             return
-        variable = variable_of(asking.name)
+        variable = variable_of(draft.name)
         if must_not_be_set(variable):
             raise BadAnswer(f"the variable {variable} decides what runs and is never set for an agent; reject this one")
         if value is None:
-            raise BadAnswer(f"{asking.name} needs a value; give one")
-        await asyncio.to_thread(self.secrets.keep, found.task, asking.name, value)
+            raise BadAnswer(f"{draft.name} needs a value; give one")
+        await asyncio.to_thread(self.secrets.keep, found.task, draft.name, value)
 
     async def _record(
         self, found: TaskRequest, status: RequestStatus, by: str, text: str = "", digest: str | None = None

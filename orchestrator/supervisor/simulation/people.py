@@ -44,10 +44,10 @@ class People:
         clock: VirtualClock,
         rng: Random,
         probabilities: Probabilities,
-        terms: Callable[[Autonomy, float | None], TaskPolicy],
+        policy: Callable[[Autonomy, float | None], TaskPolicy],
     ):
         self.actions: deque[UserAction] = deque()
-        self._clock, self._rng, self._probabilities, self._terms = clock, rng, probabilities, terms
+        self._clock, self._rng, self._probabilities, self._policy = clock, rng, probabilities, policy
         self._seen: set[str] = set()
         self._retries: dict[str, int] = {}
 
@@ -104,7 +104,7 @@ class People:
                 if rng.random() < probabilities.starts_later
                 else None,
             ),
-            policy=self._terms(autonomy, usd),
+            policy=self._policy(autonomy, usd),
             status=TaskStatus.DRAFT if rng.random() < probabilities.draft else TaskStatus.PENDING,
             next_action=NextAction.ADMISSION,
         )

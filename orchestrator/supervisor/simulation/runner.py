@@ -46,7 +46,7 @@ class DaemonConfig:
 
     room: Capacity
     floors: Floors
-    terms: Callable[[Autonomy, float | None], TaskPolicy]
+    policy: Callable[[Autonomy, float | None], TaskPolicy]
     pipelines: Mapping[str, Pipeline]
     model_of: Callable[[Task], str]
     stall_after: float
@@ -87,7 +87,7 @@ class Simulation:
         bad_hours = outages(_rng(plan, "outages"), probabilities, START, plan.days)
         account = SimulatedAccount(_rng(plan, "account"), config.room.places, bad_hours)
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
-        self._people = People(self._clock, _rng(plan, "people"), probabilities, config.terms)
+        self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
         self._faults = FaultInjector()
         self._disk = MemoryDisk()
         self._metrics = Metrics()
@@ -141,11 +141,11 @@ class Simulation:
             model_of=self._config.model_of,
         )
         supervisor = Supervisor(store, executor, inbox, lookups, self._config.room)
-        supervisor.account.recall(store.account())
+        supervisor.shared.recall(store.account())
         for found in store.summaries():
             if found.ended:
                 supervisor.ended[found.id] = found.status
-                supervisor.account.remember(found.spent)
+                supervisor.shared.remember(found.spent)
             else:
                 supervisor.recover(store.load(found.id, keep_open=True).task)
         supervisor.listen(self._on_decision)
@@ -236,7 +236,7 @@ class Simulation:
         daemon = self._daemon
         if daemon is None:
             return
-        daemon.supervisor.look_at_clock()
+        daemon.supervisor.check_clock()
         daemon.executor.report_stalls(daemon.supervisor.tasks, self._config.stall_after)
         daemon.supervisor.flush_telemetry()
         self._look_at_machine()

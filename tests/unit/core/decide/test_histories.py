@@ -14,7 +14,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, tasks_to_resume
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Caps
@@ -368,7 +368,9 @@ def test_something_can_always_resume_a_paused_task(decisions: list[Decision]) ->
         task = one.after
         if not task.is_active or not task.is_paused:
             continue
-        scene = SchedulerSnapshot(tasks=(task,), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1))
+        scene = SchedulerSnapshot(
+            tasks=LiveTasks((task,)), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1)
+        )
         match task.agent.blocked_by:
             case None:
                 assert task.wants_slot
@@ -461,7 +463,7 @@ def test_a_restart_sends_exactly_the_desired_commands(decisions: list[Decision])
 @in_every_history
 def test_the_state_of_a_task_can_always_be_explained(decisions: list[Decision]) -> None:
     for one in decisions:
-        scene = SchedulerSnapshot(tasks=(one.after,), ended={}, room=Capacity(), now=one.after.updated_at)
+        scene = SchedulerSnapshot(tasks=LiveTasks((one.after,)), ended={}, room=Capacity(), now=one.after.updated_at)
         why = explain(one.after, scene)
         assert why.next
         assert all(why.facts)

@@ -132,7 +132,7 @@ class Story:
     forge: str | None = None
     rounds: int = 0
     merges: bool = False
-    terms: TaskPolicy = ATTENDED
+    policy: TaskPolicy = ATTENDED
 
     def night(self, plug: Plug) -> tuple[Task, World, Night]:
         """Run it to its end."""
@@ -143,7 +143,7 @@ class Story:
         world = World(pipeline=pipeline, asks=self.asks, walled=self.walled, rounds=self.rounds, merges=self.merges)
         begun = submitted(
             checks=TWO_CHECKS,
-            policy=self.terms,
+            policy=self.policy,
             pipeline=self.pipeline,
             publication=Publication(forge=self.forge),
         )
@@ -169,20 +169,20 @@ NIGHTS = [
             rounds=1,
             reviewed="PLANNING",
             people=(*PLANS[:1], TAKEN_UP, *PLANS[1:]),
-            terms=replace(ATTENDED, look_every=60.0),
+            policy=replace(ATTENDED, look_every=60.0),
         ),
         id="comments are handled once, their plan is approved, and a user merges",
     ),
     pytest.param(
-        Story(forge=FORGE, rounds=1, terms=replace(LOOKING, follow_reviews=True, auto_merge=True)),
+        Story(forge=FORGE, rounds=1, policy=replace(LOOKING, follow_reviews=True, auto_merge=True)),
         id="comments are handled once and it merges automatically",
     ),
-    pytest.param(Story(forge=FORGE, merges=True, terms=LOOKING), id="a reviewer merges on the forge"),
+    pytest.param(Story(forge=FORGE, merges=True, policy=LOOKING), id="a reviewer merges on the forge"),
     pytest.param(
-        Story(forge=FORGE, pipeline="release", people=(Request(asked(1), approved(1)),), terms=LOOKING),
+        Story(forge=FORGE, pipeline="release", people=(Request(asked(1), approved(1)),), policy=LOOKING),
         id="a release is confirmed",
     ),
-    pytest.param(Story(pipeline="review_only", terms=LOOKING), id="code is reviewed"),
+    pytest.param(Story(pipeline="review_only", policy=LOOKING), id="code is reviewed"),
 ]
 
 

@@ -12,6 +12,7 @@ from orchestrator.core.events.agent_events import Limit, LimitStatus
 from orchestrator.core.events.events import LoginMissed
 from orchestrator.core.schedule.admission import (
     Capacity,
+    LiveTasks,
     SchedulerSnapshot,
     held_before_turn,
     places,
@@ -78,7 +79,7 @@ def limited(resets_in: float | None = HOUR) -> Task:
 
 def scene(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
     return SchedulerSnapshot(
-        tasks=tasks, ended={}, room=Capacity(places=9), now=tasks[0].updated_at + timedelta(seconds=seconds)
+        tasks=LiveTasks(tasks), ended={}, room=Capacity(places=9), now=tasks[0].updated_at + timedelta(seconds=seconds)
     )
 
 
@@ -216,16 +217,16 @@ def test_a_users_pause_outlasts_the_limit() -> None:
 # Automatic and manual resume
 
 
-def never_by_itself(terms: TaskPolicy) -> Playbook:
-    play = Playbook(replace(at_work(), policy=terms)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
+def never_by_itself(policy: TaskPolicy) -> Playbook:
+    play = Playbook(replace(at_work(), policy=policy)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
     return play >> frozen << "wake in 1800 s"
 
 
-@pytest.mark.parametrize("terms", [TaskPolicy(auto_resume=False), TaskPolicy(latest_resume=600.0)])
+@pytest.mark.parametrize("policy", [TaskPolicy(auto_resume=False), TaskPolicy(latest_resume=600.0)])
 def test_a_task_without_automatic_resume_waits_for_a_user_even_after_its_process_was_parked(
-    terms: TaskPolicy,
+    policy: TaskPolicy,
 ) -> None:
-    play = never_by_itself(terms)
+    play = never_by_itself(policy)
     assert play.task.notices[-1].text.endswith("it waits for `resume`")
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited >> later(9 * HOUR) >> alarm
     assert (play.task.agent.blocked_by, play.task.next_action, play.task.retry_at) == (
@@ -247,7 +248,7 @@ def test_no_other_account_problem_is_resumed_automatically_either(resets_in: flo
         why = explain(task, later_on)
         assert why.facts[0] == f"the account's usage limit (met by {waiting.id}) is over when a person says so"
         assert why.next == "orchestrator resume --all"
-    said_so = replace(later_on, tasks=(after(waiting, resume()), *later_on.tasks[1:]))
+    said_so = replace(later_on, tasks=LiveTasks((after(waiting, resume()), *later_on.tasks[1:])))
     assert let_in(said_so) == [waiting.id, "LOCAL-3"]
     assert list(tasks_to_resume(said_so)) == [("LOCAL-2", PauseReason.RATE_LIMIT)]
 
@@ -324,7 +325,7 @@ def test_a_limit_lasts_until_a_margin_after_its_reset_and_is_ignored_without_a_p
 
 def walled(*tasks: Task, status: str = "rejected", name: str = "seven_day_opus", places: int = 9) -> SchedulerSnapshot:
     return SchedulerSnapshot(
-        tasks=tasks,
+        tasks=LiveTasks(tasks),
         ended={},
         room=Capacity(places=places),
         now=START,

@@ -10,7 +10,7 @@ from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.pausing import DENY
 from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.decide.transitions import allowed
-from orchestrator.core.decide.turns import MOST_ASKS
+from orchestrator.core.decide.turns import MOST_REQUESTS
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
@@ -204,10 +204,10 @@ def test_a_different_question_in_the_same_words_is_asked() -> None:
 
 def test_an_agent_that_asks_endlessly_blocks_the_task() -> None:
     play = Playbook(at_work())
-    for number in range(MOST_ASKS):
+    for number in range(MOST_REQUESTS):
         play = play >> asking(question(f"Which one of {number}?", options=()))
     play = play >> asking(question("One more?"), question("And one?")) << "interrupt agents/1" << "tell blocked"
-    assert (play.task.status, len(play.task.requests)) == (TaskStatus.BLOCKED, MOST_ASKS)
+    assert (play.task.status, len(play.task.requests)) == (TaskStatus.BLOCKED, MOST_REQUESTS)
 
 
 # Unattended tasks
