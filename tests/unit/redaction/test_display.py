@@ -1,4 +1,4 @@
-"""Foreign text made fit to be shown."""
+"""External text prepared for display."""
 
 import pytest
 
@@ -14,11 +14,11 @@ from orchestrator.redaction.display import escape_text
         ("left\u202eright", r"left\u202eright"),
     ],
 )
-def test_what_cannot_be_printed_is_escaped(text: str, fit: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, fit: str) -> None:
     assert escape_text(text) == fit
 
 
 @pytest.mark.parametrize(("length", "end"), [(10, "x"), (11, "…")])
-def test_what_is_too_long_is_cut(length: int, end: str) -> None:
+def test_long_text_is_truncated(length: int, end: str) -> None:
     cut = escape_text("x" * length, limit=10)
     assert (len(cut), cut[-1]) == (10, end)
