@@ -8,7 +8,7 @@ from orchestrator.core.task.user_requests import LONGEST_ANSWER, RequestKind, Re
 from orchestrator.server.schemas.base import Utf8, View, Words
 
 
-class AskView(View):
+class RequestView(View):
     """One thing that a person is asked for, under `<task id>.<number>`.
 
     `answer` holds nothing of what was provided for a dependency. `digest` is of what is asked: an answer that names it
@@ -36,10 +36,10 @@ class AskView(View):
     answered_at: datetime | None
 
 
-class AskList(View):
+class RequestList(View):
     """What people are asked for, in the order in which it was asked."""
 
-    asks: tuple[AskView, ...]
+    requests: tuple[RequestView, ...]
 
 
 class SizeView(View):
@@ -50,7 +50,7 @@ class SizeView(View):
     removed: int
 
 
-class ReviewView(AskView):
+class ReviewView(RequestView):
     """A review with what is to be looked at: the stage's files, and what changed since the task began.
 
     Without `change` nothing was committed yet, or the task's repository cannot be read.
@@ -63,7 +63,7 @@ class ReviewView(AskView):
     change: SizeView | None
 
 
-class ProvidedView(AskView):
+class ProvidedView(RequestView):
     """A dependency after it was provided; `unmasked` says why its value is not hidden in what agents say.
 
     It is null where the value is hidden, and where there is none.
@@ -72,8 +72,8 @@ class ProvidedView(AskView):
     unmasked: str | None
 
 
-class AskFilter(View):
-    """Which asks a list shall hold: of one task, and only those that nobody has answered, unless `status` is all."""
+class RequestFilter(View):
+    """Which requests to list: of one task, and only those that nobody has answered, unless `status` is all."""
 
     model_config = ConfigDict(extra="forbid")
 
