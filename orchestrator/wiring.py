@@ -1,4 +1,7 @@
-"""Building everything and wiring it: the one place where parts meet that do not know each other."""
+"""Building the daemon: the one place that knows every part and hands each what it needs.
+
+It is built in one pass, from the inbox up; nothing is filled in later.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -218,7 +221,7 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
         model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
-    supervisor.account.recall(base.store.account())
+    supervisor.shared.recall(base.store.account())
     base.settings.on_change(lambda changed: supervisor.set_room(_capacity(changed)))
     return supervisor
 
@@ -270,16 +273,16 @@ def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
 
 
 def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
-    """Looks for what the roles of a pipeline need, in the environment that agents get."""
+    """Return a check of what the roles of a pipeline need, in the environment that agents get."""
     agent = settings.agent
     env = {**inherited(environment(), agent.pass_env), **agent.env}
     return lambda pipeline: preflight(map(definitions.role, pipeline.roles), agent.mcp_config, env)
 
 
 def _trackers(settings: Settings) -> Trackers:
-    """The trackers that are set up, with the tokens of the daemon's environment."""
-    given, there, agent = environment(), settings.trackers, settings.agent
-    name, known = there.jira.gateway, {**given, **agent.env}
+    """Return the configured trackers, with the tokens in the daemon's environment."""
+    env, there, agent = environment(), settings.trackers, settings.agent
+    name, known = there.jira.gateway, {**env, **agent.env}
     gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
     jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
     others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
@@ -289,7 +292,7 @@ def _trackers(settings: Settings) -> Trackers:
                 kind=kind,
                 url=url,
                 user=there.jira.user if kind is Tracker.JIRA else "",
-                token=given.get(variable, ""),
+                token=env.get(variable, ""),
                 setting=variable,
                 gateway=gateway if kind is Tracker.JIRA else None,
             )
@@ -321,14 +324,14 @@ def _floors(settings: Settings) -> Floors:
 
 
 def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:
-    """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
+    """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses."""
     role = pipeline.stage(task.stage).role
     named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
 
 
 def bundled_redactor() -> Redactor:
-    """The rules that ship with the program."""
+    """Return the redactor with the rules that ship with the program."""
     path = bundled(Kind.CONFIG) / "redaction.toml"
     return Redactor(parse_rules(read_declared(path), str(path)))
 
@@ -369,7 +372,7 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
 
 
 def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
-    """What plays the roles; a claude that is not found is a fault of every launch, not of the daemon."""
+    """Return the driver of agents. If claude is not found, every launch fails, but not the daemon."""
     agent = settings.agent
     if agent.driver == "command":
         return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)

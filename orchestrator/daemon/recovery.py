@@ -1,8 +1,8 @@
-"""A cold start: a task whose journal is lost or damaged is made whole again from the newest state that is left.
+"""Recovery of a task whose journal is lost or damaged, from the newest state that is left.
 
-That is state.json or a checkpoint, whichever knows more decisions. What was decided later is decided again, for every
-command looks for its effect first. The old files are set aside. Where no state is left, what the task left behind tells
-how far it was, and a person begins anew from there: nobody can say what the daemon would have to know to go on.
+That is state.json or a checkpoint, whichever covers more decisions. Later decisions are made again, which is safe
+because every command looks for its effect first. The damaged files are set aside. Where no state is left, the task's
+files show how far it was, and a person submits it again from there: what else the daemon knew cannot be inferred.
 """
 
 from collections.abc import Iterator
@@ -24,26 +24,26 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.storage.journal import NAME, checkpoints
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document
+from orchestrator.storage.state_file import BELOW, FutureFile, state_of
 from orchestrator.storage.state_file import NAME as STATE
-from orchestrator.storage.state_file import FutureFile, state_of
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.workspace import Workspace
 
 RECOVERED = "Recovered"
-"""What the journal of such a task begins with; no decision, but the number of the last one that is known."""
+"""The first line of a recovered journal: not a decision, but the number of the last one that is known."""
 
 
 class NothingLost(OrchestratorError):
-    """A task can be read as it is."""
+    """The task can be read as it is."""
 
 
 class NoStateLeft(OrchestratorError):
-    """Neither state.json nor any checkpoint of a task is whole."""
+    """Neither state.json nor any checkpoint of the task is intact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """A task made whole again, what it was made from, and the names of the files that were set aside."""
+    """A recovered task, the file it was recovered from, and the names of the files that were set aside."""
 
     task: Task
     source: str
@@ -51,9 +51,9 @@ class Recovered:
 
 
 def recover(store: FolderStore, task_id: str, pipeline: Pipeline, at: datetime) -> Recovered:
-    """Make a task whole again whose files cannot be read.
+    """Recover a task whose files cannot be read.
 
-    Raises NothingLost where they can be, NoStateLeft where nothing whole is left, StoreError and OSError.
+    Raises NothingLost if they can be read, NoStateLeft if no intact state is left, StoreError and OSError.
     """
     folder = store.files.path_of(task_id)
     try:
@@ -67,15 +67,15 @@ def recover(store: FolderStore, task_id: str, pipeline: Pipeline, at: datetime) 
     line = orjson.dumps(_first_line(task_id, document, at)) + b"\n"
     aside = tuple(_set_aside(folder / name) for name in (NAME, STATE) if (folder / name).exists())
     write_atomically(folder / NAME, line)
-    write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}))
+    write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}, below=BELOW))
     return Recovered(task=store.load(task_id).task, source=source, set_aside=aside)
 
 
 def _newest(folder: Path, pipeline: Pipeline, data_dir: Path) -> tuple[str, JsonObject]:
-    """The state that knows most decisions, and the file that it is from."""
+    """Return the state that covers most decisions, and the file that it is from."""
     found = [(_seq(document), name, document) for name, document in _states(folder) if _fits(folder, document)]
     if not found:
-        raise NoStateLeft(_epitaph(folder, pipeline, data_dir))
+        raise NoStateLeft(_remains(folder, pipeline, data_dir))
     _, source, document = max(found, key=lambda one: one[0])
     return source, document
 
@@ -124,8 +124,8 @@ def _set_aside(path: Path) -> str:
     return name
 
 
-def _epitaph(folder: Path, pipeline: Pipeline, data_dir: Path) -> str:
-    """How far a task was and where its work is, for whoever begins it anew."""
+def _remains(folder: Path, pipeline: Pipeline, data_dir: Path) -> str:
+    """Return how far a task was and where its work is, for whoever submits it again."""
     names = {path.name for path in folder.iterdir() if path.is_file()}
     commits = 0
     try:
@@ -136,6 +136,6 @@ def _epitaph(folder: Path, pipeline: Pipeline, data_dir: Path) -> str:
         where = f"its commits cannot be read ({error})"
     stage = infer_task(pipeline.stages.values(), names, commits)
     return (
-        f"no state of {folder.name} is whole; by what it left it had reached {stage}, with {commits} commits; {where}; "
+        f"no state of {folder.name} is intact; by its files it had reached {stage}, with {commits} commits; {where}; "
         f"submit the ticket again (it is in {escape_text(str(folder / 'ticket.json'))}); --base says where to start"
     )

@@ -1,4 +1,4 @@
-"""Taking up work at start: live tasks go to the supervisor, of ended ones what a crash left undone is completed."""
+"""Loading tasks at start: live ones go to the supervisor, and what a crash left undone for ended ones is completed."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
             match found:
                 case TaskSummary() if found.ended:
                     supervisor.ended[found.id] = found.status
-                    supervisor.account.remember(found.spent)
+                    supervisor.shared.remember(found.spent)
                     if found.files & PROVIDED:
                         discard_secrets(secrets, found.id)
                     if found.status in REPORTED and SUMMARY_FILE not in found.files:

@@ -19,6 +19,8 @@ LARGEST_DOCUMENT = 64 * 1024 * 1024
 """Bytes; nothing of ours grows so large, and a larger file is not read."""
 
 _SEAL = b',\n  "checksum": "'
+_TOP_SEAL_KEY = "checksum_of_top"
+_TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
@@ -78,10 +80,28 @@ def read_file(path: Path) -> bytes | None:
         os.close(descriptor)
 
 
-def sealed(document: dict[str, Json]) -> bytes:
-    """A document as it is written, with a checksum at its end."""
+def read_beginning(path: str, size: int) -> bytes:
+    """Return the first bytes of a file; empty if it is missing or not a regular file."""
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
+    """A document as it is written, with a checksum at its end.
+
+    With `below`, what stands above that key has a checksum of its own, just before the key.
+    """
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
-    return body + _SEAL + hashlib.sha256(body).hexdigest().encode() + _END
+    top, key, rest = body.partition(_key(below)) if below else (body, b"", b"")
+    if key:
+        body = top + _TOP_SEAL + _checksum(top) + b'"' + key + rest
+    return body + _SEAL + _checksum(body) + _END
 
 
 def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
@@ -90,11 +110,33 @@ def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
     With `before` only what stands above that key: the whole is checked and its beginning decoded, in half the time.
     """
     body, _, seal = content.rpartition(_SEAL)
-    if seal != hashlib.sha256(body).hexdigest().encode() + _END:
+    if seal != _checksum(body) + _END:
         return None
     if before:
-        body = body.partition(f',\n  "{before}": '.encode())[0]
-    return parsed(body + b"}")
+        body = body.partition(_key(before))[0]
+    document = parsed(body + b"}")
+    if document is not None:
+        document.pop(_TOP_SEAL_KEY, None)
+    return document
+
+
+def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
+    """What stands above a key, from the beginning of a document that was sealed with `below`.
+
+    None if one byte of it is another than was written, it has no such checksum, or the key stands further down.
+    """
+    top, _, _ = beginning.partition(_key(below))
+    top, _, seal = top.rpartition(_TOP_SEAL)
+    return parsed(top + b"}") if seal == _checksum(top) + b'"' else None
+
+
+def _key(name: str) -> bytes:
+    """How a key of a document begins; only one at the top has so few spaces before it."""
+    return f',\n  "{name}": '.encode()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def parsed(content: bytes) -> dict[str, Json] | None:

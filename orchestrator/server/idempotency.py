@@ -101,13 +101,13 @@ _KEY = Depends(_key_named)
 
 
 class KeyedRoute(APIRoute):
-    """A route whose writes obey Idempotency-Key; reads are always answered anew."""
+    """A route whose writes obey Idempotency-Key; reads are never repeated from memory."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
-        said = more.pop("dependencies", None) or []
+        dependencies = more.pop("dependencies", None) or []
         is_write = not WRITES.isdisjoint(more.get("methods") or ())
-        also = [_KEY] if is_write and _KEY not in said else []
-        super().__init__(path, endpoint, dependencies=[*said, *also], **more)
+        also = [_KEY] if is_write and _KEY not in dependencies else []
+        super().__init__(path, endpoint, dependencies=[*dependencies, *also], **more)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the framework's handler, which is not called for a key that was answered."""
@@ -122,14 +122,14 @@ class KeyedRoute(APIRoute):
                 return _kept(await handle(request))
 
             keys: IdempotencyKeys = request.app.state.keys
-            asked = await _asked(request)
-            meant = hmac.digest(keys.salt, asked, "sha256") if is_secret else asked
-            return _again(await keys.once(key, meant, take))
+            identity = await _identity_of(request)
+            meant = hmac.digest(keys.salt, identity, "sha256") if is_secret else identity
+            return _first_response(await keys.once(key, meant, take))
 
         return keyed
 
 
-async def _asked(request: Request) -> bytes:
+async def _identity_of(request: Request) -> bytes:
     """Return what distinguishes a request from others."""
     url = request.url
     return orjson.dumps([request.method, url.path, url.query, caller_of(request).attempt]) + await request.body()
@@ -140,6 +140,6 @@ def _kept(response: Response) -> str:
     return orjson.dumps({"status": response.status_code, "headers": dict(response.headers), "body": body}).decode()
 
 
-def _again(kept: str) -> Response:
-    said = orjson.loads(kept)
-    return Response(said["body"], status_code=said["status"], headers=said["headers"])
+def _first_response(kept: str) -> Response:
+    first = orjson.loads(kept)
+    return Response(first["body"], status_code=first["status"], headers=first["headers"])

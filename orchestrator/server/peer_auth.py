@@ -9,11 +9,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from orchestrator.daemon.callers import AccessControl, Caller
-from orchestrator.server.problems import Problem, RefusedRequest, answer
+from orchestrator.server.problems import HttpProblem, RefusedRequest, answer
 
 LARGEST_REQUEST = 8 * 1024 * 1024
 """Bytes: the largest ticket, with every character escaped."""
-TOO_LARGE = Problem(
+TOO_LARGE = HttpProblem(
     413,
     "too-large",
     "The request is too large",
@@ -69,9 +69,9 @@ class PeerAuthMiddleware:
         authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
         return self._access.agent_with_token(caller, task_id, authorization.removeprefix("Bearer "))
 
-    def _refusal_of(self, caller: Caller) -> Problem | None:
+    def _refusal_of(self, caller: Caller) -> HttpProblem | None:
         objection = self._access.objection_to(caller)
-        return Problem(403, "not-for-you", "The caller may not do this", objection) if objection else None
+        return HttpProblem(403, "not-for-you", "The caller may not do this", objection) if objection else None
 
 
 def caller_of(request: Request) -> Caller:

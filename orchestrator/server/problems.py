@@ -34,7 +34,7 @@ class KeyTaken(OrchestratorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class HttpProblem:
     """Why a request is refused; `kind` is the last part of the document's type."""
 
     status: int
@@ -50,7 +50,7 @@ class Problem:
 class RefusedRequest(HTTPException):
     """Ends a request while its body is still being read, where the framework passes on HTTPException alone."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: HttpProblem) -> None:
         super().__init__(problem.status, problem.detail)
         self.problem = problem
 
@@ -76,7 +76,7 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
 """Errors that say nothing beyond their message: status, kind and title; any other is a 422."""
 
 
-def answer(problem: Problem) -> Response:
+def answer(problem: HttpProblem) -> Response:
     """Return the response for a problem."""
     view = ProblemView(
         type=f"{TYPES}{problem.kind}",
@@ -92,22 +92,22 @@ def answer(problem: Problem) -> Response:
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE)
 
 
-def problem_of(error: OrchestratorError, redact: Redact) -> Problem:
+def problem_of(error: OrchestratorError, redact: Redact) -> HttpProblem:
     """Return the problem that an error becomes."""
-    said = str(error)
+    detail = str(error)
     match error:
         case errors.AmbiguousName():
-            return Problem(409, "ambiguous", "Several tasks fit", said, candidates=error.candidates)
+            return HttpProblem(409, "ambiguous", "Several tasks fit", detail, candidates=error.candidates)
         case errors.InvalidTransition():
             title = "The task's state does not allow this"
-            return Problem(409, "not-allowed", title, said, error.status, error.allowed)
+            return HttpProblem(409, "not-allowed", title, detail, error.status, error.allowed)
         case errors.AlreadyAnswered():
             request = request_view(error.task, error.request, redact)
-            return Problem(409, "answered-before", "It was answered before", said, request=request)
+            return HttpProblem(409, "answered-before", "It was answered before", detail, request=request)
         case _:
             found = (row for row in KINDS if isinstance(error, row[0]))
             _, status, kind, title = next(found, (None, 422, "refused", "The request was refused"))
-            return Problem(status, kind, title, said)
+            return HttpProblem(status, kind, title, detail)
 
 
 def answer_with_problems(app: FastAPI, redact: Redact) -> None:
@@ -139,23 +139,23 @@ async def _operation_refused(_: Request, error: Exception) -> Response:
 
 async def _unwritable(request: Request, error: Exception) -> Response:
     refused = _as(OSError, error)
-    said = f"{refused.strerror or refused}: {refused.filename or 'no file is named'}; fix that, then try again"
+    detail = f"{refused.strerror or refused}: {refused.filename or 'no file is named'}; fix that, then try again"
     if request.method == "GET":
-        return answer(Problem(500, "unreadable", "A file of the task cannot be read", said))
-    return answer(Problem(507, "not-committed", "The request could not be written to disk", said))
+        return answer(HttpProblem(500, "unreadable", "A file of the task cannot be read", detail))
+    return answer(HttpProblem(507, "not-committed", "The request could not be written to disk", detail))
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
     problems = _as(RequestValidationError, error).errors()
     if any(found["loc"] == ("body",) and isinstance(found["input"], bytes) for found in problems):
         kind = request.headers.get("content-type") or "nothing"
-        said = f"the body has the type {kind!r:.80}; send JSON, as Content-Type: application/json"
-        return answer(Problem(415, "unsupported-media-type", "The body is not JSON", said))
-    said = "; ".join(map(_said, problems))
-    return answer(Problem(400, "malformed", "The request is malformed", said))
+        detail = f"the body has the type {kind!r:.80}; send JSON, as Content-Type: application/json"
+        return answer(HttpProblem(415, "unsupported-media-type", "The body is not JSON", detail))
+    detail = "; ".join(map(_location_and_reason, problems))
+    return answer(HttpProblem(400, "malformed", "The request is malformed", detail))
 
 
-def _said(found: Mapping[str, Any]) -> str:
+def _location_and_reason(found: Mapping[str, Any]) -> str:
     """Return where something is wrong in a request, and what."""
     place, *inner = found["loc"]
     if found["type"] == "json_invalid":
@@ -168,13 +168,13 @@ async def _http(_: Request, error: Exception) -> Response:
     if isinstance(refused, RefusedRequest):
         return answer(refused.problem)
     kind = HTTPStatus(refused.status_code).phrase
-    return answer(Problem(refused.status_code, kind.lower().replace(" ", "-"), kind, str(refused.detail)))
+    return answer(HttpProblem(refused.status_code, kind.lower().replace(" ", "-"), kind, str(refused.detail)))
 
 
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("request_failed", path=request.url.path, exc_info=error)
-    said = "a bug in the daemon; its log has the details"
-    return answer(Problem(500, "mistake", "The daemon made a mistake", said))
+    detail = "a bug in the daemon; its log has the details"
+    return answer(HttpProblem(500, "mistake", "The daemon made a mistake", detail))
 
 
 def _as(kind: type[E], error: Exception) -> E:

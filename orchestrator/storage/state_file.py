@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import cast
 
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import parsed, read_file, sealed, unsealed, write_atomically
+from orchestrator.formats.files import (
+    parsed,
+    read_beginning,
+    read_file,
+    sealed,
+    unsealed,
+    unsealed_top,
+    write_atomically,
+)
 from orchestrator.formats.patch import difference
 from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 from orchestrator.storage.records import ForeignEdit, StoreError
 
 NAME = "state.json"
+BELOW = "states"
+"""The first key below what a list shows."""
+LARGEST_TOP = 8192
+"""Bytes of the part above it, as a rule; of a larger one the whole file is read."""
 MOST_CHANGES = 50
 
 Signature = tuple[int, int, int] | None
@@ -38,7 +50,7 @@ class StateFile:
 
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write it anew. Raises OSError, and then the old one stays."""
-        content = sealed({**document, "journal_bytes": journal_bytes})
+        content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW)
         write_atomically(self._path, content, durable=False)
         self._written, self._signature = content, _signature(self._path)
 
@@ -74,10 +86,16 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
     return document, cast(int, document.pop("journal_bytes")), False
 
 
-def top_of(folder: Path) -> JsonObject | None:
-    """What state.json says above the stages in the present format, all that a list shows; None if it is not whole."""
-    document = unsealed(read_file(folder / NAME) or b"", before="states")
-    require_known(folder / NAME, document or {})
+def top_of(folder: str) -> JsonObject | None:
+    """What state.json says above the stages in the present format, all that a list shows; None if it is not whole.
+
+    A list of ten thousand tasks is read at each start, so only the beginning of the file is read and checked.
+    """
+    path = f"{folder}/{NAME}"
+    document = unsealed_top(read_beginning(path, LARGEST_TOP), below=BELOW)
+    if document is None:
+        document = unsealed(read_file(Path(path)) or b"", before=BELOW)
+    require_known(path, document or {})
     return document and migrated(document)
 
 
@@ -95,7 +113,7 @@ def changes(truth: JsonObject, stranger: JsonObject | None) -> tuple[str, ...]:
     return tuple(str(one["path"]) for one in difference(truth, stranger))[:MOST_CHANGES] if stranger else ()
 
 
-def require_known(path: Path, document: JsonObject) -> None:
+def require_known(path: Path | str, document: JsonObject) -> None:
     """Refuse what a later version wrote; raises FutureFile."""
     version = document.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:

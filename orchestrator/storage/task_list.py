@@ -19,10 +19,10 @@ WRITTEN_BEFORE_COMMIT = frozenset({"ticket.json", "ticket-parsed.json", "pipelin
 def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary | StoreError]:
     """Yield the summary of every task below `root`, or why there is none; `load` reads a task the slow way.
 
-    Only the top of state.json is read where the whole file is intact.
+    Only the top of state.json is read where that is intact.
     """
     for name in sorted(os.listdir(root)):  # noqa: PTH208 - names alone, here and below
-        folder = root / name
+        folder = f"{root}/{name}"  # to join paths for ten thousand tasks takes a tenth of a second
         try:
             files = frozenset(os.listdir(folder))  # noqa: PTH208
             document = top_of(folder)
@@ -32,7 +32,7 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
         except StoreError as error:
             yield error
         except (OSError, KeyError, TypeError, ValueError) as error:
-            yield StoreError(f"{escape_text(str(folder))} cannot be read: {error!r}")
+            yield StoreError(f"{escape_text(folder)} cannot be read: {error!r}")
 
 
 def require_own(name: str, task_id: str) -> None:

@@ -54,7 +54,7 @@ class Wakeup:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PendingRequest:
     """An event whose sender waits for the resulting task; `ended` is the task if it has ended and was loaded for it."""
 
     task_id: str
@@ -74,7 +74,7 @@ class Request:
             self.answer.set_exception(error)
 
 
-Message = PostedEvent | Telemetry | LimitSeen | Wakeup | Request
+Message = PostedEvent | Telemetry | LimitSeen | Wakeup | PendingRequest
 
 
 class Inbox:
@@ -115,7 +115,7 @@ class Inbox:
         InvalidTransition and NotCommitted; then nothing has changed.
         """
         answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        self._messages.put_nowait(Request(task_id, event, answer, ended))
+        self._messages.put_nowait(PendingRequest(task_id, event, answer, ended))
         return await answer
 
     async def take(self) -> Message:

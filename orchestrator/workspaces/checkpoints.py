@@ -56,7 +56,7 @@ class NotAtRest(InvalidTransition):
         )
 
 
-class Store(Protocol):
+class CheckpointStore(Protocol):
     """Where checkpoints are written together with the state."""
 
     @property
@@ -67,7 +67,7 @@ class Store(Protocol):
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint: ...
 
 
-class Inbox(Protocol):
+class EventSink(Protocol):
     """Where it is reported that a checkpoint was taken."""
 
     def post(self, task_id: str, event: Event) -> None: ...
@@ -81,7 +81,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self, workspace: Workspace, store: Store, inbox: Inbox, turn: Turn, clock: Callable[[], datetime]
+        self, workspace: Workspace, store: CheckpointStore, inbox: EventSink, turn: Turn, clock: Callable[[], datetime]
     ) -> None:
         self._workspace, self._store, self._inbox, self._turn, self._clock = workspace, store, inbox, turn, clock
         self._asked: dict[str, tuple[Task, Reason]] = {}

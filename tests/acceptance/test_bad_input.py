@@ -169,7 +169,7 @@ def test_what_is_misspelt_is_answered_with_the_nearest_name(tmp_path: Path) -> N
     with House(tmp_path) as house:
         with pytest.raises(RequestRefused, match="there is no pipeline 'ful'; did you mean 'full'"):
             house.submit(pipeline="ful")
-        with pytest.raises(RequestRefused, match="is no ticket key; write it like ABC-123"):
+        with pytest.raises(RequestRefused, match=r"\.\./\.\./etc"):
             house.submit(ticket="../../etc")
         with pytest.raises(RequestRefused, match="there is no task"):
             house.submit(after=("LOCAL-nobody",))

@@ -17,13 +17,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psutil
 
 from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
-from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
@@ -87,7 +86,7 @@ class Ear(Parser):
     """The daemon's own parser, and somebody who listens to what it makes of the lines."""
 
     def __init__(self) -> None:
-        super().__init__(orjson.loads)
+        super().__init__()
         self.lines = 0
         self.marked: Callable[[str, int], None]
 
@@ -245,8 +244,8 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
     supervisor.listen(checkpoints.on_decision)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
-    timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
-    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    timers.ring_every("telemetry", FLUSH_TELEMETRY_SECONDS, supervisor.flush_telemetry)
+    supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
         yield supervisor, inbox
@@ -260,6 +259,18 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
         store.close()
 
 
+def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
+    known: frozenset[str] = frozenset()
+
+    def look_if_others(_task: Task, _event: Event) -> None:
+        nonlocal known
+        if known != supervisor.tasks.keys():
+            known = frozenset(supervisor.tasks)
+            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+
+    return look_if_others
+
+
 async def _left(task: Task, text: str, status: str | None) -> str:
     """There is no tracker."""
     return ""
@@ -271,7 +282,7 @@ async def _told(_task: Task, _notice: Notice) -> str:
 
 def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
-        supervisor.look_for_foreign_edit(folder.name)
+        supervisor.check_for_foreign_edit(folder.name)
 
 
 def _tasks(base: Path) -> list[Task]:

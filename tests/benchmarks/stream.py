@@ -24,7 +24,7 @@ def rows() -> list[tuple[str, str, str]]:
     return [
         ("stream: bare orjson.loads", f"{len(lines) / bare:,.0f} lines/s", ""),
         ("stream: framing and parsing", f"{len(lines) / parsed:,.0f} lines/s", ""),
-        ("stream: parsing beside bare orjson", f"{bare / parsed:.2f}", "≥ 0.33"),
+        ("stream: parsing beside bare orjson", f"{bare / parsed:.2f}", "≥ 0.6"),
     ]
 
 
@@ -53,7 +53,7 @@ def decode_only(lines: list[bytes]) -> None:
 
 
 def frame_and_parse(chunks: list[bytes]) -> None:
-    framer, parser = Framer(), Parser(orjson.loads)
+    framer, parser = Framer(), Parser()
     for chunk in chunks:
         for line in framer.push(chunk):
             parser.parse(line.body)

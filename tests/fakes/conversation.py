@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-import orjson
-
 from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer
 from orchestrator.core.decide.prompt import outbox_of, turn_text
@@ -66,7 +64,7 @@ class Conversation:
         self.process = process
         self.output = b""
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
-        self._framer, self._parser = Framer(), Parser(orjson.loads)
+        self._framer, self._parser = Framer(), Parser()
         self._unread: list[AgentEvent] = []
 
     def send(self, line: bytes) -> None:

@@ -252,7 +252,7 @@ async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after
         assert "until orchestrator resume --all" in (await orchestrator("status")).out
     desk.store.close()
     anew = desk_at(orchestrator.data)
-    anew.supervisor.account.recall(anew.store.account())
+    anew.supervisor.shared.recall(anew.store.account())
     async with at_work(anew):
         later = (await orchestrator("submit", "text", "--ticket", "ABC-3")).out.strip()
         assert anew.supervisor.tasks[later].is_paused
@@ -287,7 +287,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
 async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
     assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
     now = clock.now()
-    desk.supervisor.account.windows = {
+    desk.supervisor.shared.windows = {
         "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),
         "seven_day": Window(
             status="rejected", resets_at=clock.now().replace(microsecond=0) + HOUR, utilization=0.97, seen_at=now
@@ -307,7 +307,7 @@ async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_fo
     orchestrator: Shell, desk: Desk
 ) -> None:
     full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
-    desk.supervisor.account.windows = {"seven_day": full, "five_hour": full}
+    desk.supervisor.shared.windows = {"seven_day": full, "five_hour": full}
     task = (await orchestrator("submit", "text")).out.strip()
     assert "orchestrator limits --forget" in (await orchestrator("why", task)).out
     only_error(await orchestrator("limits", "seven_day"), 2)

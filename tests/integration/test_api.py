@@ -91,7 +91,7 @@ async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: ht
 async def test_a_cursor_that_no_page_gave_is_refused_with_what_one_is(client: httpx.AsyncClient, cursor: str) -> None:
     answer = await client.get("/api/tasks", params={"cursor": cursor})
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
-    assert answer.json()["detail"].startswith("cursor: is no cursor; a cursor is the nextCursor of the page before")
+    assert answer.json()["detail"].startswith("cursor: ")
 
 
 async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_only_one_fits(
@@ -172,19 +172,19 @@ async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("content", "kind", "status", "says"),
+    ("content", "kind", "problem", "says"),
     [
-        ("{", "application/json", 400, "the body is no JSON: Expecting property name enclosed in double quotes, at"),
-        ("{}", "text/plain", 415, "the body is said to be 'text/plain'; send JSON"),
-        ("a=1", "application/x-www-form-urlencoded", 415, "send JSON, as Content-Type: application/json"),
-        ("[]", "application/json", 400, "body: Input should be a valid dictionary"),
+        ("{", "application/json", (400, "malformed"), "at character 2"),
+        ("{}", "text/plain", (415, "unsupported-media-type"), "'text/plain'"),
+        ("a=1", "application/x-www-form-urlencoded", (415, "unsupported-media-type"), "application/json"),
+        ("[]", "application/json", (400, "malformed"), "body: "),
     ],
 )
 async def test_a_body_that_is_no_json_is_refused_as_such(
-    client: httpx.AsyncClient, content: str, kind: str, status: int, says: str
+    client: httpx.AsyncClient, content: str, kind: str, problem: tuple[int, str], says: str
 ) -> None:
     answer = await client.post("/api/tasks", content=content, headers={"Content-Type": kind})
-    assert answer.status_code == status
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == problem
     assert says in answer.json()["detail"]
 
 
@@ -287,7 +287,7 @@ async def test_the_socket_is_private_and_gone_after_the_end(desk: Desk) -> None:
     async with at_work(desk) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        with pytest.raises(SocketRefused, match="another daemon listens"):
+        with pytest.raises(SocketRefused, match="another daemon"):
             make_server(create_app(desk.service), path, lambda: None)
     assert not path.exists()
     desk.store.close()
@@ -300,10 +300,10 @@ async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone
     async with at_work(desk) as client:
         assert (await client.get("/healthz")).status_code == 200
     path.write_text("precious")
-    with pytest.raises(SocketRefused, match="no socket"):
+    with pytest.raises(SocketRefused, match="not a socket"):
         make_server(create_app(desk.service), path, lambda: None)
     assert path.read_text() == "precious"
-    with pytest.raises(SocketRefused, match="setting `socket`"):
+    with pytest.raises(SocketRefused, match="bytes"):
         make_server(create_app(desk.service), desk.settings.data_dir / ("x" * 120), lambda: None)
     desk.store.close()
 
@@ -399,7 +399,7 @@ async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     for answer in (paused, handed_in):
-        assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
+        assert (answer.status_code, answer.json()["type"]) == (507, "urn:orchestrator:problem:not-committed")
     assert desk.supervisor.tasks == {task: before}
     assert [folder.name for folder in desk.store.files.root.iterdir()] == [task]
 

@@ -7,7 +7,7 @@ from shutil import rmtree
 import httpx
 import pytest
 
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import time_of, to_json
@@ -163,7 +163,7 @@ def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
     """What texts about a task depend on, as of the time of the recording."""
     found = [one for one in store.summaries() if isinstance(one, TaskSummary)]
     return SchedulerSnapshot(
-        tasks=tuple(store.load(one.id).task for one in found if not one.ended),
+        tasks=LiveTasks(store.load(one.id).task for one in found if not one.ended),
         ended={one.id: one.status for one in found if one.ended},
         room=Capacity(),
         now=time_of(there.expected["at"]),

@@ -36,7 +36,7 @@ class Heard:
             limit=self.limits.append,
             clock=lambda: NOW,
         )
-        follower = OutputReader(folder, self.agent, Parser(orjson.loads), ears)
+        follower = OutputReader(folder, self.agent, Parser(), ears)
         self.read_to = [0]
         while follower.read():
             self.read_to.append(follower.offset)

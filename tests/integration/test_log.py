@@ -104,5 +104,5 @@ def test_what_a_library_says_is_a_line_like_all_others() -> None:
     logging.getLogger("library.part").info("every few seconds")
     said = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [(line["event"], line["library"], line["text"], line["level"]) for line in said] == [
-        ("library_said", "library", "Invalid *** received.", "warning")
+        ("library_logged", "library", "Invalid *** received.", "warning")
     ]

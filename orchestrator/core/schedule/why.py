@@ -11,7 +11,6 @@ from orchestrator.core.schedule.admission import (
     blockers,
     day_used_up,
     places,
-    waiting_queue,
 )
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -181,9 +180,8 @@ def _no_place(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
     held_back = block_reason(task, scene)
     if held_back is not None:
         return (held_back,)
-    holders = [other.id for other in scene.tasks if other.holds_slot]
-    before = [other.id for other in waiting_queue(scene.tasks)]
-    ahead = before.index(task.id) if task.id in before else 0
+    holders = [other.id for other in scene.tasks.running]
+    ahead = scene.tasks.ahead.get(task.id, 0)
     taken = f"{len(holders)} of {places(scene)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)

@@ -114,6 +114,11 @@ class Timing:
 ANY_TIME = Schedule()
 
 
+# Asked of every task at every decision: Python 3.11 takes longer to look up an enum's member than to compare it.
+_PENDING, _IN_PROGRESS, _REVIEW = TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.REVIEW
+_ADMISSION = NextAction.ADMISSION
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
@@ -174,7 +179,7 @@ class Task:
     @property
     def is_active(self) -> bool:
         """Whether it was begun and has not come to a halt; its work may be under review."""
-        return self.status in (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)
+        return self.status is _IN_PROGRESS or self.status is _REVIEW
 
     @property
     def is_paused(self) -> bool:
@@ -201,14 +206,14 @@ class Task:
     @property
     def holds_slot(self) -> bool:
         """Whether it takes one of the places of `max_agents`; a paused one does not."""
-        return self.status is TaskStatus.IN_PROGRESS and not self.is_paused
+        return self.status is _IN_PROGRESS and not self.is_paused
 
     @property
     def wants_slot(self) -> bool:
         """Whether it would start or go on if there were a place."""
-        if self.status is TaskStatus.PENDING:
-            return self.next_action is NextAction.ADMISSION and not self.is_paused
-        return self.status is TaskStatus.IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
+        if self.status is _PENDING:
+            return self.next_action is _ADMISSION and not self.is_paused
+        return self.status is _IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
 
     @property
     def pending_requests(self) -> tuple[UserRequest, ...]:

@@ -45,7 +45,7 @@ class SubmissionService:
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
         task = await asyncio.to_thread(
-            self.factory.take, replace(submission, after=predecessors), requirement, self.clock()
+            self.factory.create, replace(submission, after=predecessors), requirement, self.clock()
         )
         try:
             task = await asyncio.to_thread(self.with_forge, task)

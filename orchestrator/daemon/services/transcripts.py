@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-import orjson
-
 from orchestrator.agents.claude import Parser
 from orchestrator.core.events import agent_events
 from orchestrator.daemon.services.errors import NoSuchFile
@@ -21,7 +19,7 @@ PAGE = 1024 * 1024
 
 KindAndText = tuple[str, str]
 
-_parser = Parser(orjson.loads)
+_parser = Parser()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +91,8 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
         case agent_events.Asked():
             return "asked", f"{event.subtype} {event.tool or ''}".rstrip()
         case agent_events.Retry():
-            said = f"try {event.attempt} of {event.max_retries} in {event.delay_ms / 1000:.0f} s: {event.error}"
-            return "retry", said
+            text = f"try {event.attempt} of {event.max_retries} in {event.delay_ms / 1000:.0f} s: {event.error}"
+            return "retry", text
         case agent_events.Limit():
             window = event.window or "the account"
             return (

@@ -1,6 +1,6 @@
 """What agents ask people for, and the answers: questions, dependencies and reviews of all tasks.
 
-The first answer counts. Whoever gives a later one is told the first.
+The first answer counts. Whoever gives a later one gets to see the first.
 """
 
 import asyncio
@@ -90,8 +90,8 @@ class UserRequestService:
     async def answer(self, name: str, text: str, digest: str | None, by: str) -> TaskRequest:
         """Answer a question; an option may be written in any case."""
         found = await self.find(RequestKind.QUESTION, name)
-        said = self._without_secrets(text)
-        answer = validate_answer(found.request.draft, said) if found.request.is_pending else said
+        words = self._without_secrets(text)
+        answer = validate_answer(found.request.draft, words) if found.request.is_pending else words
         return await self._record(found, RequestStatus.ANSWERED, by, answer, digest)
 
     async def skip(self, name: str, digest: str | None, by: str) -> TaskRequest:

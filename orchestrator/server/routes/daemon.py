@@ -11,7 +11,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.status import RunningTask
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.problems import Problem, RefusedRequest
+from orchestrator.server.problems import HttpProblem, RefusedRequest
 from orchestrator.server.rendering import many_view, task_lines
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import to_view
@@ -43,7 +43,7 @@ async def readyz(service: TheService) -> Mapping[str, str]:
     """Say that the daemon admits tasks; it does not answer before its tasks are loaded, and says no while it stops."""
     if service.status.is_draining():
         detail = "it admits no more tasks; ask again after its restart"
-        raise RefusedRequest(Problem(503, "draining", "The daemon is stopping", detail))
+        raise RefusedRequest(HttpProblem(503, "draining", "The daemon is stopping", detail))
     return {"status": "ready"}
 
 

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 
 class View(BaseModel):
-    """Something that the API answers."""
+    """Something that the API accepts or returns."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
@@ -22,7 +22,7 @@ V = TypeVar("V", bound=View)
 
 
 def to_view(kind: type[V], value: object, redact: Callable[[str], str]) -> V:
-    """A view of a value of ours, or of a document in camelCase, its agents' words as `redact` leaves them."""
+    """Return a view of a value or of a camelCase document, with every text of an agent redacted."""
     return kind.model_validate(value, context=redact)
 
 

@@ -1,4 +1,4 @@
-"""The shapes of how the daemon is and of what is declared."""
+"""Schemas of the daemon's status and of what is declared."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,9 +30,9 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """How the daemon is: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
+    """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
-    `queue` waits for a place, `standing` for somebody or something else.
+    `queue` waits for a place, `standing` is paused for another reason.
     """
 
     health: str

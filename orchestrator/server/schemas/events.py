@@ -1,4 +1,4 @@
-"""The shapes of what is told as it happens: events one by one, and everything at a glance."""
+"""Schemas of events, one by one, and of everything at a glance."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,10 +11,10 @@ from orchestrator.server.schemas.base import View, Words
 
 
 class StreamFilter(View):
-    """Which events a stream shall tell: those after number `from`, or from a time on; else what comes from now on.
+    """Which events a stream sends: those after number `from`, or from a time on; else those from now on.
 
-    A negative number counts from the end. With `follow` off the stream ends when all there is was told; `whole` gives
-    the event and what it changed in the state too.
+    A negative number counts from the end. Without `follow` the stream ends after the events that exist; `whole` adds
+    the event and what it changed in the state.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -26,7 +26,7 @@ class StreamFilter(View):
 
 
 class EventView(View):
-    """One decision: `number` counts within the stream, `seq` within the task, `text` says it in words for people.
+    """One decision: `number` counts within the stream, `seq` within the task, `text` words it for people.
 
     `from` and `to` are what the decision changed first of status, stage and agent status.
     """
@@ -46,14 +46,14 @@ class EventView(View):
 
 
 class GapView(View):
-    """Events that a stream cannot tell, the last of them `number`, and why."""
+    """Events that cannot be read, the last of them `number`, and why."""
 
     number: int
     reason: str
 
 
 class GlanceView(View):
-    """A task at work as a screen of all tasks shows it; `since` is when its stage began, `why` what keeps it there."""
+    """A live task as a screen of all tasks shows it; `since` is when its stage began, `why` what keeps it there."""
 
     id: str
     title: Words
@@ -73,9 +73,9 @@ class GlanceView(View):
 
 
 class OverviewView(View):
-    """Everything at a glance; `tasks` are those at work, then those that stand still, then those that wait, in order.
+    """Everything at a glance; `tasks` are active ones, then paused ones, then those that wait, in order.
 
-    `more` counts the ones left out, `waiting` all that want a place; `limited_until` is when a usage limit ends.
+    `more` counts those left out, `waiting` all that wait for a place; `limited_until` is when a usage limit ends.
     """
 
     health: str

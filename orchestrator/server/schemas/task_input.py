@@ -19,12 +19,12 @@ def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
     except OverflowError:
-        raise ValueError("is beyond every calendar in UTC") from None
+        raise ValueError("is out of range in UTC") from None
 
 
 def _absolute(path: Path) -> Path:
     if not path.is_absolute():
-        raise ValueError("is relative, and to what is not known here; give the whole path")
+        raise ValueError("is relative, but the daemon does not know to what; give an absolute path")
     without_surrogates(str(path))
     return path
 
@@ -32,8 +32,8 @@ def _absolute(path: Path) -> Path:
 class SubmissionBody(View):
     """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
 
-    Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then goes by the autonomy,
-    auto_merge by the settings. `at` has its zone; `again` allows a second task of a ticket that has one at work.
+    Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then follows from the
+    autonomy, auto_merge from the settings. `at` has a time zone; `again` allows a second task of a live ticket.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -62,12 +62,12 @@ _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z
 
 def _given_before(cursor: str) -> str:
     if not _CURSOR.fullmatch(cursor):
-        raise ValueError("is no cursor; a cursor is the nextCursor of the page before, and the first page needs none")
+        raise ValueError("is not a cursor; give the nextCursor of the page before, and none for the first page")
     return cursor
 
 
 class TaskFilter(View):
-    """Which tasks a list shall hold: of these statuses, of this repository; `all` means the archived ones too."""
+    """Which tasks to list: of these statuses, of this repository; `all` includes archived ones."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -79,7 +79,7 @@ class TaskFilter(View):
 
 
 class CapsBody(View):
-    """Caps as they shall be; null takes one away, and those that are not named stay."""
+    """New caps; null removes one, and those that are not named stay."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -90,7 +90,7 @@ class CapsBody(View):
 
 
 class ChangeBody(View):
-    """What of a task is to be different from now on."""
+    """What to change of a task."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -100,5 +100,5 @@ class ChangeBody(View):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.caps is None and self.priority is None:
-            raise ValueError("name caps, priority or both")
+            raise ValueError("give caps, priority or both")
         return self

@@ -14,7 +14,7 @@ from orchestrator.server.schemas.user_requests import RequestView
 
 
 class PreflightView(View):
-    """The servers that a task's agents use, and the variables that these need and that are not set."""
+    """The MCP servers that a task's agents use, and the variables that these need and that are not set."""
 
     servers_registered: tuple[str, ...]
     env_unset: tuple[str, ...]
@@ -30,7 +30,7 @@ class TicketView(View):
 
 
 class AgentView(View):
-    """The agent at work, or the last one; tokens and cost are the task's so far."""
+    """The present agent, or the last one; tokens and cost are the task's so far."""
 
     status: AgentStatus
     blocked_by: PauseReason | None
@@ -46,14 +46,14 @@ class AgentView(View):
 
 
 class RunView(View):
-    """The process tree that a task has now."""
+    """The present process tree of a task."""
 
     folder: str
     process: ProcessState
 
 
 class StageView(View):
-    """How one stage went so far."""
+    """The record of one stage so far."""
 
     status: StageStatus
     started_at: datetime | None
@@ -63,7 +63,7 @@ class StageView(View):
 
 
 class StepView(View):
-    """A step of the plan and the commits made for it."""
+    """A step of the plan and its commits."""
 
     step_id: int
     description: Words
@@ -72,7 +72,7 @@ class StepView(View):
 
 
 class CheckView(View):
-    """A command that commits are judged by; `timeout` in seconds."""
+    """A command that judges commits; `timeout` in seconds."""
 
     name: str
     command: Words
@@ -82,7 +82,7 @@ class CheckView(View):
 
 
 class CheckResultView(View):
-    """What one check came to; `log` is a path within the task's folder."""
+    """The result of one check; `log` is a path within the task's folder."""
 
     verdict: Verdict
     reason: Words
@@ -114,14 +114,14 @@ class FailuresView(View):
 
 
 class BudgetView(View):
-    """How often something was tried and may be."""
+    """How often something was tried and may be tried."""
 
     used: int
     limit: int
 
 
 class PublicationView(View):
-    """What became of the change outside."""
+    """What became of the change on its forge and tracker."""
 
     number: int | None
     pr_url: str | None
@@ -136,7 +136,7 @@ class PublicationView(View):
 
 
 class CapsView(View):
-    """What may be used at most; null is no cap."""
+    """The most that may be used; null means no cap."""
 
     usd: float | None
     tokens: int | None
@@ -145,7 +145,7 @@ class CapsView(View):
 
 
 class SpentView(View):
-    """What was used; `hours` are those in which an agent was at work."""
+    """What was used; `hours` are those in which an agent worked."""
 
     usd: float
     tokens: int
@@ -154,9 +154,9 @@ class SpentView(View):
 
 
 class TaskView(View):
-    """One task, whole; `waiting` are its requests that nobody has answered yet, `allowed` what may be asked of it.
+    """One task, whole; `waiting` are its requests that nobody has answered yet, `allowed` what may be done with it.
 
-    `closing` sums up in a few lines what became of it, once nothing but a person moves it any more.
+    `closing` is the final message, once only a person can move the task.
     """
 
     id: str
@@ -207,7 +207,7 @@ class TaskView(View):
 
 
 class TaskLine(View):
-    """A task's line in a list; `progress` in percent, null where only the task itself would know."""
+    """A task's line in a list; `progress` in percent, null where it is not known without reading the task."""
 
     id: str
     title: Words
@@ -224,7 +224,7 @@ class TaskLine(View):
 
 
 class TaskPage(View):
-    """Tasks, newest first; `next_cursor` leads to older ones. `unreadable` says which folders hold no readable task."""
+    """Tasks, newest first; `next_cursor` leads to older ones. `unreadable` says which folders cannot be read."""
 
     tasks: tuple[TaskLine, ...]
     next_cursor: str | None = None
@@ -232,13 +232,13 @@ class TaskPage(View):
 
 
 class ManyView(View):
-    """The tasks that a request to all of them has changed."""
+    """The tasks that a request to all of them changed."""
 
     tasks: tuple[TaskLine, ...]
 
 
 class WhyView(View):
-    """The facts that keep a task where it is, nearest first, and what moves it on."""
+    """The facts that keep a task where it is, nearest first, and what would move it."""
 
     task: str
     status: TaskStatus

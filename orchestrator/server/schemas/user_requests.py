@@ -9,10 +9,10 @@ from orchestrator.server.schemas.base import Utf8, View, Words
 
 
 class RequestView(View):
-    """One thing that a person is asked for, under `<task id>.<number>`.
+    """One request to a person, with the id `<task id>.<number>`.
 
-    `answer` holds nothing of what was provided for a dependency. `digest` is of what is asked: an answer that names it
-    is refused if it was given to something else.
+    `answer` never holds what was provided for a dependency. `digest` identifies what is asked: an answer that names it
+    is refused if the request is another one.
     """
 
     id: str
@@ -37,13 +37,13 @@ class RequestView(View):
 
 
 class RequestList(View):
-    """What people are asked for, in the order in which it was asked."""
+    """Requests to people, oldest first."""
 
     requests: tuple[RequestView, ...]
 
 
 class SizeView(View):
-    """How much was changed between two commits; binary files count no lines."""
+    """How much changed between two commits; binary files count no lines."""
 
     files: int
     added: int
@@ -53,7 +53,7 @@ class SizeView(View):
 class ReviewView(RequestView):
     """A review with what is to be looked at: the stage's files, and what changed since the task began.
 
-    Without `change` nothing was committed yet, or the task's repository cannot be read.
+    `change` is null if nothing was committed yet, or the task's repository cannot be read.
     """
 
     files: tuple[Words, ...]
@@ -64,16 +64,16 @@ class ReviewView(RequestView):
 
 
 class ProvidedView(RequestView):
-    """A dependency after it was provided; `unmasked` says why its value is not hidden in what agents say.
+    """A dependency after it was provided; `unmasked` says why its value is not masked in what agents say.
 
-    It is null where the value is hidden, and where there is none.
+    It is null if the value is masked, or there is none.
     """
 
     unmasked: str | None
 
 
 class RequestFilter(View):
-    """Which requests to list: of one task, and only those that nobody has answered, unless `status` is all."""
+    """Which requests to list: those of one task, and only pending ones unless `status` is all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,7 +82,7 @@ class RequestFilter(View):
 
 
 class DigestBody(View):
-    """An answer may name the digest of what was seen; then it counts for that alone."""
+    """An answer may name the digest of what was shown; then it counts for that alone."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -90,19 +90,19 @@ class DigestBody(View):
 
 
 class AnswerBody(DigestBody):
-    """What a question is answered with."""
+    """The answer to a question."""
 
     answer: Utf8 = Field(max_length=LONGEST_ANSWER)
 
 
 class ChangesBody(DigestBody):
-    """Which changes a reviewer wants."""
+    """The changes that a reviewer requests."""
 
     text: Utf8 = Field(max_length=LONGEST_ANSWER)
 
 
 class ProvideBody(View):
-    """The value of a dependency, of at most 64 KiB; none for a permission or a package."""
+    """The value of a dependency, at most 64 KiB; none for a permission or a package."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -110,7 +110,7 @@ class ProvideBody(View):
 
     @field_serializer("value", when_used="json")
     def _revealed(self, value: SecretStr | None) -> str | None:
-        """As it is sent, and nowhere else shown."""
+        """Reveal the value in the request that is sent, and nowhere else."""
         return value.get_secret_value() if value else None
 
 

@@ -36,7 +36,7 @@ class Signs:
 
 def places_are_kept(scene: SchedulerSnapshot) -> Iterator[str]:
     """Never more tasks at work than there are places."""
-    holders = sum(task.holds_slot for task in scene.tasks)
+    holders = len(scene.tasks.running)
     if holders > scene.room.places:
         yield f"{holders} tasks are at work in {scene.room.places} places"
 
@@ -144,6 +144,5 @@ def _waits_for_place(task: Task, scene: SchedulerSnapshot) -> bool:
     """Whether it wants a place and gets none for a reason."""
     if not task.wants_slot:
         return False
-    holders = sum(other.holds_slot for other in scene.tasks)
-    room = scene.room
-    return bool(room.pressure or room.draining or holders >= places(scene) or block_reason(task, scene))
+    room, taken = scene.room, len(scene.tasks.running)
+    return bool(room.pressure or room.draining or taken >= places(scene) or block_reason(task, scene))

@@ -149,11 +149,11 @@ class Simulation:
             model_of=self._house.model_of,
         )
         supervisor = Supervisor(store, hands, inbox, lookups, self._house.room)
-        supervisor.account.recall(store.account())
+        supervisor.shared.recall(store.account())
         for found in store.summaries():
             if found.ended:
                 supervisor.ended[found.id] = found.status
-                supervisor.account.remember(found.spent)
+                supervisor.shared.remember(found.spent)
             else:
                 supervisor.recover(store.load(found.id, keep_open=True).task)
         supervisor.listen(self._heard)
@@ -245,7 +245,7 @@ class Simulation:
         life = self._life
         if life is None:
             return
-        life.supervisor.look_at_clock()
+        life.supervisor.check_clock()
         life.hands.see_stalls(life.supervisor.tasks, self._house.stall_after)
         life.supervisor.flush_telemetry()
         self._look_at_room()

@@ -15,11 +15,11 @@ import pytest
 
 from orchestrator.core.events import events
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.formats.files import sealed
+from orchestrator.formats.files import sealed, unsealed
 from orchestrator.storage.journal import NAME, DamagedJournal
 from orchestrator.storage.records import LoadedTask, StoreError, StoreInUse, TaskSummary, UncommittedTask
 from orchestrator.storage.state_document import to_document
-from orchestrator.storage.state_file import FutureFile
+from orchestrator.storage.state_file import LARGEST_TOP, FutureFile
 from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
 from tests.integration.storage.kept import (
@@ -227,6 +227,30 @@ def test_the_listing_goes_past_every_hostile_folder(store: FolderStore) -> None:
     for name in ("link", "fifo", "copy", "../tasks/" + good.id, ".."):
         with pytest.raises(StoreError):
             store.load(name)
+
+
+def listed(store: FolderStore) -> TaskSummary:
+    (found,) = store.summaries()
+    assert isinstance(found, TaskSummary)
+    return found
+
+
+def test_a_list_believes_only_what_is_sealed(store: FolderStore) -> None:
+    task = history(store)[-1]
+    truth, state = listed(store), state_of(store)
+    content = state.read_bytes()
+    state.write_bytes(content.replace(task.title.encode(), b"Something else"))
+    assert listed(store) == truth
+    state.write_bytes(sealed(unsealed(content) or {}))
+    assert listed(store) == truth, "written by a version that sealed no top"
+    state.write_bytes(content[: content.index(b'"states": ') + 20])
+    assert listed(store) == truth, "torn below what a list shows"
+
+
+def test_a_list_shows_a_title_that_fills_pages(store: FolderStore) -> None:
+    long = "x" * 3 * LARGEST_TOP
+    decided(store, history(store)[-1], title=long)
+    assert listed(store).title == long
 
 
 def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it_settles(store: FolderStore) -> None:

@@ -122,7 +122,7 @@ FAILED: JsonObject = {"type": "result", "subtype": "success", "is_error": True, 
 
 
 def turn_of(message: JsonObject) -> TurnFinished:
-    (event,) = Parser(orjson.loads).parse(orjson.dumps(message))
+    (event,) = Parser().parse(orjson.dumps(message))
     assert isinstance(event, TurnFinished)
     return event
 
@@ -271,7 +271,7 @@ class Talk:
 
 
 def test_ten_thousand_lines_of_talk_about_limits_hold_no_limit_no_error_and_no_message() -> None:
-    parser, markers = Parser(orjson.loads), Markers()
+    parser, markers = Parser(), Markers()
     wrong: list[object] = []
     said: list[AgentMessage] = []
     texts = 0

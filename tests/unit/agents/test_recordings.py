@@ -69,7 +69,7 @@ def stream_of(recording: str) -> bytes:
 
 def read(stream: bytes, *, size: int | None = None) -> list[tuple[AgentEvent, int]]:
     """Every event with the offset behind its line; the stream comes in chunks of `size` bytes, or whole."""
-    framer, parser, size = Framer(), Parser(orjson.loads), size or len(stream) or 1
+    framer, parser, size = Framer(), Parser(), size or len(stream) or 1
     chunks = (stream[start : start + size] for start in range(0, len(stream), size))
     return [(event, line.end) for chunk in chunks for line in framer.push(chunk) for event in parser.parse(line.body)]
 
@@ -97,7 +97,7 @@ def test_reading_on_from_any_line_loses_none_and_repeats_none(recording: str) ->
     stream = stream_of(recording)
     whole = read(stream)
     for end in {end for _, end in whole}:
-        framer, parser = Framer(start=end), Parser(orjson.loads)
+        framer, parser = Framer(start=end), Parser()
         later = [(event, line.end) for line in framer.push(stream[end:]) for event in parser.parse(line.body)]
         assert [pair for pair in whole if pair[1] <= end] + later == whole
 

@@ -121,6 +121,7 @@ WRONG = [
     ("name =", "nme =", "small.toml:1: unknown key 'nme'; did you mean 'name'?"),
     ('start = "WORK"', 'start = "WROK"', "small.toml:3: start names an unknown stage 'WROK'; did you mean 'WORK'?"),
     ('start = "WORK"', "start = 7", "small.toml:3: start = 7 must be text in quotes"),
+    ("description", 'family = "tickts"\ndescription', "small.toml:2: unknown family 'tickts'; did you mean 'tickets'?"),
     ("tries = 1", "tries = -1", "small.toml:6: tries = -1 must be a whole number, 0 or more"),
     ("tries = 1", "tries = true", "small.toml:6: tries = True must be a whole number, 0 or more"),
     ("tries = 1", "tries = 1\nrties = 2", "small.toml:7: nothing counts against the budget 'rties'"),

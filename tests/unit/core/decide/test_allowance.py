@@ -6,7 +6,7 @@ from datetime import datetime
 from orchestrator.core.decide import machine
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, allowance_for
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, allowance_for
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS, Caps, Spending
 from orchestrator.core.task.task import NextAction, Task
@@ -67,7 +67,7 @@ def test_a_task_that_begins_no_turn_is_not_held() -> None:
 def test_an_allowance_leaves_out_what_the_task_itself_has_reserved() -> None:
     one, other = at_work(), replace(at_work(), id="LOCAL-other")
     room = Capacity(places=2, day=Caps(usd=5.0), turn_usd=1.5)
-    snapshot = SchedulerSnapshot(tasks=(one, other), ended={}, room=room, now=START)
+    snapshot = SchedulerSnapshot(tasks=LiveTasks((one, other)), ended={}, room=room, now=START)
     assert allowance_for(one, snapshot) == Allowance(day=room.day, spent_by_others=Spending(usd=1.5))
     unlimited = replace(snapshot, room=replace(room, day=NO_CAPS))
     assert allowance_for(one, unlimited) == EVERYTHING

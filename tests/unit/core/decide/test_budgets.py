@@ -9,6 +9,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.schedule.admission import (
     Capacity,
+    LiveTasks,
     SchedulerSnapshot,
     day_used_up,
     tasks_to_pause,
@@ -191,7 +192,7 @@ DAY = Capacity(places=9, day=Caps(usd=10.0), turn_usd=1.0)
 
 def scene(*tasks: Task, room: Capacity = DAY, hours: float = 0, ended: float = 0.0) -> SchedulerSnapshot:
     now = tasks[0].updated_at + timedelta(hours=hours)
-    return SchedulerSnapshot(tasks=tasks, ended={}, room=room, now=now, ended_today=Spending(usd=ended))
+    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, room=room, now=now, ended_today=Spending(usd=ended))
 
 
 def test_what_turns_under_way_may_cost_is_set_aside() -> None:

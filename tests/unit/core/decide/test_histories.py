@@ -14,7 +14,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, tasks_to_resume
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Caps
@@ -368,7 +368,9 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
         task = one.after
         if not task.is_active or not task.is_paused:
             continue
-        scene = SchedulerSnapshot(tasks=(task,), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1))
+        scene = SchedulerSnapshot(
+            tasks=LiveTasks((task,)), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1)
+        )
         match task.agent.blocked_by:
             case None:
                 assert task.wants_slot
@@ -461,7 +463,7 @@ def test_a_restart_asks_for_exactly_what_is_owed(decisions: list[Decision]) -> N
 @in_every_history
 def test_it_can_always_be_said_why_a_task_is_where_it_is(decisions: list[Decision]) -> None:
     for one in decisions:
-        scene = SchedulerSnapshot(tasks=(one.after,), ended={}, room=Capacity(), now=one.after.updated_at)
+        scene = SchedulerSnapshot(tasks=LiveTasks((one.after,)), ended={}, room=Capacity(), now=one.after.updated_at)
         why = explain(one.after, scene)
         assert why.next
         assert all(why.facts)

@@ -12,6 +12,7 @@ from orchestrator.core.events.agent_events import Limit, LimitStatus
 from orchestrator.core.events.events import LoginMissed
 from orchestrator.core.schedule.admission import (
     Capacity,
+    LiveTasks,
     SchedulerSnapshot,
     held_before_turn,
     places,
@@ -78,7 +79,7 @@ def limited(resets_in: float | None = HOUR) -> Task:
 
 def scene(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
     return SchedulerSnapshot(
-        tasks=tasks, ended={}, room=Capacity(places=9), now=tasks[0].updated_at + timedelta(seconds=seconds)
+        tasks=LiveTasks(tasks), ended={}, room=Capacity(places=9), now=tasks[0].updated_at + timedelta(seconds=seconds)
     )
 
 
@@ -247,7 +248,7 @@ def test_nothing_else_of_the_account_goes_on_by_itself_either(resets_in: float |
         why = explain(task, later_on)
         assert why.facts[0] == f"the account's usage limit (met by {waiting.id}) is over when a person says so"
         assert why.next == "orchestrator resume --all"
-    said_so = replace(later_on, tasks=(after(waiting, resume()), *later_on.tasks[1:]))
+    said_so = replace(later_on, tasks=LiveTasks((after(waiting, resume()), *later_on.tasks[1:])))
     assert let_in(said_so) == [waiting.id, "LOCAL-3"]
     assert list(tasks_to_resume(said_so)) == [("LOCAL-2", PauseReason.RATE_LIMIT)]
 
@@ -324,7 +325,7 @@ def test_a_wall_stands_until_a_margin_after_its_reset_and_one_without_or_too_far
 
 def walled(*tasks: Task, status: str = "rejected", name: str = "seven_day_opus", places: int = 9) -> SchedulerSnapshot:
     return SchedulerSnapshot(
-        tasks=tasks,
+        tasks=LiveTasks(tasks),
         ended={},
         room=Capacity(places=places),
         now=START,

@@ -5,7 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, blockers, tasks_to_admit, waiting_queue
+from orchestrator.core.schedule.admission import (
+    Capacity,
+    LiveTasks,
+    SchedulerSnapshot,
+    blockers,
+    tasks_to_admit,
+    waiting_queue,
+)
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import Priority, Schedule, Task, TaskStatus, Timing
 from tests.fakes.world import START
@@ -24,7 +31,7 @@ def paused(name: str, blocked_by: PauseReason | None) -> Task:
 
 
 def scene(*tasks: Task, room: Capacity | None = None, ended: dict[str, TaskStatus] | None = None) -> SchedulerSnapshot:
-    return SchedulerSnapshot(tasks=tasks, ended=ended or {}, room=room or Capacity(), now=START)
+    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended=ended or {}, room=room or Capacity(), now=START)
 
 
 def test_tasks_queue_by_priority_and_then_by_age_and_then_by_name() -> None:
@@ -44,6 +51,15 @@ def test_a_task_that_was_begun_goes_before_all_that_were_not() -> None:
         "begun",
         "new",
     ]
+
+
+def test_tasks_are_grouped_by_what_they_hold_and_want() -> None:
+    held, begun = paused("held", PauseReason.USER), paused("begun", None)
+    tasks = LiveTasks([pending("new"), at_work(), held, begun])
+    assert tasks.running == (at_work(),)
+    assert tasks.paused == (held, begun)
+    assert [task.id for task in tasks.queue] == ["begun", "new"]
+    assert tasks.ahead == {"begun": 0, "new": 1}
 
 
 def test_only_those_that_want_a_place_queue() -> None:

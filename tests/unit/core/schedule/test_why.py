@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.decide import machine
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
 from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
@@ -43,7 +43,9 @@ def paused(blocked_by: PauseReason | None, process: ProcessState = ProcessState.
 
 
 def said(task: Task, *others: Task, room: Capacity | None = None) -> tuple[tuple[str, ...], str]:
-    why = explain(task, SchedulerSnapshot(tasks=(task, *others), ended={}, room=room or Capacity(), now=START))
+    why = explain(
+        task, SchedulerSnapshot(tasks=LiveTasks((task, *others)), ended={}, room=room or Capacity(), now=START)
+    )
     return why.facts, why.next
 
 
@@ -82,7 +84,7 @@ def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
 def test_a_task_that_waits_in_vain_is_not_told_to_start_by_itself(status: TaskStatus) -> None:
     task = replace(pending(), schedule=Schedule(after=("other", "done")))
     ended = {"other": status, "done": TaskStatus.COMPLETED}
-    why = explain(task, SchedulerSnapshot(tasks=(task,), ended=ended, room=Capacity(), now=START))
+    why = explain(task, SchedulerSnapshot(tasks=LiveTasks((task,)), ended=ended, room=Capacity(), now=START))
     assert why.facts == (f"it comes after other, which is {status}",)
     assert why.next == "nothing: other will not be completed; cancel it, or submit it anew"
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from orchestrator.core.events.commands import SendTurn
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps, Spending
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -21,7 +21,7 @@ WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", next_
 
 
 def scene(*tasks: Task, places: int = 1) -> SchedulerSnapshot:
-    return SchedulerSnapshot(tasks=tasks, ended={}, room=Capacity(places=places), now=START)
+    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, room=Capacity(places=places), now=START)
 
 
 def held(by: PauseReason) -> Task:
