@@ -85,7 +85,7 @@ async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchest
     assert done.code == 0, done.err
     for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "if nothing is said: hello"):
         assert shown in done.err
-    assert [ask["answer"] for ask in json.loads(done.out)["asks"]][:2] == ["Postgres", "hello"]
+    assert [ask["answer"] for ask in json.loads(done.out)["requests"]][:2] == ["Postgres", "hello"]
     assert [status for status, _ in answers(desk, task)] == [
         RequestStatus.ANSWERED,
         RequestStatus.ANSWERED,
@@ -147,7 +147,7 @@ async def test_a_value_is_typed_hidden_or_piped_and_never_shown(orchestrator: Sh
     code, shown = await at_a_terminal(orchestrator, VALUE.encode() + b"\n", "provide", task, "SHOP_KEY")
     assert (code, VALUE in shown) == (0, False), shown
     done = await orchestrator("provide", task, "OTHER_KEY", "--json", stdin=VALUE.encode() + b"\n")
-    assert (done.code, json.loads(done.out)["asks"][0]["status"], VALUE in done.out) == (0, "provided", False)
+    assert (done.code, json.loads(done.out)["requests"][0]["status"], VALUE in done.out) == (0, "provided", False)
     kept = desk.provisions.environment(desk.supervisor.tasks[task])
     assert kept == {"SHOP_KEY": VALUE, "OTHER_KEY": VALUE}
 
@@ -168,7 +168,7 @@ async def test_a_value_that_cannot_be_masked_is_accepted_with_a_warning(orchestr
     done = await orchestrator("provide", task, "SHOP_KEY", "--json", stdin=b"abc")
     assert done.code == 0, done.err
     assert "SHOP_KEY is not hidden where an agent or a tool prints it: " in done.err
-    assert json.loads(done.out)["asks"][0]["status"] == "provided"
+    assert json.loads(done.out)["requests"][0]["status"] == "provided"
     assert (await orchestrator("provide", task, "OTHER_KEY", stdin=VALUE.encode())).err == ""
 
 

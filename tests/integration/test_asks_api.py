@@ -64,7 +64,8 @@ async def asked(client: httpx.AsyncClient, desk: Desk, *asking: RequestDraft) ->
 
 async def test_open_requests_are_listed_by_kind_and_included_in_the_task(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
-    listed = [(await client.get(f"/api/{kind}")).json()["asks"] for kind in ("questions", "dependencies", "reviews")]
+    kinds = ("questions", "dependencies", "reviews")
+    listed = [(await client.get(f"/api/{kind}")).json()["requests"] for kind in kinds]
     assert [[ask["id"] for ask in asks] for asks in listed] == [[f"{task}.1"], [f"{task}.2"], [f"{task}.3"]]
     question = listed[0][0]
     assert (question["text"], question["options"], question["default"]) == (
@@ -85,8 +86,8 @@ async def test_an_answer_is_normalised_to_the_spelling_of_its_option(client: htt
     answer = await client.post(f"/api/questions/{task}.1/answer", json={"answer": " postgres "})
     assert (answer.status_code, answer.json()["answer"]) == (200, "Postgres")
     assert answer.json()["answeredBy"].endswith(f"pid:{os.getpid()}")
-    assert (await client.get("/api/questions")).json()["asks"] == []
-    everything = (await client.get("/api/questions", params={"status": "all", "task": task})).json()["asks"]
+    assert (await client.get("/api/questions")).json()["requests"] == []
+    everything = (await client.get("/api/questions", params={"status": "all", "task": task})).json()["requests"]
     assert [(ask["status"], ask["answer"]) for ask in everything] == [("answered", "Postgres")]
 
 
@@ -113,8 +114,8 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
     assert (first.status_code, second.status_code) == (200, 409)
     problem = second.json()
     assert problem["type"] == "urn:orchestrator:problem:answered-before"
-    assert problem["ask"]["answer"] == first.json()["answer"]
-    assert problem["ask"]["answeredBy"]
+    assert problem["request"]["answer"] == first.json()["answer"]
+    assert problem["request"]["answeredBy"]
 
 
 async def test_an_answer_whose_response_was_lost_may_be_repeated_under_its_key(
@@ -282,8 +283,8 @@ async def test_an_ended_or_blocked_task_accepts_no_answers_and_a_paused_one_does
     late = await client.post(f"/api/questions/{task}.2/answer", json={"answer": "a pony"})
     assert (late.status_code, late.json()["type"]) == (409, "urn:orchestrator:problem:not-allowed")
     again = await client.post(f"/api/questions/{task}.1/answer", json={"answer": "postgres"})
-    assert (again.status_code, again.json()["ask"]["answer"]) == (409, "SQLite")
-    assert (await client.get("/api/questions")).json()["asks"] == []
+    assert (again.status_code, again.json()["request"]["answer"]) == (409, "SQLite")
+    assert (await client.get("/api/questions")).json()["requests"] == []
 
 
 async def test_no_agent_answers_its_own_request(client: httpx.AsyncClient, desk: Desk) -> None:

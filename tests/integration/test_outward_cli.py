@@ -109,7 +109,7 @@ async def test_a_refused_merge_can_be_requested_again(orchestrator: Shell, desk:
     desk.inbox.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
     await desk.inbox.settled()
     done = await orchestrator("merge", task, "--json")
-    assert json.loads(done.out)["owed"] == "merge"
+    assert json.loads(done.out)["nextAction"] == "merge"
     assert done.err == ""
 
 
