@@ -24,7 +24,7 @@ from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
@@ -108,7 +108,7 @@ class ClaudeHouse:
         """What the daemon answers to a request of a person's; it must not be refused."""
         return said(self.client.socket, method, path, body)
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         still = (ProcessState.FROZEN, None)
         return self.wait_for(task, lambda now: now.waiting and (now.run and now.run.process) in still).waiting[0]

@@ -35,7 +35,7 @@ from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]
@@ -246,7 +246,7 @@ class House:
         assert ended.status is status, f"{ended.status}: {ended.block_reason}\n{self._story()}"
         return ended
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (ProcessState.FROZEN, None))
         return waiting.waiting[0]

@@ -97,7 +97,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
         ("tries used", budgets),
-        ("asked for", "; ".join(task.wanted)),
+        ("asked for", "; ".join(task.requested_changes)),
         ("told again", "; ".join(task.feedback)),
         *_published(task.publication),
         ("worktree", task.worktree),
@@ -170,7 +170,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
             ask.text,
             ask.answer or "",
         )
-        for ask in task.asks
+        for ask in task.requests
         if ask.status is not RequestStatus.PENDING
     ]
     if asks:

@@ -1,4 +1,4 @@
-"""Foreign text made safe to show, and secrets found in disguise."""
+"""External text prepared for display, and secrets found in disguise."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ REDACTOR = Redactor(parse_rules(RULE, "r.toml"))
 
 
 def wide(text: str) -> str:
-    """The same in full-width letters."""
+    """Return the text in full-width letters."""
     return "".join(chr(ord(letter) + 0xFEE0) for letter in text)
 
 
@@ -31,11 +31,11 @@ def wide(text: str) -> str:
         "ghp_a1\U000e0061B2c3D4",
     ],
 )
-def test_a_token_is_found_in_disguise_and_masked_where_it_stands(token: str) -> None:
+def test_a_disguised_token_is_found_and_masked_at_its_position(token: str) -> None:
     assert REDACTOR.masked(f"a\u200b é {token}.") == "a\u200b é [REDACTED:key]."
 
 
-def test_letters_of_other_alphabets_are_what_they_are() -> None:
+def test_letters_of_other_alphabets_are_unchanged() -> None:
     text = "ghp_а1В2с3D4"  # noqa: RUF001 - Cyrillic
     assert REDACTOR.masked(text) == text
 
@@ -43,7 +43,7 @@ def test_letters_of_other_alphabets_are_what_they_are() -> None:
 @pytest.mark.parametrize(
     "text", ["", "plain", "tab\tand\nline\r\n", "한국어 설명", "naïve “quotes” \u2013 and … → ✓", "\ud800"]
 )
-def test_a_text_without_disguise_is_not_read_twice(text: str) -> None:
+def test_a_text_without_disguise_is_not_scanned_twice(text: str) -> None:
     assert clean_unicode(text) is None
     assert remove_disguise(text) == text.replace("\r", "")
 
@@ -54,7 +54,7 @@ PIECES = st.lists(
 
 
 @given(PIECES)
-def test_every_letter_of_the_plainest_form_knows_where_it_stood(pieces: list[str]) -> None:
+def test_every_normalised_letter_knows_its_original_position(pieces: list[str]) -> None:
     text = "".join(pieces)
     plain = clean_unicode(text)
     if plain is None:
@@ -75,7 +75,7 @@ def test_every_letter_of_the_plainest_form_knows_where_it_stood(pieces: list[str
         ("👩\u200d💻 ⚠\ufe0f", "👩\u200d💻 ⚠\ufe0f"),
     ],
 )
-def test_what_misleads_a_reader_is_taken_out(text: str, read: str) -> None:
+def test_deceptive_characters_are_removed(text: str, read: str) -> None:
     assert remove_disguise(text) == read
 
 
@@ -88,11 +88,11 @@ def test_what_misleads_a_reader_is_taken_out(text: str, read: str) -> None:
         ("left\u202eright", r"left\u202eright"),
     ],
 )
-def test_what_cannot_be_printed_is_escaped(text: str, fit: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, fit: str) -> None:
     assert escape_text(text) == fit
 
 
 @pytest.mark.parametrize(("length", "end"), [(10, "x"), (11, "…")])
-def test_what_is_too_long_is_cut(length: int, end: str) -> None:
+def test_long_text_is_truncated(length: int, end: str) -> None:
     cut = escape_text("x" * length, limit=10)
     assert (len(cut), cut[-1]) == (10, end)

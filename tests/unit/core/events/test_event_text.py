@@ -1,4 +1,4 @@
-"""What happened, in words for people."""
+"""Events as texts for users."""
 
 from typing import get_args
 
@@ -9,7 +9,7 @@ from orchestrator.core.events.events import Event
 from orchestrator.formats.codec import Json
 
 
-def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields() -> None:
+def test_every_event_type_has_its_own_text_which_names_only_its_fields() -> None:
     kinds = {kind.__name__: kind for kind in get_args(Event)}
     assert set(kinds) <= set(PHRASES)
     for name, kind in kinds.items():
@@ -43,9 +43,9 @@ def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields
         ("RunFrozen", [], "its processes are stopped"),
     ],
 )
-def test_an_event_is_told_with_what_it_says_and_without_what_it_does_not(trigger: str, event: Json, words: str) -> None:
+def test_the_text_of_an_event_names_exactly_the_fields_that_are_set(trigger: str, event: Json, words: str) -> None:
     assert describe_event(trigger, event) == words
 
 
-def test_a_long_reason_is_cut_short() -> None:
+def test_a_long_reason_is_truncated() -> None:
     assert len(describe_event("CommandFailed", {"reason": "x" * 10_000})) == LONGEST
