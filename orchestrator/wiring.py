@@ -31,10 +31,10 @@ from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
+from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
-from orchestrator.integrations.publishing.release import Release
 from orchestrator.integrations.publishing.targets import PublishTargets
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -160,7 +160,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
     supervisor.listen(checkpoints.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     supervisor.listen(reports.on_decision)
-    supervisor.listen(publisher.decided)
+    supervisor.listen(publisher.on_decision)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -254,17 +254,16 @@ def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
 
 
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
-    return Publisher(
+    outbound = Outbound(
         workspace=base.workspace,
         files=base.files,
         family_of=lambda task: base.pipeline_of(task).family,
-        release=Release(base.workspace, base.files),
         hosts=targets.hosts,
         redactor=base.redactor,
         quarantined=base.settings.now.data_dir / QUARANTINE,
-        tell_tracker=targets.tell,
         clock=clock.now,
     )
+    return Publisher(outbound=outbound, tell_tracker=targets.tell)
 
 
 def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
@@ -288,7 +287,7 @@ def _trackers(settings: Settings) -> Trackers:
     others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
     return Trackers(
         [
-            Account(
+            TrackerAccount(
                 kind=kind,
                 url=url,
                 user=there.jira.user if kind is Tracker.JIRA else "",

@@ -1,7 +1,7 @@
-"""Lines of the claude CLI's stream-json → neutral events: one class for each kind of line.
+"""Translate lines of the claude CLI's stream-json into neutral events.
 
-The set of kinds grows with every release: an unknown one is `Unknown`, never an error. `parse` raises nothing,
-whatever the bytes are. It remembers nothing either: a line means the same wherever reading begins.
+Every release may add kinds of lines: an unknown one is `Unknown`, never an error. `parse` never raises, whatever the
+bytes are, and keeps no state: a line means the same wherever reading begins.
 """
 
 import re

@@ -1,17 +1,16 @@
 """What to launch for an attempt and how to talk to it: the claude CLI, or any program that speaks the same stream.
 
-A driver is a value: it starts nothing. Prompts go over standard input, one stream-json line per turn, each with a
-uuid under which the CLI runs it once however often it is sent, also across a resume (measured.md, "Turns over
-stdin").
+A driver is a value and starts nothing. Prompts go over standard input, one stream-json line per turn, each with a uuid:
+the CLI runs the same uuid once, however often it is sent, also after a resume.
 
-The fence of an unattended claude (measured with 2.1.329, as root too): mode dontAsk denies whatever no rule allows,
-and nobody is asked. A bare rule for Edit or Write would allow every path of the machine; so a role that names Edit
-gets a rule for its worktree, every role gets one for its outbox, and Write is ruled by the same two. `--tools` takes
-everything else out of sight.
+How an unattended claude is confined (verified with 2.1.329, also as root): mode dontAsk denies whatever no rule allows,
+without asking anybody. A bare rule for Edit or Write would allow every path of the machine, so a role that names Edit
+gets a rule for its worktree, every role gets one for its outbox, and the same two rules govern Write. `--tools` hides
+all other tools.
 
-Where somebody is there to answer, the same rules decide in mode default, and what they leave open is asked for on
-standard output, at once and for as long as it takes. The tools that ask have to be named as well, else they are out of
-sight too; ExitPlanMode exists in mode plan only, and a role whose mode is dontAsk cannot ask at all.
+If people can answer, the same rules apply in mode default, and what they leave open is asked for on standard output;
+the CLI waits for the answer. The tools that ask must be named too, else they are hidden; ExitPlanMode exists in mode
+plan only, and a role with mode dontAsk cannot ask at all.
 """
 
 import re
@@ -29,7 +28,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import list_of, object_of
 
-# Of another claude, of systemd, of a git hook: what would make an agent behave as somebody's child (collected.md §6).
+# Variables of another claude, of systemd, or of a git hook, which would make an agent behave as its child.
 STRIPPED = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH",
     "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_EFFORT", "CLAUDE_PID",
@@ -39,8 +38,8 @@ STRIPPED = frozenset({
     "GIT_WORK_TREE",
 })  # fmt: skip
 
-# A stray key would silently take the bill of a subscription, and the daemon's tokens for trackers are not for agents:
-# only what `pass_env` names comes through.
+# A stray API key would silently be billed instead of a subscription, and the daemon's tokens are not for agents:
+# `pass_env` names what is passed on all the same.
 KEYS = frozenset({
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "JIRA_API_TOKEN",
 })  # fmt: skip
@@ -52,7 +51,7 @@ CLAUDE_ENV = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
     "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
     "DISABLE_AUTOUPDATER": "1",
-    "TZ": "UTC",  # a reset that is only told in prose is told in this zone
+    "TZ": "UTC",  # the zone of reset times that are only named in messages
 }
 
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})
@@ -60,25 +59,25 @@ QUESTION_TOOL, PLAN_TOOL = "AskUserQuestion", "ExitPlanMode"
 
 
 class EmptyTurn(OrchestratorError):
-    """A turn without a word in it was to be sent."""
+    """A turn without any text was to be sent."""
 
     def __init__(self) -> None:
         super().__init__("a turn for an agent must hold some text, and this one is empty or only white space")
 
 
 class RequestLost(OrchestratorError):
-    """What an agent's program asked is not where it stood in its output, so it cannot be answered."""
+    """An agent's request is no longer at its place in the output, so it cannot be answered."""
 
     def __init__(self, request_id: str | None) -> None:
         super().__init__(
-            f"the agent's request {request_id} does not stand in its output any more, which another hand must have "
-            "changed; `orchestrator retry` begins the stage anew"
+            f"the agent's request {request_id} is no longer in its output, which something else must have changed; "
+            "`orchestrator retry` starts the stage again"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One attempt of a role at a task; of `base_env`, the daemon's environment, an agent gets the harmless part."""
+    """One attempt of a role at a task; an agent gets the harmless part of `base_env`, the daemon's environment."""
 
     task: str
     role: str
@@ -97,10 +96,10 @@ class Launch:
     effort: str | None = None
     mcp_servers: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
-    asks: bool = False  # whether somebody is there to answer what no rule decides
+    asks: bool = False  # whether a person can answer what no rule decides
     max_usd: float | None = None
     provided: Mapping[str, str] = field(default_factory=dict, repr=False)
-    token: str = field(default="", repr=False)  # what opens the state of its own task to it, on `socket`
+    token: str = field(default="", repr=False)  # authorizes state operations on its own task, on `socket`
     socket: Path = Path()
 
 
@@ -117,31 +116,31 @@ class Driver(Protocol):
 
     @property
     def parser(self) -> Parser:
-        """Gives its output lines a meaning."""
+        """The parser of its output."""
 
     def launch(self, order: Launch) -> Process:
-        """What to start; the same order gives the same answer."""
+        """Return the process to start; pure."""
 
     def turn(self, text: str, uuid: str) -> bytes:
-        """The line that hands it a turn; raises EmptyTurn."""
+        """Return the input line that sends a turn. Raises EmptyTurn."""
 
     def interrupt(self, request_id: str) -> bytes:
-        """The line that ends the running turn and nothing else; answered under `request_id`."""
+        """Return the line that interrupts the running turn; it is answered under `request_id`."""
 
     def refuse(self, request_id: str, reason: str) -> bytes:
-        """The line that answers a request of its own with no, so that it does not wait for ever."""
+        """Return the line that denies a request of the agent, so that it does not wait forever."""
 
     def answer(self, request: bytes, asks: Sequence[UserRequest]) -> bytes:
-        """The line that answers a request of its own, given as the line that it was; raises RequestLost."""
+        """Return the line that answers a request of the agent, given its original line. Raises RequestLost."""
 
 
 class StreamDriver:
-    """The lines of stream-json, which every driver so far speaks (collected.md §1.3, §1.4)."""
+    """The lines of stream-json, which all drivers speak."""
 
     parser = Parser()
 
     def turn(self, text: str, uuid: str) -> bytes:
-        """A leading newline keeps "/…" from being taken for a command: such a turn would end well and do nothing."""
+        """As `Driver.turn`; a leading newline keeps "/…" from being run as a command, which would do nothing."""
         if not text.strip():
             raise EmptyTurn
         said = f"\n{text}" if text.startswith("/") else text
@@ -158,9 +157,9 @@ class StreamDriver:
         return _line({"type": "control_response", "response": response})
 
     def answer(self, request: bytes, asks: Sequence[UserRequest]) -> bytes:
-        """As `Driver.answer`; what is allowed has to be told with its whole input (measured.md, "Turns over stdin").
+        """As `Driver.answer`; permission is granted by repeating the whole input.
 
-        A second answer to the same request, or one to a request that is over, has no effect (measured).
+        The CLI ignores a second answer to a request, and one to a request that is over.
         """
         wanted = asks[0].draft.request_id
         message = _message(request)
@@ -170,7 +169,7 @@ class StreamDriver:
         response = {"subtype": "success", "request_id": wanted, "response": _decision(given, asks)}
         try:
             return _line({"type": "control_response", "response": response})
-        except orjson.JSONEncodeError as error:  # it was found more deeply nested than it was asked
+        except orjson.JSONEncodeError as error:  # nested deeper than when it was asked
             raise RequestLost(wanted) from error
 
 
@@ -181,13 +180,13 @@ class ClaudeDriver(StreamDriver):
     executable: Path
     model: str | None = None
     permission_mode: str = "dontAsk"
-    mcp_config: Path | None = None  # where servers are registered; given to roles that need any
-    setting_sources: str = "user"  # never "project": its hooks would run unasked (collected.md §6, Trust)
+    mcp_config: Path | None = None  # registers MCP servers; passed to roles that need any
+    setting_sources: str = "user"  # never "project": hooks of the repository would run without asking
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def launch(self, order: Launch) -> Process:
-        """Every value is glued to its flag, so that no list swallows what follows and no text is read as a flag."""
+        """As `Driver.launch`; values are joined to their flags, so that none is taken for another flag or list item."""
         model = order.model or self.model
         mode = order.permission_mode or self.permission_mode
         if order.asks and order.permission_mode is None and mode == "dontAsk":
@@ -224,42 +223,42 @@ class ClaudeDriver(StreamDriver):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandDriver(StreamDriver):
-    """Any program that reads and writes the same stream; ORCHESTRATOR_… variables tell it what it is."""
+    """Any program that reads and writes the same stream; ORCHESTRATOR_… variables tell it its task and role."""
 
     argv: tuple[str, ...]
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def launch(self, order: Launch) -> Process:
-        """The command as configured."""
+        """As `Driver.launch`."""
         return Process(argv=self.argv, env=_environment(order, self.pass_env, self.env))
 
 
 def allow_rules(tools: tuple[str, ...], outbox: Path) -> tuple[str, ...]:
-    """The permission rules for a role's tools: file tools within their fence, all others as they are named."""
+    """Return the permission rules for a role's tools: file tools are confined, all others allowed as they are named."""
     others = tuple(tool for tool in tools if tool not in FILE_TOOLS)
     worktree = ("Edit(./**)",) if "Edit" in tools else ()
     return (*others, *worktree, f"Edit(/{_pattern(outbox)}/**)")
 
 
 def tool_names(tools: tuple[str, ...]) -> tuple[str, ...]:
-    """The CLI's own tools that rules such as `Bash(git *)` speak of, and Write for the outbox, each once."""
+    """Return the CLI's own tools that rules such as `Bash(git *)` name, and Write for the outbox."""
     own = (tool.partition("(")[0] for tool in tools if not tool.startswith("mcp__"))
     return tuple(dict.fromkeys([*own, "Write"]))
 
 
 def asking_tools(mode: str) -> tuple[str, ...]:
-    """The tools by which a claude in that permission mode asks a person."""
+    """Return the tools with which claude asks a person in that permission mode."""
     return (QUESTION_TOOL, PLAN_TOOL) if mode == "plan" else (QUESTION_TOOL,)
 
 
 def _pattern(path: Path) -> str:
-    """The path for a rule: what means something there becomes `?`, as no way of escaping holds for all (measured)."""
+    """The path as a rule's pattern: special characters become `?`, because no escaping works for all of them."""
     return re.sub(r"[\[\]()\\]", "?", str(path))
 
 
 def inherited(base_env: Mapping[str, str], pass_env: tuple[str, ...]) -> dict[str, str]:
-    """The part of the daemon's environment that an agent may have; `pass_env` names what it shall have all the same."""
+    """Return the part of the daemon's environment that an agent gets; `pass_env` names additional variables."""
     return {
         name: value
         for name, value in base_env.items()
@@ -283,7 +282,7 @@ def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, s
 
 
 def _decision(given: JsonObject, asks: Sequence[UserRequest]) -> Mapping[str, object]:
-    """Allowed or denied, in the CLI's words; answers to questions are a part of the input that is allowed."""
+    """The decision as the CLI expects it; answers to questions are part of the allowed input."""
     first = asks[0]
     if first.draft.subject is Subject.QUESTION:
         questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
@@ -303,7 +302,7 @@ def _message(line: bytes) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """The text as it can be sent: without halves of characters."""
+    """The text without lone surrogates, which JSON cannot hold."""
     return text.encode("utf-8", "replace").decode()
 
 

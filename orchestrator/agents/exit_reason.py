@@ -1,4 +1,4 @@
-"""Why a run ended, in words for a person."""
+"""Explain to a person why a run ended."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from orchestrator.processes.files import open_plain
 from orchestrator.processes.spec import Exit, StoppedBy
 
-LAST_WORDS = 2000  # bytes that are looked through
+LAST_WORDS = 2000  # bytes that are searched
 
 
 def reason_of(end: Exit, words: str) -> str:
-    """Why an agent ended, in words for a person."""
+    """Return why an agent ended."""
     if end.spawn_error:
         return f"it could not be started: {end.spawn_error}; mend [agent] in orchestrator.toml (`orchestrator doctor`)"
     if end.lost:
@@ -23,7 +23,7 @@ def reason_of(end: Exit, words: str) -> str:
 
 
 def final_output(folder: Path) -> str:
-    """The last line that a run wrote to stderr, at most 300 characters."""
+    """Return the last line that a run wrote to stderr, at most 300 characters."""
     try:
         with os.fdopen(open_plain(str(folder / "stderr.log")), "rb") as file:
             file.seek(max(0, file.seek(0, 2) - LAST_WORDS))

@@ -1,4 +1,4 @@
-"""Bytes of a growing file or pipe → whole lines with exact offsets."""
+"""Split the bytes of a growing file or pipe into whole lines with exact offsets."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class Framer:
-    """Cuts chunks at newlines and nothing else: JSON strings may hold every other separator (collected.md §1.0).
+    """Cuts chunks at newlines only: JSON strings may hold every other line separator.
 
     `start` is the offset of the first byte that will be pushed. `offset` is where a reader must go on after a restart
     so that no line is lost and none is read twice: behind the last newline seen. A line longer than `limit` bytes is
@@ -28,7 +28,7 @@ class Framer:
         self._length = 0  # of the unfinished line, dropped bytes included
 
     def push(self, chunk: bytes) -> list[Line]:
-        """The lines that `chunk` completes; a half line at its end is kept, an empty line only moves the offset."""
+        """Return the lines that `chunk` completes; an unfinished line is kept, an empty one only moves the offset."""
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
         lines = []

@@ -1,4 +1,4 @@
-"""The claude CLI on this machine: where it is, which version, and whether somebody is logged in."""
+"""The claude CLI on this machine: its path, its version, and whether it is logged in."""
 
 import importlib.util
 import os
@@ -16,26 +16,26 @@ from orchestrator.formats.fields import object_of, text_of
 
 Version = tuple[int, int, int]
 
-# The first with every message that the stream parser counts on; a later major version is another program.
+# The first version with every message that the stream parser needs; a later major version may be incompatible.
 OLDEST: Version = (2, 1, 223)
 TOO_NEW: Version = (3, 0, 0)
-# They lose the last messages of a session (collected.md §5, §6).
+# These versions lose the last messages of a session.
 LOSSY: tuple[Version, Version] = ((2, 1, 288), (2, 1, 290))
 
 PATIENCE = 20.0  # seconds
 
 
 class ClaudeMissing(OrchestratorError):
-    """No claude CLI was found, or the configured one is none."""
+    """No claude CLI was found, or the configured path is not a program."""
 
 
 class ClaudeBroken(OrchestratorError):
-    """The claude CLI was found and does not answer."""
+    """The claude CLI was found but does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginState:
-    """Whether agents can reach a model; `expires_at` as the CLI writes it, None when it does not say."""
+    """Whether the CLI is logged in; `expires_at` as the CLI writes it, None when it does not say."""
 
     logged_in: bool
     method: str
@@ -43,7 +43,10 @@ class LoginState:
 
 
 def find_claude(configured: str, path: str | None) -> Path:
-    """The configured executable, else the first on `path`, else the one in claude-agent-sdk; raises ClaudeMissing."""
+    """Return the configured executable, else the first on `path`, else the one in claude-agent-sdk.
+
+    Raises ClaudeMissing.
+    """
     if configured:
         if found := shutil.which(Path(configured).expanduser(), path=path):
             return Path(found).absolute()
@@ -62,7 +65,7 @@ def find_claude(configured: str, path: str | None) -> Path:
 
 
 def claude_version(executable: Path, env: Mapping[str, str]) -> Version:
-    """What `--version` says; raises ClaudeBroken."""
+    """Return what `--version` says. Raises ClaudeBroken."""
     answer = _ask([str(executable), "--version"], env)
     match = re.match(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})\b", answer.stdout)
     if match is None:
@@ -72,7 +75,7 @@ def claude_version(executable: Path, env: Mapping[str, str]) -> Version:
 
 
 def version_problem(version: Version) -> str | None:
-    """Why this version must not work through a night, or None."""
+    """Return why this version must not run unattended, or None."""
     words = ".".join(map(str, version))
     if version < OLDEST:
         return f"claude {words} is too old; {'.'.join(map(str, OLDEST))} is the oldest that is understood"
@@ -84,7 +87,7 @@ def version_problem(version: Version) -> str | None:
 
 
 def login_state(executable: Path, env: Mapping[str, str]) -> LoginState | None:
-    """What `auth status` says with the environment that agents get; None when it cannot be told."""
+    """Return what `auth status` says in the environment of agents, None if it does not answer."""
     try:
         status = object_of(orjson.loads(_ask([str(executable), "auth", "status"], env).stdout))
     except (ClaudeBroken, orjson.JSONDecodeError):

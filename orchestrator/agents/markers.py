@@ -1,4 +1,4 @@
-r"""The line protocol in an agent's own text → what it said to the daemon (sources.md §3.1).
+r"""Translate the line protocol in an agent's own text into messages to the daemon.
 
     [USER_QUESTION]                     [DEPENDENCY_REQUEST]            [ERROR]
     category: choice                    type: env_variable              type: recoverable
@@ -20,12 +20,11 @@ r"""The line protocol in an agent's own text → what it said to the daemon (sou
     {"category": "confirmation", "question": "Drop the table?", "default": "no", "required": true}
     [/USER_QUESTION_JSON]               likewise DEPENDENCY_REQUEST_JSON and ERROR_JSON
 
-A marker stands alone on its line, indented by three spaces at most. Within a code fence it is quoted, no message.
-A line that is no field goes on with the field before it; `\n` in a value is a new line; options may also be one line
-`[a, b]`.
+A marker is alone on its line, indented by at most three spaces; within a code fence it is a quotation. A line that is
+no field continues the field before it; `\n` in a value is a line break; options may also be one line `[a, b]`.
 
-Only the main conversation's text may come here: what a tool or a subagent printed is not said to us. Build tools print
-`[ERROR]` as well, so it begins a message only if a field follows it.
+Only the main conversation's text is read: what a tool or a subagent printed is not addressed to the daemon. Build tools
+print `[ERROR]` too, so it begins a message only if a field follows it.
 """
 
 import re
@@ -47,7 +46,7 @@ from orchestrator.agents.messages import (
 from orchestrator.core.events.agent_messages import AgentMessage, PhaseComplete, TaskComplete
 
 LARGEST_MESSAGE: Final = 100 * 1024
-"""Bytes of UTF-8 between the markers; no more characters than that of an unfinished line are kept."""
+"""Bytes of UTF-8 between the markers, and characters that are kept of an unfinished line."""
 
 _BRACKETS: Final = re.compile(rf" {{0,3}}\[(/?)({'|'.join(FIELDS)})(_JSON)?\][ \t]*")
 _PHASE: Final = re.compile(r" {0,3}===[ \t]+PHASE[ \t]+([1-9][0-9]{0,2})[ \t]+COMPLETE[ \t]+===[ \t]*")
@@ -61,7 +60,7 @@ _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
 
 
 class Markers:
-    """Finds messages in a text that comes in pieces, cut anywhere; it never raises and keeps a bounded part."""
+    """Finds messages in a text that arrives in pieces; it never raises, and keeps a bounded amount."""
 
     def __init__(self) -> None:
         self._line: list[str] = []
@@ -70,7 +69,7 @@ class Markers:
         self._open: _Message | None = None
 
     def push(self, text: str) -> tuple[AgentMessage, ...]:
-        """What is said once this piece is there; end what is one block of text by a newline."""
+        """Return the messages that this piece completes; a block of text must end with a newline."""
         *ends, rest = text.split("\n")
         said: list[AgentMessage] = []
         for end in ends:
@@ -80,7 +79,7 @@ class Markers:
         return tuple(said)
 
     def flush(self) -> tuple[AgentMessage, ...]:
-        """What is said when no more comes in this turn: a message that is still open is malformed."""
+        """Return the messages at the end of a turn: one that is still open is malformed."""
         said = self._take_line() if self._length else []
         said += self._end()
         self._fence = ""
@@ -106,7 +105,7 @@ class Markers:
         return self._end()
 
     def _is_fenced(self, line: str) -> bool:
-        """Whether the line belongs to a code fence, its first and last line included."""
+        """Whether the line is in a code fence, or begins or ends one."""
         if not self._fence:
             opens = _FENCE.fullmatch(line)
             self._fence = opens[1] if opens else ""
@@ -129,7 +128,7 @@ class Markers:
 
 
 def _begun(line: str) -> "_Message | None":
-    """The message that a line of `===` begins."""
+    """The message that a line with `===` begins."""
     if phase := _PHASE.fullmatch(line):
         return _Phase(int(phase[1]))
     if _TASK.fullmatch(line):
@@ -138,20 +137,20 @@ def _begun(line: str) -> "_Message | None":
 
 
 class _Message(Protocol):
-    """A message whose marker was seen; `name` is what its end must be called, empty for one that needs none."""
+    """A message whose begin marker was seen; `name` is that of its end marker, "" if it has none."""
 
     @property
     def name(self) -> str: ...
 
     def take(self, line: str, *, fenced: bool) -> bool:
-        """Take a line in; False if it no longer belongs to the message."""
+        """Add a line; return False if it does not belong to the message."""
 
     def end(self, *, closed: bool) -> list[AgentMessage]:
-        """What the message says."""
+        """Return what the message says."""
 
 
 class _Body:
-    """Lines up to the largest message; `wrong` once there were more."""
+    """The lines of a message up to the size limit; `wrong` says what is wrong with them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -159,7 +158,7 @@ class _Body:
         self._size = 0
 
     def add(self, line: str) -> bool:
-        """Keep a line; False if it is too much."""
+        """Keep a line; return False if the message is too large."""
         self._size += len(line.encode("utf-8", "surrogatepass")) + 1
         if self._size > LARGEST_MESSAGE:
             self.wrong = f"it is larger than {LARGEST_MESSAGE // 1024} KiB"
@@ -223,7 +222,7 @@ class _Json:
 
 
 class _Result:
-    """A verification's result: a JSON object, in a fence or not, that ends where its braces do."""
+    """A verification result: a JSON object, in a fence or not, that ends with its last brace."""
 
     name = ""
 
@@ -250,7 +249,7 @@ class _Result:
 
 
 class _Phase:
-    """A completed phase and the documents that are listed below it."""
+    """A completed phase and the documents listed below it."""
 
     name = ""
 
@@ -276,7 +275,7 @@ class _Phase:
 
 
 class _Task:
-    """A completed task without phases, and what is said about it up to an empty line."""
+    """A completed task without phases, with the text about it up to an empty line."""
 
     name = ""
 

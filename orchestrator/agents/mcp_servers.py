@@ -1,8 +1,7 @@
-"""Servers of the Model Context Protocol that roles name: registered in one file, looked for before a task is begun.
+"""MCP servers that roles need: they are registered in one file, which is checked before a task is submitted.
 
-A server that a role needs and nobody registered stops a submission: every agent of that role would work without its
-tools. One that is registered and lacks variables will most likely not start; that is said and put on record, and the
-CLI tells the rest (seed 001).
+A submission is refused if a role needs a server that is not registered: every agent of that role would work without its
+tools. A registered server whose variables are not set will probably not start; this is reported and recorded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +18,11 @@ from orchestrator.redaction.display import escape_text
 
 
 class ServersMissing(OrchestratorError):
-    """A role needs servers that are not registered, or nobody can say whether they are."""
+    """A role needs servers that are not registered, or the file that registers them cannot be read."""
 
 
 class McpServer(BaseModel):
-    """One server as it is registered: a command to start, or the `url` of one that runs."""
+    """A registered server: a command to start, or the `url` of a running one."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -35,7 +34,7 @@ class McpServer(BaseModel):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """What it takes from the environment, where the CLI puts variables in."""
+        """The variables that it takes from the environment."""
         return variables_in((self.command, *self.args, *self.env.values(), self.url, *self.headers.values()))
 
 
@@ -46,7 +45,7 @@ class _Registered(BaseModel):
 
 
 def preflight(roles: Iterable[Role], config: Path | None, env: Mapping[str, str]) -> Preflight:
-    """What the roles' agents will find under `env`; raises ServersMissing, and DefinitionError without that file."""
+    """Check the servers of these roles under `env`. Raises ServersMissing, and DefinitionError without the file."""
     needed = {server: role.name for role in roles for server in role.mcp_servers}
     if not needed:
         return Preflight()
@@ -68,7 +67,7 @@ def preflight(roles: Iterable[Role], config: Path | None, env: Mapping[str, str]
 
 
 def find_server(name: str, config: Path | None) -> McpServer:
-    """The server of this name, its variables left as they stand; raises ServersMissing, and DefinitionError."""
+    """Return the server of this name, variables unexpanded. Raises ServersMissing and DefinitionError."""
     if config is None:
         raise ServersMissing(f"the server {name!r} is not registered; name a file that does as mcp_config in [agent]")
     servers = _registered(config)
@@ -81,7 +80,7 @@ def find_server(name: str, config: Path | None) -> McpServer:
 
 
 def registered(name: str, config: Path | None, env: Mapping[str, str]) -> McpServer:
-    """The server of this name with its variables put in from `env`; raises as `find_server`."""
+    """Return the server of this name with its variables expanded from `env`. Raises as `find_server`."""
     server = find_server(name, config)
     if unset := [variable for variable in server.variables if variable not in env]:
         raise ServersMissing(

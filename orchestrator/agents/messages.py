@@ -1,8 +1,8 @@
-"""The body of one message → what the agent said, or `Malformed` with words that help it to say it better.
+"""Translate the body of one message into what the agent said, or `Malformed` with a hint on how to mend it.
 
-Fields come as text or as JSON and are judged alike. What can be understood is understood: an unknown category is
-guessed, words are compared without case, a missing `required` means yes. What would make a decision on a guess is
-refused: a missing question, an unknown kind of dependency, a default that is no option.
+Fields come as text or as JSON and are treated alike. Small errors are tolerated: an unknown category is guessed, words
+are compared without case, a missing `required` means yes. Nothing is guessed that a decision rests on: a missing
+question, an unknown type of dependency, or a default that is not an option makes a message malformed.
 """
 
 import json

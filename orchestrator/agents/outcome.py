@@ -1,13 +1,12 @@
-"""A result line of the claude CLI → `TurnFinished`: did the turn go well, and if not, what is to be done.
+"""Translate a result line of the claude CLI into `TurnFinished`: its success and its error class.
 
-`subtype` does not tell: a failed call to the API is "success" with is_error, and some turns that did not finish have
-is_error false. So OK has a positive rule (collected.md §1.2), everything else is a failure, and unknown words can
-only make it one.
+`subtype` is not enough: a failed API call has "success" with is_error, and some unfinished turns have is_error false.
+So a turn is OK only by a positive rule; everything else, unknown words included, is a failure.
 
-The error class is found from the most exact field to the least: the reason of a failed start, the stop reason, the
-complaint's first words (a missing login, a missing credit and a limit of $0 have nothing else), the API's own words,
-then the HTTP status, then why the turn ended. Only a result that is an error is ever searched for words: an agent may
-well talk about limits.
+The error class is taken from the most exact field that there is: the reason of a failed start, the stop reason, the
+first words of the error message (a missing login, missing credit and a limit of $0 show nowhere else), the API's error
+type, the HTTP status, then the reason why the turn ended. Only results that are errors are searched for words, because
+an agent may write about limits.
 """
 
 import re
@@ -23,13 +22,13 @@ from orchestrator.formats.fields import count_of, integer_of, list_of, money_of,
 
 TEXT = 20_000
 BEGINNING = 500
-"""Characters of a complaint that say what it is."""
+"""Characters of an error message that are searched for its kind."""
 
 _UNFINISHED_STOPS = {"refusal": ErrorClass.REFUSED, "max_tokens": ErrorClass.OUTPUT}
 
 _API_ERRORS = {"usage_limit_reached": ErrorClass.USAGE_LIMIT, "connection_failed": ErrorClass.SERVER}
 
-# In their order: what a person must do about an account goes before what a clock does.
+# The order matters: problems of an account, which a person must solve, go before limits, which time solves.
 _COMPLAINTS = {
     ErrorClass.SESSION: r"No conversation found|--resume requires a valid session",
     ErrorClass.AUTHENTICATION: (
@@ -60,7 +59,7 @@ _COMPLAINTS = {
 }
 
 _RAW = r'(?:API Error:? ?)?(?:[1-5][0-9]{2} )?(?:\{.{0,100}"message": ?")?'
-"""What may stand before a complaint: the program's own prefix, the status, and the API's answer as it came."""
+"""What may precede the message: the program's own prefix, the HTTP status, and the raw API answer."""
 
 _FIRST_WORDS = re.compile(
     f"{_RAW}(?:{'|'.join(f'(?P<{error}>{words})' for error, words in _COMPLAINTS.items())})", re.IGNORECASE | re.DOTALL
@@ -99,7 +98,7 @@ _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 
 
 class Result(Structure, tag="result"):
-    """The end of a turn, whatever shape the line is in."""
+    """The end of a turn, whatever the line holds."""
 
     stop_reason: object = None
     session_id: object = None
@@ -197,7 +196,7 @@ def _by_status(status: int) -> ErrorClass | None:
 
 
 def _usage(line: Result) -> Usage:
-    """Of all models since the process began where the line says it, else of this turn's main conversation."""
+    """The usage of all models since the process started if the line has it, else of this turn's main conversation."""
     models = line.model_usage
     if not isinstance(models, dict) or not models:
         return _sum((line.usage,), cumulative=False)

@@ -1,7 +1,7 @@
-"""Reading an agent's output from where reading stopped, and telling what it means as events.
+"""Read an agent's output from where reading stopped, and report its meaning as events.
 
-How far output was read is part of the decision that a line caused; between decisions it is telemetry, noted in the same
-order. So after a restart no line is lost and none is taken twice.
+The read offset is part of the decision that a line caused; between decisions it is telemetry, recorded in the same
+order. So no line is lost and none is processed twice after a restart.
 """
 
 from collections import deque
@@ -34,29 +34,29 @@ from orchestrator.core.task.user_requests import Answer, RequestDraft
 from orchestrator.processes.output import Output
 
 READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
-"""Bytes of one reading and lines that are taken in at a time: others wait for the loop meanwhile."""
+"""Bytes of one read, and lines that are processed at a time: other tasks wait for the event loop meanwhile."""
 LONGEST_RETRY = 3_600_000
-"""Milliseconds that a retry of the CLI may be put off and still counts as one."""
+"""Milliseconds; a longer delay that the CLI announces is cut to this."""
 LONGEST_REQUEST = 16 * 1024 * 1024
-"""Bytes of a request of the CLI's that is put to a person: an answer has to find it again and repeat it."""
+"""Bytes of a CLI request that a person may answer: the answer must find and repeat it."""
 EARLIER = "begun earlier"
-"""What is known of a tool that was at work already when reading began."""
+"""The description of a tool that was running already when reading began."""
 MOST_MALFORMED = 10
 MOST_KNOWN = 10_000
-"""Tools at work, and messages whose tokens are counted, of one turn."""
+"""Running tools, and messages whose tokens are counted, in one turn."""
 MOST_REFUSED = 1000
-"""Requests of one attempt that are answered with no; whoever asks on is not listened to."""
+"""Requests of one attempt that are denied; further ones are ignored."""
 MOST_TOKENS = 10**15
-"""Of one attempt: no account pays for more, and sums of it stay what JSON can hold."""
+"""Of one attempt: more is implausible, and sums stay within what JSON can hold."""
 ZONE = "UTC"
-"""Agents are started with this TZ, so that a clock in their prose is known."""
+"""Agents are started with this TZ, so that the zone of times in their messages is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderCallbacks:
-    """Whom a follower tells: events, telemetry, news of usage windows, and requests that no person can answer.
+    """Receivers of what a reader finds: events, telemetry, usage windows, and requests that no person can answer.
 
-    `by_role` says what the role's own rules answer to what is asked.
+    `by_role` returns the answer that the role's own rules give.
     """
 
     event: Callable[[events.Event], None]
@@ -69,7 +69,7 @@ class ReaderCallbacks:
 
 @dataclass(slots=True)
 class _Turn:
-    """What was heard of the present turn; `open` maps the ids of tools at work to what they are asked to do."""
+    """The present turn so far; `open` maps the ids of running tools to what they do."""
 
     tool_uses: int = 0
     open: dict[str, str] = field(default_factory=dict)
@@ -81,13 +81,13 @@ class _Turn:
     retry_until: datetime | None = None
 
     def finished(self, tool: str) -> str:
-        """What a tool that has finished was asked to do; empty if nothing is known of it."""
+        """Remove a finished tool and return what it did, "" if it is unknown."""
         known = tool if tool in self.open else next((key for key, what in self.open.items() if what is EARLIER), "")
         return self.open.pop(known, "")
 
 
 def _turn_of(agent: Agent) -> _Turn:
-    """The turn that an agent is in, as far as it was heard before."""
+    """The turn that an agent is in, as far as it was read before."""
     return _Turn(
         tool_uses=agent.turn.tool_uses,
         open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
@@ -97,7 +97,7 @@ def _turn_of(agent: Agent) -> _Turn:
 
 
 class OutputReader:
-    """Follows one attempt's output; the last complaint it heard explains an end without a result."""
+    """Follows one attempt's output; `complaint` is its last error, which explains an end without a result."""
 
     def __init__(self, folder: Path, agent: Agent, parser: Parser, ears: ReaderCallbacks) -> None:
         self.complaint = ""
@@ -111,11 +111,11 @@ class OutputReader:
 
     @property
     def offset(self) -> int:
-        """Where the last line taken in ends."""
+        """The offset after the last processed line."""
         return self._told
 
     def read(self) -> bool:
-        """Take in some of what there is; False if that was all of it."""
+        """Process some of the output; return False if that was all of it."""
         before = self._read_to, self._told
         is_all = False
         for _ in range(TAKEN_AT_ONCE):
@@ -134,7 +134,7 @@ class OutputReader:
         return not is_all
 
     def _take(self, line: Line) -> None:
-        """What a line asks for and complains of is one event, for reading goes on only after the whole line."""
+        """Process a line; its requests and errors are one event, as reading continues after the whole line."""
         draft: list[RequestDraft] = []
         trouble: list[AgentError] = []
         for meaning in self._parser.parse(line.body):
@@ -152,7 +152,7 @@ class OutputReader:
                 case agent_events.TurnFinished():
                     for said in self._markers.flush():
                         self._sort(said, draft, trouble)
-                    self._note_progress()  # what the turn brought is judged with its end
+                    self._note_progress()  # the end of the turn is judged with its totals
                     self._finish_turn(meaning, line.end)
                 case _:
                     self._hear(meaning)
@@ -169,7 +169,7 @@ class OutputReader:
             )
 
     def _sort(self, said: AgentMessage, draft: list[RequestDraft], trouble: list[AgentError]) -> None:
-        """That a phase or task is said to be complete opens no gate: the end of the turn has the daemon look itself."""
+        """Sort a message. Completion claims are ignored: the gate runs after the turn."""
         match said:
             case Question() | DependencyRequest():
                 draft.append(asking_of_block(said))

@@ -1,8 +1,8 @@
-"""The moment at which a limit ends, out of the prose that tells it (collected.md §3.3).
+"""Parse the time at which a usage limit ends out of an error message.
 
-Prose is the last resort, for agents that tell no `resets_at`. Its clock is that of the agent's own zone unless it names
-another, it leaves out the year and often the day, and it rounds to minutes. So a time of day means its next coming, a
-date the year in which it is nearest, and a time that has been for a few minutes only is that one, not tomorrow's.
+This is the last resort, for agents that report no `resets_at`. The times in such messages are in the agent's own zone
+unless they name another one, lack the year and often the day, and are rounded to minutes. So a time of day means its
+next occurrence, a date the year in which it is nearest, and a time that passed a few minutes ago is not tomorrow's.
 """
 
 import re
@@ -37,10 +37,10 @@ _SPOKEN: Final = re.compile(
 
 
 def reset_in(text: str, at: datetime, zone: str) -> datetime | None:
-    """The moment in UTC that a complaint of moment `at` names, None where it names none or an unclear one.
+    """Return the time in UTC that an error message from `at` names, None if it names none or an unclear one.
 
-    `zone` is the IANA name of the zone in which the agent ran. The moment may be over: by a few minutes, or by any
-    time where the text writes it out in numbers.
+    `zone` is the IANA name of the zone in which the agent ran. The time may be past: by a few minutes, or by any
+    duration if the text gives a full date.
     """
     beginning = " ".join(text[:BEGINNING].split())
     if epoch := _EPOCH.search(beginning):
@@ -62,7 +62,7 @@ def _written(text: str) -> datetime | None:
 
 
 def _zone(name: str) -> tzinfo | None:
-    """The zone of this name: a table of the machine, the same for all time that counts here."""
+    """The time zone of this name, None if this machine does not know it."""
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
@@ -70,7 +70,7 @@ def _zone(name: str) -> tzinfo | None:
 
 
 def _moments(spoken: re.Match[str], here: datetime) -> list[datetime]:
-    """Every moment that may be meant, in UTC."""
+    """All times that may be meant, in UTC."""
     clock = _clock(spoken)
     if spoken["month"]:
         month = _MONTHS.index(spoken["month"][:3].casefold()) + 1
@@ -100,7 +100,7 @@ def _dates(years: Iterable[int], month: int, day: int) -> Iterable[datetime]:
 
 
 def _on_days(days: Iterable[datetime], clock: time, here: datetime) -> Iterable[datetime]:
-    """This time of day on each of the days, twice where a clock was set back; in a gap, as much later as it is wide."""
+    """The time of day on each day: twice where the clock is set back, moved by the width of a gap."""
     for day in days:
         first, second = (datetime.combine(day, clock, here.tzinfo).replace(fold=fold) for fold in (0, 1))
         yield first.astimezone(UTC)
@@ -109,7 +109,7 @@ def _on_days(days: Iterable[datetime], clock: time, here: datetime) -> Iterable[
 
 
 def _nearest(moments: list[datetime], at: datetime, *, dated: bool) -> datetime | None:
-    """The next of the moments; a date that is over in the year in which it is nearest is not that of another year."""
+    """The next of the times; a date is taken in the year in which it is nearest, even if it is past there."""
     if dated:
         moments = sorted(moments, key=lambda moment: abs(moment - at))[:1]
     return min((moment for moment in moments if moment >= at - JUST_NOW), default=None)

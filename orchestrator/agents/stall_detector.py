@@ -1,15 +1,15 @@
-"""Stalls, seen by evidence: an agent's turn is under way, and there is no sign of life whatever for a whole while.
+"""Detect stalls: an agent's turn is under way, and its processes show no sign of life for a while.
 
 A sign of life is any of: a line of output, a tool at work (also a subagent, which is one), a retry that the CLI has
 announced, processor time, bytes read or written, a process that wakes up often, one that began or ended. Waking is how
-an answer that comes in piece by piece shows: the kernel does not count the bytes of sockets that are read by recv(2).
+an answer that arrives piece by piece shows: the kernel does not count bytes that recv(2) reads from sockets.
 
-What the CLI does while it waits for an answer that never comes is none: its event loop takes up to 0.009 s of processor
-time and 40 bytes in a second and wakes 4 times; an answer of 10 pieces in a second wakes it 20 times (measured with
-2.1.329). So the bounds are rates, between one look and the next. What the holder does is no sign of life either.
+What the CLI does while it waits for an answer is no sign of life: in a second its event loop uses up to 0.009 s of
+processor time and 40 bytes of I/O, and wakes 4 times (version 2.1.329); an answer of 10 pieces in a second wakes it 20
+times. So the bounds are rates between two looks. The holder's own activity does not count either.
 
-Time is counted by looks, on the monotonic clock: a suspended machine, a clock that jumps, and a daemon that was away
-make nobody look stalled. What is done about a stall, and how often it was seen, is the core's (core/turns.py).
+Time is counted between looks on the monotonic clock, so a suspended machine, a clock that jumps, or a daemon that was
+away makes no agent look stalled. The core decides what is done about a stall.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ from orchestrator.storage.task_files import TaskFiles
 log = structlog.get_logger()
 
 LOOK_EVERY = 30.0
-"""Seconds; of a shorter patience, a quarter."""
+"""Seconds between two looks; a quarter of `stall_after` if that is shorter."""
 LOOKS = 4
 IDLE_CPU, IDLE_BYTES, IDLE_WAKES = 0.03, 256.0, 8.0
-"""Seconds of processor time, bytes, and times of waking up, each in a second, that are no sign of life."""
+"""Processor seconds, bytes and wake-ups per second that are no sign of life."""
 ALWAYS_IDLE_CPU, ALWAYS_IDLE_BYTES, ALWAYS_IDLE_WAKES = 0.05, 4096.0, 20.0
-"""The same for any look, however soon it follows on another: the kernel counts in steps."""
+"""The same for each look, however short its interval: the kernel counts in steps."""
 
 LastSign = tuple[int, int, int, datetime | None]
-"""What tells that something was heard of an agent: attempt, turn, how far it was read, and when last."""
+"""Changes whenever an agent was heard of: attempt, turn, read offset, time of the last output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a tree had done up to a time on the monotonic clock."""
+    """The activity of a process tree up to a time on the monotonic clock."""
 
     at: float
     activity: Activity
@@ -52,7 +52,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Silence:
-    """What was last heard of an agent, and the first and the newest look since without a sign of life."""
+    """The last sign of an agent, and the first and the newest look since then."""
 
     heard: LastSign
     first: Look
@@ -60,7 +60,7 @@ class _Silence:
 
 
 class StallDetector:
-    """Watches the turns that are under way, and tells of those that are not getting on."""
+    """Watches running turns and posts `StallSeen` for those without a sign of life."""
 
     def __init__(
         self,
@@ -70,19 +70,19 @@ class StallDetector:
         files: TaskFiles,
         stall_after: float,
     ) -> None:
-        """`stall_after` are the seconds without a sign of life that make a stall; it may be changed at any time."""
+        """`stall_after` is in seconds and may be changed at any time."""
         self.stall_after = stall_after
         self._tasks, self._post, self._clock, self._files = tasks, post, clock, files
         self._silences: dict[str, _Silence] = {}
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Look at regular intervals, forever."""
         while True:
             await self.look()
             await asyncio.sleep(min(LOOK_EVERY, self.stall_after / LOOKS))
 
     async def look(self) -> None:
-        """Look once at every turn under way; 20 agents of 3 processes each take a thread 56 ms (measured)."""
+        """Look once at every running turn, in a thread: 56 ms for 20 agents with 3 processes each."""
         quiet = {task.id: task for task in self._tasks() if may_stall(task, self._clock())}
         self._silences = {task_id: silence for task_id, silence in self._silences.items() if task_id in quiet}
         runs = {
@@ -108,7 +108,7 @@ class StallDetector:
 
 
 def may_stall(task: Task, now: datetime) -> bool:
-    """Whether an agent should be getting on with its turn, with nothing known that it could be waiting for."""
+    """Whether an agent is in a turn and waits for nothing that is known."""
     agent = task.agent
     under_way = task.next_action is NextAction.TURN and task.is_active and not task.is_paused
     runs = task.run is not None and task.run.is_of_agent and task.run.process is ProcessState.RUNNING
@@ -117,7 +117,7 @@ def may_stall(task: Task, now: datetime) -> bool:
 
 
 def is_sign_of_life(before: Look, after: Look) -> bool:
-    """Whether a tree did more between two looks than what waits does."""
+    """Whether a tree did more between two looks than an idle one does."""
     seconds, old, new = after.at - before.at, before.activity, after.activity
     worked = abs(new.cpu_seconds - old.cpu_seconds) > ALWAYS_IDLE_CPU + IDLE_CPU * seconds
     moved = abs(new.io_bytes - old.io_bytes) > ALWAYS_IDLE_BYTES + IDLE_BYTES * seconds
@@ -126,7 +126,7 @@ def is_sign_of_life(before: Look, after: Look) -> bool:
 
 
 def evidence_of(first: Look, last: Look) -> str:
-    """What was looked at, with its numbers, in words."""
+    """Describe the activity between two looks, with its numbers."""
     old, new = first.activity, last.activity
     cpu = abs(new.cpu_seconds - old.cpu_seconds)
     return (

@@ -1,6 +1,6 @@
-"""What an agent asks for, as `RequestDraft`: read from blocks in its text or from requests of its CLI.
+"""Translate what an agent asks for, in blocks of its text or in requests of its CLI, into `RequestDraft`.
 
-All of it is the agent's word: texts are cut to what a person can read, and options only help to answer.
+All of it is untrusted text from the agent: it is cut to a readable length, and options are suggestions only.
 """
 
 import json
@@ -15,14 +15,14 @@ from orchestrator.formats.fields import line_of, list_of, object_of, text_of
 LONGEST_TEXT = 10_000
 LONGEST_OPTION = 500
 DEEPEST_INPUT = 100
-"""Lists and objects within one another; an answer repeats the input, and orjson writes 254 of them at most."""
+"""Levels of nested lists and objects; the answer repeats the input, and orjson writes at most 254."""
 MOST_QUESTIONS, MOST_OPTIONS = 10, 50
 
 
 def asking_of_request(asked: Asked, start: int) -> tuple[RequestDraft, ...]:
-    """What a request of the CLI wants of a person; empty for one that no person can answer.
+    """Return what a request of the CLI asks of a person, nothing for one that no person can answer.
 
-    `start` is where its line stands in the agent's output, for the answer has to repeat its input.
+    `start` is the offset of its line in the agent's output: the answer must repeat its input.
     """
     if asked.subtype != "can_use_tool" or not asked.tool or _is_deeper(asked.input, DEEPEST_INPUT):
         return ()
@@ -54,7 +54,7 @@ def asking_of_request(asked: Asked, start: int) -> tuple[RequestDraft, ...]:
 
 
 def asking_of_block(said: Question | DependencyRequest) -> RequestDraft:
-    """What a block in an agent's text wants of a person."""
+    """Return what a block in an agent's text asks of a person."""
     match said:
         case Question():
             return RequestDraft(
@@ -77,7 +77,7 @@ def asking_of_block(said: Question | DependencyRequest) -> RequestDraft:
 
 
 def _is_deeper(value: Json, limit: int) -> bool:
-    """Whether more lists and objects than the limit lie within one another."""
+    """Whether lists and objects are nested deeper than the limit."""
     level = [value]
     for _ in range(limit + 1):
         level = [one for one in level if isinstance(one, dict | list)]
@@ -88,7 +88,7 @@ def _is_deeper(value: Json, limit: int) -> bool:
 
 
 def _question(one: JsonObject, request_id: str, start: int) -> RequestDraft:
-    """Where several answers may be chosen, any text is taken."""
+    """A question; where several options may be chosen, any text is accepted."""
     labels = [line_of(object_of(option).get("label"), LONGEST_OPTION) for option in list_of(one.get("options"))]
     options = tuple(dict.fromkeys(filter(None, labels[:MOST_OPTIONS])))
     text = text_of(one.get("question"), LONGEST_TEXT) or "it asks without words"
@@ -104,7 +104,7 @@ def _question(one: JsonObject, request_id: str, start: int) -> RequestDraft:
 
 
 def _shown(given: JsonObject) -> str:
-    """The input of a tool in lines for a person."""
+    """The input of a tool, one line for each argument."""
     lines = [f"{name}: {_value(value)}" for name, value in list(given.items())[:20]]
     return "\n".join(lines)[:LONGEST_TEXT] or "without input"
 

@@ -1,7 +1,7 @@
-"""The program `orchestrator`: which commands there are, the options before them, and how it ends.
+"""The program `orchestrator`: its commands, the options before them, and its exit codes.
 
-Only the modules of the commands that are named on the command line are imported, so that `tasks` does not wait for what
-`serve` needs. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such thing, 5 not allowed
+Only the modules of commands that are named on the command line are imported: `tasks` need not wait for what `serve`
+imports. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such thing, 5 not allowed
 in this state, 130 interrupted.
 """
 
@@ -43,7 +43,7 @@ EXIT_CODES = {
 
 
 class Entry(NamedTuple):
-    """A command: the module that has a function of its name (or the commands below it), its summary, and an example."""
+    """A command: the module with the function or group of its name, and what the list of commands shows."""
 
     module: str
     summary: str
@@ -52,8 +52,12 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("demo.demo", "Watch the whole story once, without an account.", "orchestrator demo", "Begin here"),
-    "doctor": Entry("commands.doctor", "Say what would stop an unattended night.", "orchestrator doctor", "Begin here"),
+    "demo": Entry(
+        "demo.demo", "Watch one ticket go through everything, without an account.", "orchestrator demo", "Begin here"
+    ),
+    "doctor": Entry(
+        "commands.doctor", "Check what would stop an unattended night.", "orchestrator doctor", "Begin here"
+    ),
     "check": Entry(
         "commands.definitions",
         "Validate settings, pipelines and roles.",
@@ -65,69 +69,67 @@ COMMANDS = {
     ),
     "simulate": Entry(
         "commands.simulate",
-        "See how a week would go before you trust it.",
+        "Simulate a week of work, in seconds.",
         "orchestrator simulate --tasks 60",
         "Begin here",
     ),
-    "help": Entry("help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
+    "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
     "submit": Entry(
         "commands.submit",
-        "Hand in a ticket.",
+        "Submit a ticket.",
         "orchestrator submit 'Add a --json flag to list' --check test='pytest -q'",
         "Tasks",
     ),
     "tasks": Entry("commands.show", "List tasks, newest first.", "orchestrator tasks --status in_progress", "Tasks"),
-    "show": Entry("commands.show", "Show one task, whole.", "orchestrator show ABC-123", "Tasks"),
-    "why": Entry("commands.show", "Say what keeps a task where it is.", "orchestrator why ABC-123", "Tasks"),
-    "logs": Entry("commands.logs", "Read what an agent says and does.", "orchestrator logs ABC-123 -f", "Tasks"),
+    "show": Entry("commands.show", "Show one task in full.", "orchestrator show ABC-123", "Tasks"),
+    "why": Entry("commands.show", "Explain why a task waits.", "orchestrator why ABC-123", "Tasks"),
+    "logs": Entry("commands.streams", "Read an agent's transcript.", "orchestrator logs ABC-123 -f", "Tasks"),
     "checkpoints": Entry(
         "commands.checkpoints",
-        "Have back what was saved of a task's work.",
+        "List and restore saved work.",
         "orchestrator checkpoints list ABC-123",
         "Tasks",
     ),
-    "events": Entry("commands.events", "Tell what happens to tasks.", "orchestrator events -f", "Tasks"),
-    "watch": Entry("commands.watch", "See everything on one live screen.", "orchestrator watch", "Tasks"),
+    "events": Entry("commands.streams", "List what happens to tasks.", "orchestrator events -f", "Tasks"),
+    "watch": Entry("commands.watch", "Watch everything on one live screen.", "orchestrator watch", "Tasks"),
     "answer": Entry(
-        "commands.respond", "Answer what an agent asks.", "orchestrator answer ABC-123 SQLite", "Your part"
+        "commands.respond", "Answer an agent's question.", "orchestrator answer ABC-123 SQLite", "Your part"
     ),
     "provide": Entry(
         "commands.respond", "Provide what an agent needs.", "orchestrator provide ABC-123 API_KEY", "Your part"
     ),
-    "approve": Entry("commands.respond", "Approve what is under review.", "orchestrator approve ABC-123", "Your part"),
+    "approve": Entry("commands.respond", "Approve work under review.", "orchestrator approve ABC-123", "Your part"),
     "request-changes": Entry(
         "commands.respond",
-        "Send back what is under review.",
+        "Send work under review back.",
         "orchestrator request-changes ABC-123 -m 'Shorter, please'",
         "Your part",
     ),
-    "pause": Entry("commands.control", "Let a task stand still.", "orchestrator pause ABC-123", "Tasks"),
-    "resume": Entry("commands.control", "Let a paused task go on.", "orchestrator resume ABC-123", "Tasks"),
+    "pause": Entry("commands.control", "Pause a task.", "orchestrator pause ABC-123", "Tasks"),
+    "resume": Entry("commands.control", "Resume a paused task.", "orchestrator resume ABC-123", "Tasks"),
     "transition": Entry(
         "commands.control",
-        "Bring a task to a stage by force.",
+        "Force a task into a stage.",
         "orchestrator transition ABC-123 PLANNING --force --reason 'the plan was lost'",
         "Tasks",
     ),
-    "cancel": Entry("commands.control", "Give a task up.", "orchestrator cancel ABC-123", "Tasks"),
-    "retry": Entry("commands.control", "Try a blocked task's stage anew.", "orchestrator retry ABC-123", "Tasks"),
-    "budget": Entry("commands.control", "Say what a task may use.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
+    "cancel": Entry("commands.control", "Cancel a task.", "orchestrator cancel ABC-123", "Tasks"),
+    "retry": Entry("commands.control", "Retry the stage of a blocked task.", "orchestrator retry ABC-123", "Tasks"),
+    "budget": Entry("commands.control", "Set a task's budget.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
     "review": Entry(
-        "commands.publish", "Take up what reviewers said of a pull request.", "orchestrator review ABC-123", "Your part"
+        "commands.publish", "Handle new review comments on a pull request.", "orchestrator review ABC-123", "Your part"
     ),
     "merge": Entry("commands.publish", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
-    "archive": Entry("commands.publish", "Keep an ended task out of the way.", "orchestrator archive ABC-123", "Tasks"),
-    "delete": Entry(
-        "commands.publish", "Remove a draft or an ended task for good.", "orchestrator delete ABC-123", "Tasks"
-    ),
+    "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
-        "commands.control", "End all agents, their sessions kept, for a restart.", "orchestrator drain", "Tasks"
+        "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
     ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "state": Entry(
         "commands.state",
-        "Change a state.json by the six operations.",
+        "Read and change a state.json.",
         "orchestrator state get work/ABC-12",
         "For programs",
     ),
@@ -141,16 +143,16 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command that the arguments name, and end with its exit code."""
+    """Run the command that the arguments name, and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a locale that knows no ✓ is no reason to fail
-    sys.stdin = sys.stdin or TextIOWrapper(BytesIO())  # None where whoever started this had closed it
+            stream.reconfigure(errors="backslashreplace")  # a locale without ✓ must not make output fail
+    sys.stdin = sys.stdin or TextIOWrapper(BytesIO())  # None if it was closed when this program was started
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; its exit code."""
+    """Run a command and return its exit code."""
     command = typer.main.get_command(build_app(arguments))
     try:
         code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
@@ -159,7 +161,7 @@ def run(arguments: Sequence[str]) -> int:
         said = error.format_message().rstrip(".").replace("Value error, ", "")
         if not said:  # a group without a command has shown its help
             return BAD_USAGE
-        complain(f"{said}{' ' if said.endswith('?') else '; '}`orchestrator {named}--help` tells how it is used")
+        complain(f"{said}{' ' if said.endswith('?') else '; '}`orchestrator {named}--help` shows how it is used")
         return BAD_USAGE
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -173,7 +175,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:
-    """Build the program for these arguments: a command that they do not name is listed, and not loaded."""
+    """Build the program for these arguments; commands that they do not name are listed but not loaded."""
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     app.callback(help="Walks tickets through pipelines of coding agents, unattended.")(_options)
     for name, entry in COMMANDS.items():
@@ -187,7 +189,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
-    """The function of a command, or the commands below it."""
+    """The function of a command, or its group of commands."""
     found: Callable[..., object] | typer.Typer = getattr(
         importlib.import_module(f"orchestrator.cli.{entry.module}"), name.replace("-", "_")
     )
@@ -195,7 +197,7 @@ def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
 
 
 def _unloaded() -> None:
-    """Stands in the list of commands for one that is not named on the command line."""
+    """A placeholder in the list for a command that is not named on the command line."""
 
 
 def _say_version(wanted: bool) -> None:
@@ -207,10 +209,10 @@ def _say_version(wanted: bool) -> None:
 def _options(
     context: typer.Context,
     data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.")] = None,
-    config: Annotated[Path | None, typer.Option(help="One more orchestrator.toml, read last.")] = None,
+    config: Annotated[Path | None, typer.Option(help="An additional orchestrator.toml, read last.")] = None,
     socket: Annotated[Path | None, typer.Option(help="The daemon's socket.")] = None,
     _: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_say_version)
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version)
     ] = False,
 ) -> None:
     context.obj = CliContext(data_dir=data_dir, config=config, socket=socket)

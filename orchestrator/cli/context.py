@@ -1,6 +1,7 @@
-"""Which daemon a command means, by the options before it and the settings."""
+"""Which daemon a command talks to, by the options before it and the settings, and waiting for one that restarts."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -8,12 +9,19 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import ValidationError
 
+from orchestrator.cli.output import note
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.client import Client
+from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
 from orchestrator.settings import Settings, load_settings
 
+T = TypeVar("T")
 V = TypeVar("V", bound=View)
+
+RESTART_TIME = 60.0
+"""Seconds that a daemon may be away, as it is while it restarts."""
+TRY_EVERY = 0.5
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 TaskName = Annotated[
@@ -22,7 +30,7 @@ TaskName = Annotated[
 
 
 class UsageError(OrchestratorError):
-    """A command was given what it cannot mean."""
+    """A command was used with arguments that make no sense."""
 
 
 class NotFound(OrchestratorError):
@@ -30,7 +38,7 @@ class NotFound(OrchestratorError):
 
 
 def parse_options(kind: type[V], given: Mapping[str, object]) -> V:
-    """What options ask for, as it is sent. Raises UsageError."""
+    """Return options as the body of a request. Raises UsageError."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -40,23 +48,43 @@ def parse_options(kind: type[V], given: Mapping[str, object]) -> V:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliContext:
-    """Where the options point; None leaves it to the settings."""
+    """The options before the command; None leaves a choice to the settings."""
 
     data_dir: Path | None = None
     config: Path | None = None
     socket: Path | None = None
 
     def settings(self) -> Settings:
-        """The settings with the options over them; raises SettingsError."""
+        """Return the settings, overridden by the options. Raises SettingsError."""
         given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}
         return load_settings(self.config, {name: str(path) for name, path in given.items() if path is not None})
 
     def client(self) -> Client:
-        """A client of the daemon there."""
+        """Return a client of the daemon."""
         return Client(self.settings().socket)
 
 
 def context_of(context: typer.Context) -> CliContext:
-    """The place that the options before the command name."""
+    """Return the options before the command."""
     place: CliContext = context.obj
     return place
+
+
+def has_stopped(status: TaskStatus) -> bool:
+    """Whether only a person can still change a task of this status."""
+    return status.is_final or status is TaskStatus.BLOCKED
+
+
+def retry_while_down(ask: Callable[[], T]) -> T:
+    """Return what `ask` returns, repeated while the daemon is away. Raises DaemonUnreachable after a minute."""
+    given_up_at: float | None = None
+    while True:
+        try:
+            return ask()
+        except DaemonUnreachable:
+            if given_up_at is None:
+                given_up_at = time.monotonic() + RESTART_TIME
+                note(f"the daemon is not reachable; retrying for {RESTART_TIME:.0f} s")
+            elif time.monotonic() > given_up_at:
+                raise
+            time.sleep(TRY_EVERY)

@@ -1,6 +1,6 @@
-"""What people see: tables, facts and complaints. Foreign text is shown as text, whatever is in it.
+"""Output for people: tables, facts and errors. Foreign text is escaped, so it cannot control the terminal.
 
-On a terminal tables are as wide as that; into a pipe they are as wide as they need, one line for a row.
+On a terminal, tables fit its width; in a pipe they are as wide as they need, with one line for each row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.tasks import CapsView, SpentView
 
 PIPE_WIDTH = 10_000
-"""Columns: no table is wider."""
+"""Characters; no table is wider."""
 
 COLOURS = {
     TaskStatus.COMPLETED: "green",
@@ -38,66 +38,66 @@ STANDING = {
     PauseReason.RATE_LIMIT: "waits for the usage limit",
     PauseReason.SERVICE: "waits for the service",
     PauseReason.BUDGET: "has used up its budget",
-    PauseReason.PRESSURE: "waits for room",
+    PauseReason.PRESSURE: "waits for resources",
 }
-"""What a task that stands still waits for, in words."""
+"""What a paused task waits for, in words."""
 FOR_YOU = {PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW}
 
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER"}
-"""The columns that give way on a narrow terminal; an id or a status in half is of no use."""
+"""Columns that are shortened on a narrow terminal; half an id or a status is of no use."""
 
 EXPENDABLE = (
     *("AGE", "SINCE", "DONE", "STEP", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY", "AGENT"),
     *("BEGAN", "ENDED", "TIME"),
 )
-"""The columns that a narrow terminal goes without, first ones first."""
+"""Columns that a narrow terminal leaves out, the first ones first."""
 LEAST_ELASTIC = 20
-"""Columns of the terminal that an elastic one shall have."""
+"""Characters that an elastic column gets at least."""
 GAP = 2
-"""Columns of the terminal between two of a table."""
+"""Characters between two columns."""
 
 _KEPT = {"\n", "\t"}
 
 
 def console() -> Console:
-    """Standard output."""
+    """Return a console for standard output."""
     found = Console(highlight=False, markup=False, emoji=False)
     return found if found.is_terminal else Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
 
 
 def complain(*lines: str) -> None:
-    """Say on standard error what is wrong, in red where there is colour; each line beyond the first is one more."""
+    """Print errors on standard error, one for each line."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     for line in lines:
         screen.print(Text("error: ", style="bold red") + Text(plain(line), style="red"))
 
 
 def note(line: str) -> None:
-    """Say something beside the output, on standard error."""
+    """Print a remark on standard error."""
     Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(Text(plain(line), "dim"))
 
 
 def print_json(view: BaseModel) -> None:
-    """The one JSON document of `--json`."""
+    """Print the JSON document of `--json`."""
     typer.echo(view.model_dump_json(by_alias=True, indent=2))
 
 
 def plain(text: str) -> str:
-    """The text with everything escaped that a terminal would obey."""
+    """Return the text with everything escaped that a terminal would interpret."""
     return "".join(
         c if c.isprintable() or c in _KEPT else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )
 
 
 def line(text: str) -> Text:
-    """Foreign text on one line."""
+    """Return foreign text on one line."""
     return Text(" ".join(plain(text).split()), overflow="ellipsis", no_wrap=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """A table without lines; the columns are as wide as they must be, elastic ones as wide as they can.
+    """Return a table without lines; its columns are as wide as needed, elastic ones as wide as possible.
 
-    What a narrow terminal has no room for is left out; the first column, which says what a row is about, is never cut.
+    Columns for which a narrow terminal has no room are left out; the first column is never cut.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
@@ -112,7 +112,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Tabl
 
 
 def _fitting(headings: Sequence[str], widths: Sequence[int], room: int) -> list[int]:
-    """Which columns to show in so much room."""
+    """Return the indexes of the columns that fit into `room` characters."""
     kept = list(range(len(headings)))
     for expendable in EXPENDABLE:
         needed = (min(widths[at], LEAST_ELASTIC) if headings[at] in ELASTIC else widths[at] for at in kept)
@@ -123,7 +123,7 @@ def _fitting(headings: Sequence[str], widths: Sequence[int], room: int) -> list[
 
 
 def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:
-    """Names and what they are, one under the other; those without a value are left out."""
+    """Return a list of names and values, without the names that have no value."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
@@ -134,14 +134,14 @@ def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:
 
 
 def status_text(status: TaskStatus, *, paused: bool = False, blocked_by: PauseReason | None = None) -> Text:
-    """A status in its colour; a task that stands still says what for."""
+    """Return a status in its colour, for a paused task what it waits for."""
     if not paused or status.is_final:
         return Text(status.value, style=COLOURS.get(status, ""))
     return Text(STANDING[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
 
 
 def budget_text(caps: CapsView, spent: SpentView) -> str:
-    """What was used of what is capped; empty without caps."""
+    """Return how much of each cap is used, "" without caps."""
     parts = (
         f"${spent.usd:.2f} of ${caps.usd:.2f}" if caps.usd is not None else "",
         f"{spent.tokens:,} of {caps.tokens:,} tokens" if caps.tokens is not None else "",
@@ -157,7 +157,7 @@ def ago(at: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span in at most two units: `42s`, `3m10s`, `5h02m`, `3d4h`."""
+    """Return a duration in at most two units: `42s`, `3m10s`, `5h02m`, `3d4h`."""
     whole = int(timedelta(seconds=max(0.0, seconds)).total_seconds())
     if whole < 60:
         return f"{whole}s"
@@ -169,12 +169,12 @@ def duration(seconds: float) -> str:
 
 
 def local(at: datetime | None) -> str | None:
-    """A time as the clock on the wall says it."""
+    """Return a time in the local time zone."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at else None
 
 
 def size(count: int) -> str:
-    """Bytes in their largest binary unit."""
+    """Return a number of bytes in the largest fitting binary unit."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

@@ -12,7 +12,7 @@ from tests.acceptance.house import House
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
-from tests.fakes.tracker_server import Busy, Issue
+from tests.fakes.tracker_server import Issue, Status
 
 TOKEN = "a-token-of-jira"
 ISSUES = {"ABC-7": Issue(title="Look at textkit", body="Is it right?", kind="Task")}
@@ -56,7 +56,7 @@ def test_a_tracker_that_takes_no_comment_holds_nothing_up(tmp_path: Path, jira: 
     with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
         task = house.submit("ABC-7", pipeline="review_only")
         house.wait_until_it_works(task, "PLANNING")
-        jira.mishaps = [Busy(403)] * 20
+        jira.mishaps = [Status(403)] * 20
         done = house.wait_for_end(task)
         assert any("took no comment: status 403" in one for one in done.publication.hindrances)
         assert done.publication.report_url is None

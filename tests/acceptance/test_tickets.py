@@ -10,7 +10,7 @@ from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
-from tests.fakes.tracker_server import Busy, Issue, Said
+from tests.fakes.tracker_server import Issue, Said, Status
 from tests.looking import files_with
 
 TOKEN = "a-token-of-jira"
@@ -94,14 +94,14 @@ def test_a_second_round_of_a_ticket_leaves_the_first_branch_alone(tmp_path: Path
     [
         ("ABC-999", [], (4, "ABC-999 on 127.0.0.1")),
         ("ABC-124", [], (2, "private_key_pem in line 1")),
-        ("ABC-123", [Busy(401)], (1, "into JIRA_API_TOKEN")),
-        ("ABC-123", [Busy(503, {"Retry-After": "3600"})], (1, "asks to wait 3600 s; submit again then")),
-        ("https://elsewhere.example/browse/ABC-1", [], (2, "is on no tracker that is set up")),
+        ("ABC-123", [Status(401)], (1, "into JIRA_API_TOKEN")),
+        ("ABC-123", [Status(503, {"Retry-After": "3600"})], (1, "try again after 3600 s")),
+        ("https://elsewhere.example/browse/ABC-1", [], (2, "is on no configured tracker")),
     ],
     ids=["no such ticket", "a secret", "login", "busy", "a stranger"],
 )
 def test_what_cannot_be_fetched_is_refused_with_what_to_do(
-    tmp_path: Path, jira: JiraServer, words: str, mishaps: list[Busy], refusal: tuple[int, str]
+    tmp_path: Path, jira: JiraServer, words: str, mishaps: list[Status], refusal: tuple[int, str]
 ) -> None:
     with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
         jira.mishaps = [*mishaps]

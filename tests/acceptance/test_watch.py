@@ -99,7 +99,7 @@ def an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with House(tmp_path, scenario=held_by(gate)) as house, terminal(house) as screen:
-        screen.shows(house, "no task is at work", "places taken")
+        screen.shows(house, "no active tasks", "places taken")
         first = house.submit("First\n\ntext")
         house.wait_until_it_works(first, "ANALYSIS")
         second = house.submit("Second \x1b[31m red \x07")

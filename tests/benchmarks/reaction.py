@@ -43,8 +43,8 @@ from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
+from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
-from orchestrator.integrations.publishing.release import Release
 from orchestrator.log import start_logging
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import read_declared
@@ -220,15 +220,16 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
             checkpoints=checkpoints,
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
-                workspace=workspace,
-                files=store.files,
-                release=Release(workspace, store.files),
-                hosts=dict,
-                redactor=Redactor(()),
-                quarantined=data / "quarantine",
+                outbound=Outbound(
+                    workspace=workspace,
+                    files=store.files,
+                    family_of=lambda _: PLAIN,
+                    hosts=dict,
+                    redactor=Redactor(()),
+                    quarantined=data / "quarantine",
+                    clock=clock.now,
+                ),
                 tell_tracker=_left,
-                family_of=lambda _: PLAIN,
-                clock=clock.now,
             ),
             timers=timers,
             turns=turns,

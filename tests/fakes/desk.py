@@ -18,8 +18,8 @@ from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
 from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory
-from orchestrator.integrations.tickets.account import Account
-from orchestrator.integrations.tickets.http import Patience
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
@@ -63,7 +63,7 @@ class Desk:
     redactor: Redactor
     definitions: Definitions
     hands: StillExecutor = field(default_factory=StillExecutor)
-    accounts: tuple[Account, ...] = ()
+    accounts: tuple[TrackerAccount, ...] = ()
 
     def __post_init__(self) -> None:
         lookups = TaskLookups(

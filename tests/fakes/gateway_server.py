@@ -24,6 +24,7 @@ ERRORS = {
     "ERR-4": {"error": "INTERNAL_ERROR", "message": "status 502"},
     "ERR-5": {"error": "INVALID_ARG", "message": "ticket_id is required"},
 }
+TOOLS = ("jira_read_ticket", "jira_read_comments", "jira_add_comment", "jira_update_status", "jira_think")
 LITTER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
 
 
@@ -66,7 +67,12 @@ def answered(folder: Path, mishap: str, message: Json) -> Json:
         case "tools/call", "junk":
             say('starting …\n{"jsonrpc": 7}\n[]\n\x1b[2J')
         case "tools/call", "flood":
-            say("x" * 5 * 1024 * 1024)
+            return {"result": {"content": [{"type": "text", "text": "x" * 5 * 1024 * 1024}]}}
+        case "tools/call", "endless":
+            while True:
+                sys.stdout.write("x" * 1024 * 1024)
+        case "tools/list", _:
+            return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}}
         case "tools/call", "strange":
             return {"result": {"content": [{"type": "text", "text": "all is well"}]}}
         case "tools/call", _:

@@ -4,7 +4,7 @@ import re
 
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
@@ -15,8 +15,8 @@ class GitHubServer(TrackerServer):
     """Stores issues by `owner/repo#number`."""
 
     @property
-    def account(self) -> Account:
-        return Account(kind=Tracker.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
+    def account(self) -> TrackerAccount:
+        return TrackerAccount(kind=Tracker.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
 
     def answer(self, asked: Asked) -> Json:
         found = _PATH.fullmatch(asked.path)

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
 
@@ -16,8 +16,8 @@ class GitLabServer(TrackerServer):
     """Stores issues by `group/project#number`."""
 
     @property
-    def account(self) -> Account:
-        return Account(kind=Tracker.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
+    def account(self) -> TrackerAccount:
+        return TrackerAccount(kind=Tracker.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
 
     def answer(self, asked: Asked) -> Json:
         found = _PATH.fullmatch(asked.path)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from tests.fakes.tracker_server import Asked, Issue, Said, TrackerServer, at, named
 
@@ -31,8 +31,10 @@ class JiraServer(TrackerServer):
         self._going.set()
 
     @property
-    def account(self) -> Account:
-        return Account(kind=Tracker.JIRA, url=self.url, user=self.user, token=self.token, setting="JIRA_API_TOKEN")
+    def account(self) -> TrackerAccount:
+        return TrackerAccount(
+            kind=Tracker.JIRA, url=self.url, user=self.user, token=self.token, setting="JIRA_API_TOKEN"
+        )
 
     def authorization(self) -> str:
         if not self.user:

@@ -1,7 +1,7 @@
 """A tracker on loopback over real HTTP: what the three kinds have in common, and their possible failures.
 
     with GitHubServer(issues={"acme/app#12": Issue(title="Fix it", body="…")}) as server:
-        server.mishaps = [Busy(429, retry_after="0")]
+        server.mishaps = [Status(429, retry_after="0")]
         requirement = await Trackers([server.account]).requirement("acme/app#12")
     assert len(server.asked) == 2
 
@@ -54,8 +54,8 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
-    """A status and headers instead of a normal response."""
+class Status:
+    """A status and headers instead of an answer."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Raw:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Mishap: TypeAlias = Busy | Silent | Dripping | Flood | Raw
+Mishap: TypeAlias = Status | Silent | Dripping | Flood | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, mishap: Mishap) -> None:
         match mishap:
-            case Busy(status, headers):
+            case Status(status, headers):
                 self._begin(status, 2, headers)
                 self.wfile.write(b"{}")
             case Silent():

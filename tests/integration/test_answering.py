@@ -83,7 +83,7 @@ async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchest
     assert "--ask 2" in only_error(await orchestrator("answer", task, "SQLite"), 2)
     done = await orchestrator("answer", task, "--json", stdin=b"2\n\n\n")
     assert done.code == 0, done.err
-    for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "if nothing is said: hello"):
+    for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "default: hello"):
         assert shown in done.err
     assert [ask["answer"] for ask in json.loads(done.out)["requests"]][:2] == ["Postgres", "hello"]
     assert [status for status, _ in answers(desk, task)] == [
@@ -167,7 +167,7 @@ async def test_a_value_that_cannot_be_masked_is_accepted_with_a_warning(orchestr
     task = await asked(orchestrator, desk, KEY, replace(KEY, name="OTHER_KEY"))
     done = await orchestrator("provide", task, "SHOP_KEY", "--json", stdin=b"abc")
     assert done.code == 0, done.err
-    assert "SHOP_KEY is not hidden where an agent or a tool prints it: " in done.err
+    assert "SHOP_KEY is not masked in the output of agents and tools: " in done.err
     assert json.loads(done.out)["requests"][0]["status"] == "provided"
     assert (await orchestrator("provide", task, "OTHER_KEY", stdin=VALUE.encode())).err == ""
 
@@ -238,7 +238,7 @@ async def test_all_tasks_are_paused_and_resumed_at_once(orchestrator: Shell, des
     assert len(json.loads((await orchestrator("resume", "--all", "--json")).out)["tasks"]) == 2
     await desk.inbox.settled()
     assert desk.supervisor.tasks[first].agent.blocked_by is None
-    assert "no task had to be changed" in (await orchestrator("resume", "--all")).err
+    assert "no task had to change" in (await orchestrator("resume", "--all")).err
 
 
 async def test_a_task_submitted_while_all_are_paused_is_paused_too_also_after_a_restart(orchestrator: Shell) -> None:
@@ -268,7 +268,7 @@ async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orc
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
-        assert "waits for room" in (await orchestrator("drain")).out
+        assert "waits for resources" in (await orchestrator("drain")).out
         second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
         assert desk.supervisor.tasks[first].agent.blocked_by is PauseReason.PRESSURE
         assert desk.supervisor.tasks[second].status is TaskStatus.PENDING
@@ -287,7 +287,7 @@ async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orc
 
 
 async def test_limits_show_windows_the_day_and_the_waiting_tasks(orchestrator: Shell, desk: Desk) -> None:
-    assert "none is known before an agent's first turn" in (await orchestrator("limits")).out
+    assert "unknown before the first turn of an agent" in (await orchestrator("limits")).out
     now = clock.now()
     desk.supervisor.shared.windows = {
         "five_hour": Window(status="rejected", resets_at=now + 365 * 24 * HOUR, utilization=1.0, seen_at=now),

@@ -14,19 +14,11 @@ from orchestrator.core.events.forge import (
     PullStatus,
     ReviewVerdict,
 )
-from orchestrator.integrations.forges.errors import (
-    AccessDenied,
-    ForgeError,
-    ForgeRefused,
-    ForgeUnreachable,
-    HeadMoved,
-    MergeRefused,
-    NotThere,
-)
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import AccessDenied, NotFound, Refused, RemoteError, Unreachable
 from orchestrator.integrations.forges.github import GitHub
 from orchestrator.integrations.forges.gitlab import GitLab
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.protocol import Forge
+from orchestrator.integrations.forges.protocol import Forge, HeadMoved, NotMergeable
 from orchestrator.integrations.forges.remote import Remote
 from orchestrator.integrations.publishing.merge_policy import MergePolicy, merge_blockers
 from tests.fakes import github_api, gitlab_api
@@ -106,7 +98,7 @@ def test_a_pull_request_that_a_user_renamed_and_retargeted_is_still_recognised(p
 
 def test_a_response_lost_after_a_pull_request_was_opened_makes_no_second_one(place: Place) -> None:
     place.server.lose_next_answer("POST")
-    with pytest.raises(ForgeUnreachable) as lost:
+    with pytest.raises(Unreachable) as lost:
         place.forge.open(DRAFT)
     assert lost.value.again_after is not None
     assert place.forge.open(DRAFT).number == 1
@@ -136,7 +128,7 @@ def test_an_old_pull_request_of_the_same_branch_name_is_not_this_tasks(place: Pl
 
 
 def test_a_branch_that_was_not_pushed_is_refused_with_the_forges_reason(place: Place) -> None:
-    with pytest.raises(ForgeRefused, match=r"422.*(head|source_branch)"):
+    with pytest.raises(Refused, match=r"422.*(head|source_branch)"):
         place.forge.open(PullRequestDraft(key="k", head="nowhere", base="main", title="A", body=""))
 
 
@@ -157,7 +149,7 @@ def test_a_comment_is_posted_once_per_key_also_when_its_response_was_lost(place:
     for _ in range(120):  # more than a page before it
         place.server.says("alice", "Hm.")
     place.server.lose_next_answer("POST")
-    with pytest.raises(ForgeUnreachable):
+    with pytest.raises(Unreachable):
         place.forge.reply(number, OF_NOBODY, "T-1:8:0", "Ready.")
     for key in ("T-1:8:0", "T-1:8:0", "T-1:9:0"):
         place.forge.reply(number, OF_NOBODY, key, "Ready.")
@@ -180,7 +172,7 @@ def test_a_thread_is_answered_in_the_thread_and_once(place: Place) -> None:
     second = place.server.says("bob", "Yes, why?", root=root.id)
     comment = next(one for one in place.forge.open_comments(number) if one.id.endswith(f":{second.id}"))
     place.server.lose_next_answer("POST")
-    with pytest.raises(ForgeUnreachable):
+    with pytest.raises(Unreachable):
         place.forge.reply(number, comment.id, "T-1:8:1", "Addressed in 1234567.")
     place.forge.reply(number, comment.id, "T-1:8:1", "Addressed in 1234567.")
     replies = [one for one in place.server.pulls[0].threads if one.author == "robot"]
@@ -272,7 +264,7 @@ def test_a_merge_is_of_exactly_the_evaluated_head_and_happens_once(place: Place)
     with pytest.raises(HeadMoved, match="judge it again"):
         place.forge.merge(number, "T-1: Add a flag (#1)", "- It", "f" * 40)
     place.server.lose_next_answer("PUT")
-    with pytest.raises(ForgeUnreachable):
+    with pytest.raises(Unreachable):
         place.forge.merge(number, "T-1: Add a flag (#1)", "- It", head)
     merged = place.forge.merge(number, "T-1: Add a flag (#1)", "- It", head)
     assert merged == place.server.branches["main"]
@@ -292,7 +284,7 @@ def test_a_merge_reports_the_commit_that_it_made(place: Place) -> None:
 def test_no_rule_is_bypassed_although_the_account_could(place: Place, hindrance: str, said: str) -> None:
     number, head = place.opened(), place.server.branches[DRAFT.head]
     setattr(place.server.pulls[0], hindrance, RULE[place.name] if hindrance == "rule" else True)
-    with pytest.raises(MergeRefused, match=said) as refused:
+    with pytest.raises(NotMergeable, match=said) as refused:
         place.forge.merge(number, "T", "B", head)
     assert (refused.value.again_after is not None) == (hindrance == "checking")
     assert place.server.pulls[0].status == "open"
@@ -300,7 +292,7 @@ def test_no_rule_is_bypassed_although_the_account_could(place: Place, hindrance:
 
 def test_a_branch_is_deleted_only_when_merged_and_only_as_merged(place: Place) -> None:
     number, head = place.opened(), place.server.branches[DRAFT.head]
-    with pytest.raises(ForgeRefused, match="stays"):
+    with pytest.raises(Refused, match="stays"):
         place.forge.delete_branch(number)
     place.forge.merge(number, "T", "B", head)
     place.server.push(DRAFT.head)
@@ -336,9 +328,9 @@ def test_a_repository_without_access_is_reported(name: str) -> None:
     dialect, kind = DIALECTS[name]
     with ForgeServer(dialect) as server:
         forge = kind(Remote(host="forge.test", path="team/other"), LOGIN, server.api)
-        with pytest.raises(NotThere, match="this account may see it"):
+        with pytest.raises(NotFound, match="this account may see it"):
             forge.open(DRAFT)
-        with pytest.raises(NotThere, match="this account may see it"):
+        with pytest.raises(NotFound, match="this account may see it"):
             forge.state(1)
         forge.close()
 
@@ -378,7 +370,7 @@ def test_a_gitlab_job_that_may_fail_is_green_and_merge_permission_is_checked() -
         server.pulls[0].rule = "no right"
         with pytest.raises(AccessDenied, match="may not merge"):
             forge.merge(number, "T", "B", server.branches[DRAFT.head])
-        with pytest.raises(NotThere, match="no user 'nobody'"):
+        with pytest.raises(NotFound, match="no user 'nobody'"):
             forge.request_review(number, ("nobody",))
         forge.close()
 
@@ -389,8 +381,8 @@ def test_a_key_that_no_mark_can_contain_is_a_programming_error(place: Place) -> 
 
 
 def test_every_error_is_a_forge_error(place: Place) -> None:
-    assert issubclass(HeadMoved, MergeRefused)
-    with pytest.raises(ForgeError):
+    assert issubclass(HeadMoved, NotMergeable)
+    with pytest.raises(RemoteError):
         place.forge.state(99)
 
 
@@ -455,7 +447,7 @@ def test_a_github_state_is_of_one_commit_or_of_none() -> None:
         forge = GitHub(REMOTE, LOGIN, server.api)
         number = forge.open(DRAFT).number
         server.before = "mergeStateStatus"
-        with pytest.raises(ForgeUnreachable, match="look again") as changed:
+        with pytest.raises(Unreachable, match="look again") as changed:
             forge.state(number)
         assert changed.value.again_after == 10.0
         assert forge.state(number).pull.head_sha == server.branches[DRAFT.head]

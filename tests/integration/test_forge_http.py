@@ -8,23 +8,24 @@ import pytest
 
 from orchestrator.core.events.forge import PullRequestDraft
 from orchestrator.formats.codec import JsonObject
-from orchestrator.integrations.forges import http
-from orchestrator.integrations.forges.errors import (
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import (
     AccessDenied,
     AuthenticationFailed,
-    ForgeBusy,
-    ForgeError,
-    ForgeRefused,
-    ForgeUnreachable,
-    NotThere,
+    Busy,
+    NotFound,
+    Refused,
+    RemoteError,
+    Unreachable,
 )
+from orchestrator.integrations.forges.client import ForgeClient
 from orchestrator.integrations.forges.github import GitHub
-from orchestrator.integrations.forges.http import LARGEST_ANSWER, HttpClient
-from orchestrator.integrations.forges.login import Credentials
 from orchestrator.integrations.forges.remote import Remote
+from orchestrator.integrations.http import LARGEST_ANSWER, Patience
 from tests.fakes import github_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer, Job
 
+LOGIN = Credentials(host="forge.test", token=TOKEN)
 REMOTE = Remote(host="forge.test", path=REPO)
 
 
@@ -36,19 +37,19 @@ def server() -> Iterator[ForgeServer]:
 
 @pytest.fixture
 def forge(server: ForgeServer) -> Iterator[GitHub]:
-    forge = GitHub(REMOTE, Credentials(host="forge.test", token=TOKEN), server.api)
+    forge = GitHub(REMOTE, LOGIN, server.api)
     yield forge
     forge.close()
 
 
 @pytest.fixture
-def api(server: ForgeServer) -> Iterator[HttpClient]:
-    api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+def api(server: ForgeServer) -> Iterator[ForgeClient]:
+    api = ForgeClient(server.api, LOGIN)
     yield api
     api.close()
 
 
-def listed(api: HttpClient) -> list[JsonObject]:
+def listed(api: ForgeClient) -> list[JsonObject]:
     return list(api.pages(f"/repos/{REPO}/pulls", {"head": "team:feature/x", "state": "open"}))
 
 
@@ -61,30 +62,30 @@ def said(message: str) -> JsonObject:
     [
         (Answer(status=401, body=said("Bad credentials")), AuthenticationFailed, None),
         (Answer(status=403, body=said("Resource not accessible")), AccessDenied, None),
-        (Answer(status=403, body=said("You have exceeded a secondary rate limit")), ForgeBusy, 60.0),
-        (Answer(status=422, body=b'{"message":' + b"[" * 1000 + b"]" * 1000 + b"}"), ForgeRefused, None),
-        (Answer(status=302, headers={"Location": "http://xn--/"}), ForgeUnreachable, 10.0),
-        (Answer(body=b"[]", headers={"Link": '<http://[>; rel="next"'}), ForgeRefused, None),
-        (Answer(status=403, body=said("wait"), headers={"Retry-After": "30"}), ForgeBusy, 31.0),
-        (Answer(status=429, headers={"Retry-After": "5"}), ForgeBusy, 6.0),
-        (Answer(status=429, headers={"Retry-After": "Sat, 21 Nov 2026 22:00:10 GMT"}), ForgeBusy, 60.0),
-        (Answer(status=429, headers={"Retry-After": "99999999"}), ForgeBusy, 86_400.0),
-        (Answer(status=404, body=said("Not Found")), NotThere, None),
-        (Answer(status=500), ForgeUnreachable, 10.0),
-        (Answer(status=502, body=b"<html>Bad gateway</html>"), ForgeUnreachable, 10.0),
-        (Answer(status=503, headers={"Retry-After": "120"}), ForgeUnreachable, 121.0),
-        (Answer(status=301, headers={"Location": "https://api.elsewhere.test/x"}), ForgeRefused, None),
-        (Answer(status=422, body=said("Validation Failed")), ForgeRefused, None),
-        (Answer(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}), ForgeRefused, None),
-        (Answer(body=b" " * (LARGEST_ANSWER + 1)), ForgeRefused, None),
-        (Answer(body=gzip.compress(b"[]"), headers={"Content-Encoding": "gzip"}), ForgeRefused, None),
+        (Answer(status=403, body=said("You have exceeded a secondary rate limit")), Busy, 60.0),
+        (Answer(status=422, body=b'{"message":' + b"[" * 1000 + b"]" * 1000 + b"}"), Refused, None),
+        (Answer(status=302, headers={"Location": "http://xn--/"}), Unreachable, 10.0),
+        (Answer(body=b"[]", headers={"Link": '<http://[>; rel="next"'}), Refused, None),
+        (Answer(status=403, body=said("wait"), headers={"Retry-After": "30"}), Busy, 30.0),
+        (Answer(status=429, headers={"Retry-After": "5"}), Busy, 5.0),
+        (Answer(status=429, headers={"Retry-After": "Sat, 21 Nov 2026 22:00:10 GMT"}), Busy, 1.0),
+        (Answer(status=429, headers={"Retry-After": "99999999"}), Busy, 86_400.0),
+        (Answer(status=404, body=said("Not Found")), NotFound, None),
+        (Answer(status=500), Unreachable, 10.0),
+        (Answer(status=502, body=b"<html>Bad gateway</html>"), Unreachable, 10.0),
+        (Answer(status=503, headers={"Retry-After": "120"}), Busy, 120.0),
+        (Answer(status=301, headers={"Location": "https://api.elsewhere.test/x"}), Refused, None),
+        (Answer(status=422, body=said("Validation Failed")), Refused, None),
+        (Answer(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}), Refused, None),
+        (Answer(body=b" " * (LARGEST_ANSWER + 1)), Refused, None),
+        (Answer(body=gzip.compress(b"[]"), headers={"Content-Encoding": "gzip"}), Refused, None),
     ],
 )
 def test_every_refusal_has_a_kind_and_a_time_to_retry(
-    server: ForgeServer, api: HttpClient, answer: Answer, kind: type[ForgeError], again_after: float | None
+    server: ForgeServer, api: ForgeClient, answer: Answer, kind: type[RemoteError], again_after: float | None
 ) -> None:
     server.answer_next(answer)
-    with pytest.raises(ForgeError) as refused:
+    with pytest.raises(RemoteError) as refused:
         listed(api)
     assert isinstance(refused.value, kind)
     assert refused.value.again_after == again_after
@@ -92,75 +93,75 @@ def test_every_refusal_has_a_kind_and_a_time_to_retry(
     assert listed(api) == []
 
 
-def test_a_rate_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: HttpClient) -> None:
-    """The fake server's Date is this machine's time, long after the reset or long before it."""
+def test_a_rate_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: ForgeClient) -> None:
+    """The stand-in's Date is this machine's time, long past the reset or long before it."""
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
     server.answer_next(Answer(status=403, headers=limited))
-    with pytest.raises(ForgeBusy) as over:
+    with pytest.raises(Busy) as over:
         listed(api)
     assert over.value.again_after == 1.0
     server.answer_next(Answer(status=403, headers=limited | {"X-RateLimit-Reset": "99999999999"}))
-    with pytest.raises(ForgeBusy) as far:
+    with pytest.raises(Busy) as far:
         listed(api)
     assert far.value.again_after == 86_400.0
 
 
 def test_graphql_errors_with_status_200_are_errors(server: ForgeServer, forge: GitHub) -> None:
     server.push("feature/x")
-    kinds: dict[str, type[ForgeError]] = {
-        "RATE_LIMITED": ForgeBusy,
-        "NOT_FOUND": NotThere,
+    kinds: dict[str, type[RemoteError]] = {
+        "RATE_LIMITED": Busy,
+        "NOT_FOUND": NotFound,
         "FORBIDDEN": AccessDenied,
-        "SERVICE_UNAVAILABLE": ForgeRefused,
+        "SERVICE_UNAVAILABLE": Refused,
     }
     for word, kind in kinds.items():
         server.answer_next(Answer(body={"errors": [{"type": word, "message": "No."}]}))
         with pytest.raises(kind, match="No"):
             forge.open_comments(1)
     server.answer_next(Answer(body={"errors": [{"message": "Something went wrong while executing your query."}]}))
-    with pytest.raises(ForgeUnreachable, match="broke off") as passing:
+    with pytest.raises(Unreachable, match="broke off") as passing:
         forge.open_comments(1)
     assert passing.value.again_after == 10.0
 
 
 def test_a_host_without_a_response_is_unreachable() -> None:
     with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and does not listen
-        api = HttpClient(f"http://127.0.0.1:{deaf.getsockname()[1]}", {}, "forge.test")
-        with pytest.raises(ForgeUnreachable, match=r"forge\.test did not answer"):
+        deaf.bind(("127.0.0.1", 0))  # and listens to nobody
+        api = ForgeClient(f"http://127.0.0.1:{deaf.getsockname()[1]}", Credentials(host="forge.test"))
+        with pytest.raises(Unreachable, match=r"forge\.test cannot be reached \(ConnectError"):
             api.ask("GET", "/user")
-        with pytest.raises(ForgeUnreachable):
+        with pytest.raises(Unreachable):
             api.tail("/log", 10)
         api.close()
 
 
 @pytest.mark.parametrize("where", ["an answer", "a log"])
 def test_a_response_whose_headers_come_byte_by_byte_is_abandoned(
-    server: ForgeServer, api: HttpClient, monkeypatch: pytest.MonkeyPatch, where: str
+    server: ForgeServer, api: ForgeClient, where: str
 ) -> None:
     server.answer_next(Answer(drips=True))
-    with monkeypatch.context() as hurried:
-        hurried.setattr(http, "LONGEST_READING", 0.3)
-        if where == "a log":
-            assert api.tail("/log", 10) == ""
-        else:
-            with pytest.raises(ForgeUnreachable, match=r"did not end its answer at /user within 0\.3 s") as slow:
-                api.ask("GET", "/user")
-            assert slow.value.again_after == 60.0
+    hasty = ForgeClient(server.api, LOGIN, patience=Patience(request=0.3, tries=1))
+    if where == "a log":
+        assert hasty.tail("/log", 10) == ""
+    else:
+        with pytest.raises(Unreachable, match=r"did not answer GET .*/user in time \(0\.3 s\)") as slow:
+            hasty.ask("GET", "/user")
+        assert slow.value.again_after == 10.0
+    hasty.close()
     server.answer_next(Answer(body=[1]))
     assert api.ask("GET", "/user") == [1]
 
 
 def test_a_login_is_sent_without_tls_only_to_this_machine() -> None:
     for api in ("http://forge.test/api", "ftp://forge.test", "forge.test"):
-        with pytest.raises(ForgeRefused, match="not sent in the clear"):
-            HttpClient(api, {"Authorization": "Bearer x"}, "forge.test")
-    HttpClient("http://localhost:1/api", {}, "forge.test").close()
+        with pytest.raises(Refused, match="not sent in the clear"):
+            ForgeClient(api, LOGIN)
+    ForgeClient("http://localhost:1/api", LOGIN).close()
 
 
-def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, api: HttpClient) -> None:
+def test_a_next_page_on_another_server_is_not_fetched(server: ForgeServer, api: ForgeClient) -> None:
     server.answer_next(Answer(body=b"[]", headers={"Link": '<http://127.0.0.1:1/pulls?page=2>; rel="next"'}))
-    with pytest.raises(ForgeRefused, match="another server"):
+    with pytest.raises(Refused, match="another server"):
         listed(api)
 
 
@@ -174,7 +175,7 @@ def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
 
     with Watched(github_api.answer) as server:
         server.push("feature/x")
-        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        api = ForgeClient(server.api, LOGIN)
         server.jobs.append(Job(id=5, name="actions/x", commit="c", status="FAILURE", log="the end"))
         assert api.tail(f"/repos/{REPO}/actions/jobs/5/logs", 3) == "end"
         assert api.tail(f"/repos/{REPO}/nothing", 3) == ""
@@ -191,7 +192,7 @@ def test_a_log_is_not_fetched_from_addresses_of_this_machine(location: str) -> N
         return Answer(status=302, headers={"Location": location})
 
     with ForgeServer(hands_on) as server:
-        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
+        api = ForgeClient(server.api, LOGIN)
         assert api.tail("/log", 10) == ""
         assert [asked.path for asked in server.asked] == ["/log"]
         api.close()
@@ -203,8 +204,8 @@ def test_endless_graphql_pages_are_abandoned() -> None:
         return Answer(body={"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}})
 
     with ForgeServer(endless) as server:
-        forge = GitHub(REMOTE, Credentials(host="forge.test", token=TOKEN), server.api)
-        with pytest.raises(ForgeRefused, match="more than"):
+        forge = GitHub(REMOTE, LOGIN, server.api)
+        with pytest.raises(Refused, match="more than"):
             forge.open_comments(1)
         forge.close()
 
@@ -214,8 +215,8 @@ def test_an_endless_list_is_abandoned() -> None:
         return Answer(body=b"[{}]", headers={"Link": f'<{server.url}/more>; rel="next"'})
 
     with ForgeServer(endless) as server:
-        api = HttpClient(server.api, {"Authorization": f"Bearer {TOKEN}"}, "forge.test")
-        with pytest.raises(ForgeRefused, match="more than"):
+        api = ForgeClient(server.api, LOGIN)
+        with pytest.raises(Refused, match="more than"):
             list(api.pages("/more"))
         assert len(server.asked) == 50
         api.close()
@@ -229,5 +230,5 @@ def test_a_malformed_response_is_refused(server: ForgeServer, forge: GitHub) -> 
             server.answer_next(Answer(body=body))
         assert forge.open(draft).number == 1
         server.answer_next(Answer(body=body))
-        with pytest.raises(ForgeRefused, match="no pull request"):
+        with pytest.raises(Refused, match="no pull request"):
             forge.state(1)

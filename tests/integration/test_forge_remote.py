@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.integrations.forges.errors import AuthenticationFailed, UnknownForge
-from orchestrator.integrations.forges.login import login_for
-from orchestrator.integrations.forges.remote import Kind, Remote, kind_of, remote_of, without_login
+from orchestrator.integrations.errors import AuthenticationFailed
+from orchestrator.integrations.forges.open_forge import login_for
+from orchestrator.integrations.forges.remote import Kind, Remote, UnknownForge, kind_of, remote_of, without_login
 
 SECRET = "ghp_averysecrettoken"
 
@@ -109,7 +109,7 @@ def test_without_the_forges_tool_the_message_says_how_to_log_in(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for kind, mend in ((Kind.GITHUB, "gh auth login"), (Kind.GITLAB, "glab auth login")):
-        with pytest.raises(AuthenticationFailed, match=f"not installed.*{mend} --hostname git.test"):
+        with pytest.raises(AuthenticationFailed, match=f"cannot be run.*{mend} --hostname git.test"):
             login_for(kind, "git.test")
 
 

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.integrations.tickets.account import Account
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, UnfitAnswer, Unreachable
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import (
     PROGRAM,
     Gateway,
@@ -25,13 +28,6 @@ from orchestrator.integrations.tickets.gateway import (
     SecretWithheld,
     ToolRefused,
     conversation,
-)
-from orchestrator.integrations.tickets.http import (
-    AuthenticationFailed,
-    NoSuchTicket,
-    Patience,
-    TrackerUnreachable,
-    UnfitAnswer,
 )
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -74,7 +70,7 @@ def gateway(folder: Path, mishap: str = "", ticket: dict[str, Any] = BUG) -> Gat
 
 
 def trackers(gate: Gateway, patience: Patience = PATIENT) -> Trackers:
-    return Trackers([Account(kind=Tracker.JIRA, url=JIRA, gateway=gate)], patience)
+    return Trackers([TrackerAccount(kind=Tracker.JIRA, url=JIRA, gateway=gate)], patience)
 
 
 async def fetched(gate: Gateway, patience: Patience = PATIENT) -> Requirement:
@@ -124,10 +120,10 @@ async def test_each_error_of_a_gateway_has_a_message(tmp_path: Path) -> None:
                 AuthenticationFailed,
                 r"does not accept the login of the gateway 'jira-gateway' \(check JIRA_API_TOKEN\)",
             ),
-            ("ERR-2", NoSuchTicket, "the ticket is not there"),
-            ("ERR-3", SecretWithheld, r"secrets stand in it \(private_key_pem, \\x1b\[2J\); take them out"),
-            ("ERR-4", TrackerUnreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
-            ("ERR-5", ToolRefused, "does not take jira_read_ticket for the ticket: ticket_id is required"),
+            ("ERR-2", NotFound, "the ticket does not exist"),
+            ("ERR-3", SecretWithheld, r"contains secrets \(private_key_pem, \\x1b\[2J\); remove them"),
+            ("ERR-4", Unreachable, r"failed at jira_read_ticket \(status 502\); the same may work later"),
+            ("ERR-5", ToolRefused, "rejects jira_read_ticket for the ticket: ticket_id is required"),
         ):
             with pytest.raises(error, match=said):
                 await gate.call("jira_read_ticket", ticket_id=key)
@@ -138,7 +134,7 @@ async def test_each_error_of_a_gateway_has_a_message(tmp_path: Path) -> None:
 async def test_a_ticket_that_the_gateway_has_emptied_is_withheld(tmp_path: Path) -> None:
     blocked = {**BUG, "_filter_metadata": {"scan_result": "BLOCKED", "blocked_patterns": ["jwt_token"]}}
     with pytest.raises(
-        SecretWithheld, match=r"keeps ABC-1 on jira\.acme\.example back: secrets stand in it \(jwt_token\)"
+        SecretWithheld, match=r"withholds ABC-1 on jira\.acme\.example because it contains secrets \(jwt_token\)"
     ):
         await fetched(gateway(tmp_path, ticket=blocked))
 
@@ -146,23 +142,24 @@ async def test_a_ticket_that_the_gateway_has_emptied_is_withheld(tmp_path: Path)
 @pytest.mark.parametrize(
     ("mishap", "error", "said"),
     [
-        ("mute", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("silent", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("deaf", TrackerUnreachable, "does not answer jira_read_ticket in time"),
-        ("dies", TrackerUnreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
+        ("mute", Unreachable, "did not answer jira_read_ticket in time"),
+        ("silent", Unreachable, "did not answer jira_read_ticket in time"),
+        ("deaf", Unreachable, "did not answer jira_read_ticket in time"),
+        ("dies", Unreachable, "ended without an answer to jira_read_ticket; the daemon's log"),
+        ("endless", Unreachable, "did not answer jira_read_ticket in time"),
         ("flood", UnfitAnswer, "answered more than 4096 KiB for ABC-1"),
-        ("strange", UnfitAnswer, r"what is not ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
+        ("strange", UnfitAnswer, r"something else than ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
     ],
 )
 async def test_a_faulty_gateway_is_refused_and_ended(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mishap: str, error: type[Exception], said: str
 ) -> None:
     with structlog.testing.capture_logs() as logged, pytest.raises(error, match=said) as refusal:
-        await fetched(gateway(tmp_path, mishap), HASTY if error is TrackerUnreachable else PATIENT)
+        await fetched(gateway(tmp_path, mishap), HASTY if error is Unreachable else PATIENT)
     assert not left(tmp_path)
     assert capfd.readouterr() == ("", "")
     assert "hunter2" not in str(refusal.value)
-    words = "no route to jira, token = hunter2hunter2\n" if mishap == "dies" else ""
+    words = "no route to jira, token = hunter2hunter2" if mishap == "dies" else ""
     assert [line["words"] for line in logged if line["event"] == "gateway_failed"] in ([words], [])
 
 
@@ -204,7 +201,7 @@ async def test_an_unusable_gateway_is_reported_with_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for server, said in (
-        ({"command": str(tmp_path / "gone")}, r"cannot be started \(No such file or directory\); look at its command"),
+        ({"command": str(tmp_path / "gone")}, r"cannot be started \(No such file or directory\); check its command"),
         ({"command": "x", "env": {"T": "${NOT_SET}"}}, "needs NOT_SET in the daemon's environment; set it there"),
         ({"args": ["x"]}, "no command and no url, or both"),
     ):
@@ -224,9 +221,7 @@ async def test_a_remote_gateway_that_requires_another_login_is_reported(tmp_path
         gate = registered(
             tmp_path, {"url": f"{server.url}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, T="wrong"
         )
-        with pytest.raises(
-            AuthenticationFailed, match=r"does not accept our login; look at its headers in .*mcp\.json"
-        ):
+        with pytest.raises(AuthenticationFailed, match=r"does not accept our login; check its headers in .*mcp\.json"):
             await fetched(gate)
         assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer wrong"}
 
@@ -252,11 +247,33 @@ def running() -> Iterator[str]:
         thread.join()
 
 
-async def test_a_remote_gateway_is_used_over_http(tmp_path: Path) -> None:
+class _Endless(BaseHTTPRequestHandler):
+    """An answer that never ends."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b" " * 65536)
+
+
+async def test_a_gateway_elsewhere_whose_answer_never_ends_is_refused(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        gate = registered(tmp_path, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+        with pytest.raises(UnfitAnswer, match="answered more than"):
+            await fetched(gate)
+        server.shutdown()
+
+
+async def test_a_gateway_that_runs_elsewhere_is_spoken_to_over_http(tmp_path: Path) -> None:
     with running() as address:
         gate = trackers(registered(tmp_path, {"type": "http", "url": f"{address}/mcp"}))
         assert (await gate.requirement("ABC-1")).text == "y" * 10 + "\n"
         with pytest.raises(UnfitAnswer, match="answered more than 4096 KiB for ABC-2"):
             await gate.requirement("ABC-2")
-    with pytest.raises(TrackerUnreachable, match="cannot be reached"):
+    with pytest.raises(Unreachable, match="cannot be reached"):
         await gate.requirement("ABC-1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.help import read_pages
+from orchestrator.cli.commands.help import read_pages
 from orchestrator.server.app import create_app
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.git import Git

@@ -19,8 +19,8 @@ from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
-from orchestrator.integrations.tickets.account import Account
-from orchestrator.integrations.tickets.http import NoSuchTicket
+from orchestrator.integrations.errors import NotFound
+from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders
@@ -80,13 +80,13 @@ class Desk:
             preflight=lambda _: Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",)),
         )
 
-    async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
-        """Submit a text and return its task."""
+    async def accept(self, text: str, *accounts: TrackerAccount, **more: Any) -> Task:
+        """What becomes of a text that is handed in."""
         submission = replace(Submission(text=text, repo=self.repo), **more)
         async with self.at_work():
             return await self.service(accounts).submit(submission, (), "ada")
 
-    def service(self, accounts: tuple[Account, ...]) -> SubmissionService:
+    def service(self, accounts: tuple[TrackerAccount, ...]) -> SubmissionService:
         return SubmissionService(
             trackers=Trackers(accounts),
             factory=self.intake,
@@ -279,6 +279,6 @@ async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: J
 
 
 async def test_a_missing_ticket_leaves_nothing_behind(desk: Desk, jira: JiraServer) -> None:
-    with pytest.raises(NoSuchTicket, match="JIRA_API_TOKEN"):
+    with pytest.raises(NotFound, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
     assert list(desk.tasks.iterdir()) == []

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from orchestrator.core.task.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task
-from orchestrator.integrations.notify import Answer, DeliveryResult, Notifier
+from orchestrator.integrations.notify import DeliveryResult, NotificationResult, Notifier
 from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
@@ -55,7 +55,7 @@ def open_files() -> set[str]:
 
 async def test_the_command_gets_one_json_document_and_the_notice_is_recorded(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "cat >got").tell(task, notice("Größe?\n\x1b[2J"))
-    assert answer == Answer(told=DeliveryResult.SENT)
+    assert answer == NotificationResult(told=DeliveryResult.SENT)
     got = json.loads((tmp_path / "got").read_text())
     assert (got["key"], got["event"], got["task_id"], got["text"]) == (
         KEY,
@@ -106,7 +106,7 @@ async def test_of_megabytes_of_output_the_end_is_logged(tmp_path: Path, task: Ta
 
 async def test_a_command_with_endless_output_is_ended(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "yes", 1.0).tell(task, notice())
-    assert answer.reason == "notify_command was not done after 1 s and was stopped; let it be quicker"
+    assert answer.reason == "notify_command did not end within 1 s and was stopped; make it faster"
 
 
 async def test_the_last_output_of_a_command_is_logged_without_control_characters(tmp_path: Path, task: Task) -> None:
@@ -141,7 +141,7 @@ def test_an_empty_command_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, f"trap '' TERM\n{SLEEPERS}\nwait\nsleep 1000", 3.0).tell(task, notice())
-    assert answer.reason == "notify_command was not done after 3 s and was stopped; let it be quicker"
+    assert answer.reason == "notify_command did not end within 3 s and was stopped; make it faster"
     await assert_both_end(tmp_path)
     assert not marker(task).exists()
 

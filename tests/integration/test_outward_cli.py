@@ -86,7 +86,7 @@ async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> i
 async def test_a_merge_is_requested_and_its_earlier_blockers_are_shown(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     done = await orchestrator("merge", task)
-    assert (done.code, done.out) == (0, f"{task} is to be merged: https://forge.example/team/shop/pull/7\n"), done.err
+    assert (done.code, done.out) == (0, f"{task} will be merged: https://forge.example/team/shop/pull/7\n"), done.err
     assert "it was just pushed" in done.err
     assert desk.supervisor.tasks[task].next_action is NextAction.MERGE
 
@@ -126,7 +126,7 @@ async def test_a_task_without_a_pull_request_is_not_merged(orchestrator: Shell, 
 async def test_a_round_of_review_is_requested_by_number_or_url(orchestrator: Shell, desk: Desk, name: str) -> None:
     task = await proposed(orchestrator, desk)
     done = await orchestrator("review", name)
-    assert done.out == f"{task} is looked at: https://forge.example/team/shop/pull/7\n", done.err
+    assert done.out == f"{task} is being checked for comments: https://forge.example/team/shop/pull/7\n", done.err
     assert desk.supervisor.tasks[task].publication.asked_for_round
 
 
@@ -188,9 +188,9 @@ async def test_show_displays_the_state_of_the_change_and_who_answered(orchestrat
     desk.supervisor.tasks[task] = replace(before, evaluation=replace(before.evaluation, checks=checks, results=results))
     shown = " ".join((await orchestrator("show", task)).out.split())
     assert "pull request https://forge.example/team/shop/pull/7" in shown
-    assert "not merged it was just pushed" in shown
+    assert "merge blocked by it was just pushed" in shown
     assert f"orchestrator merge {task}" in shown
-    assert "(looked at by the daemon)" in shown
+    assert "(evaluated by the daemon)" in shown
     assert shown.index("unit_test (first try)") < shown.index("exit code 0")
     seen = PullRequestSeen(at=clock.now(), number=7, status=PullStatus.MERGED, merge_commit="d" * 40)
     desk.inbox.post(task, seen)

@@ -5,8 +5,8 @@ from socket import socket
 
 import pytest
 
-from orchestrator.integrations.forges.errors import ForgeUnreachable
-from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, stands_at
+from orchestrator.integrations.errors import Unreachable
+from orchestrator.integrations.publishing.push import PUSH_AGAIN, PushRefused, push, push_address, remote_commit
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
 from tests.fakes.repositories import commit, git, repository
@@ -43,11 +43,11 @@ def hook(bare: Path, said: str) -> None:
 
 def test_one_ref_is_pushed_and_a_repeated_push_changes_nothing(clone: Clone, home: Path, bare: Path) -> None:
     head = git(home, "rev-parse", "HEAD")
-    assert stands_at(clone.git, str(bare), REF, None) is None
+    assert remote_commit(clone.git, str(bare), REF, None) is None
     for _ in range(2):
         push(clone, str(bare), head, REF, None)
     assert git(bare, "for-each-ref", "--format=%(refname) %(objectname)") == f"{REF} {head}"
-    assert stands_at(clone.git, str(bare), REF, None) == head
+    assert remote_commit(clone.git, str(bare), REF, None) == head
 
 
 def test_a_different_remote_branch_is_never_overwritten(clone: Clone, home: Path, bare: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_different_remote_branch_is_never_overwritten(clone: Clone, home: Path
     git(home, "push", "--quiet", str(bare), f"{theirs}:{REF}")
     with pytest.raises(PushRefused, match=f"has commits of others on {REF}, which are never overwritten"):
         push(clone, str(bare), old, REF, None)
-    assert stands_at(clone.git, str(bare), REF, None) == theirs
+    assert remote_commit(clone.git, str(bare), REF, None) == theirs
 
 
 def test_the_output_of_the_remote_is_reported(clone: Clone, home: Path, bare: Path) -> None:
@@ -69,16 +69,16 @@ def test_an_unresponsive_remote_is_retried_and_its_login_is_not_shown(clone: Clo
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ForgeUnreachable, match=f"https://{host}/a/b.git cannot be reached") as raised:
+        with pytest.raises(Unreachable, match=f"https://{host}/a/b.git cannot be reached") as raised:
             push(clone, f"https://me:a-password@{host}/a/b.git", git(home, "rev-parse", "HEAD"), REF, None)
         assert raised.value.again_after == PUSH_AGAIN
         assert "a-password" not in str(raised.value)
-        with pytest.raises(ForgeUnreachable):
-            stands_at(clone.git, f"https://{host}/a/b.git", REF, None)
+        with pytest.raises(Unreachable):
+            remote_commit(clone.git, f"https://{host}/a/b.git", REF, None)
 
 
 def test_a_missing_remote_has_to_be_fixed_by_a_user(clone: Clone, home: Path, tmp_path: Path) -> None:
-    with pytest.raises(PushRefused, match="see that `git push` works there by hand, then retry"):
+    with pytest.raises(PushRefused, match="make sure that `git push` works by hand, then retry"):
         push(clone, str(tmp_path / "nowhere"), git(home, "rev-parse", "HEAD"), REF, None)
 
 

@@ -1,4 +1,4 @@
-"""`checkpoints list|show|restore|pin|recover`: what was saved of a task's work on the way, and how to have it back."""
+"""`checkpoints list|show|restore|pin|recover`: saved work of a task, and how to restore it."""
 
 import re
 from typing import Annotated
@@ -20,7 +20,7 @@ Number = Annotated[int, typer.Argument(metavar="N", min=0, help="A checkpoint's 
 
 PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
-checkpoints = typer.Typer(no_args_is_help=True, help="What was saved of a task's work, and how to have it back.")
+checkpoints = typer.Typer(no_args_is_help=True, help="List and restore the saved work of a task.")
 
 
 @checkpoints.command("list", epilog="Example: [bold]orchestrator checkpoints list ABC-123[/bold]")
@@ -38,7 +38,7 @@ def list_(context: typer.Context, task: TaskName, json: Json = False) -> None:
 
 @checkpoints.command(epilog="Example: [bold]orchestrator checkpoints show ABC-123 12[/bold]")
 def show(context: typer.Context, task: TaskName, number: Number, json: Json = False) -> None:
-    """Show one checkpoint, whole."""
+    """Show one checkpoint in full."""
     with context_of(context).client() as client:
         found = client.checkpoint(task, number)
     if json:
@@ -54,16 +54,16 @@ def restore(  # noqa: PLR0913, PLR0917 - one parameter for each option
     number: Number,
     branch: Annotated[str | None, typer.Option(help="Name of the new branch in your repository.")] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Into the task's own worktree, while nothing works there.")
+        bool, typer.Option("--in-place", help="Into the task's own worktree, while no agent works there.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Bring back what a checkpoint saved: as a new branch in your repository, unless told otherwise.
+    """Restore what a checkpoint saved: by default as a new branch in your repository.
 
-    Nothing is lost by it: what is in the worktree now becomes a pinned checkpoint first.
+    Nothing is lost: what is in the worktree now becomes a pinned checkpoint first.
     """
     if in_place and branch is not None:
-        raise UsageError("--branch and --in-place exclude each other; give one of the two")
+        raise UsageError("--branch and --in-place exclude each other; give one of them")
     with context_of(context).client() as client:
         done = client.restore(task, number, RestoreBody(branch=branch, in_place=in_place))
     if json:
@@ -71,7 +71,9 @@ def restore(  # noqa: PLR0913, PLR0917 - one parameter for each option
     elif done.branch:
         console().print(f"branch {done.branch} in {done.repo} is at {(done.commit or '')[:12]}", soft_wrap=True)
     else:
-        said = f"the files in {done.worktree} are those of checkpoint {number}; before, they were {done.kept_as}'s"
+        said = (
+            f"{done.worktree} has the files of checkpoint {number}; those from before are in checkpoint {done.kept_as}"
+        )
         console().print(f"{said}, which is pinned", soft_wrap=True)
 
 
@@ -80,16 +82,16 @@ def pin(
     context: typer.Context,
     task: TaskName,
     number: Number,
-    off: Annotated[bool, typer.Option("--off", help="Keep it no longer than others.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Unpin it.")] = False,
     json: Json = False,
 ) -> None:
-    """Keep a checkpoint for good."""
+    """Keep a checkpoint permanently."""
     with context_of(context).client() as client:
         found = client.pin(task, number, pinned=not off)
     if json:
         print_json(found)
     else:
-        console().print(f"checkpoint {number} is {'pinned' if found.pinned else 'kept no longer than others'}")
+        console().print(f"checkpoint {number} is {'pinned' if found.pinned else 'no longer pinned'}")
 
 
 @checkpoints.command(epilog="Example: [bold]orchestrator checkpoints recover ABC-123-20261121_220000[/bold]")
@@ -97,9 +99,9 @@ def recover(
     context: typer.Context,
     task: Annotated[str, typer.Argument(metavar="TASK", help="The whole id: the name of its folder.")],
 ) -> None:
-    """Make a task whole again whose journal is lost or damaged, from the newest state that is left.
+    """Recover a task whose journal is lost or damaged, from the newest state that can be read.
 
-    The daemon must be stopped. Nothing is thrown away: the files that could not be read are set aside.
+    The daemon must be stopped. Nothing is deleted: files that cannot be read are set aside.
     """
     data_dir = context_of(context).settings().data_dir
     if not PLAIN_ID.fullmatch(task) or not (data_dir / "tasks" / task).is_dir():

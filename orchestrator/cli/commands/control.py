@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `cancel`, `retry`, `drain`, `budget`: what a person may ask of a task, or of all."""
+"""`pause`, `resume`, `cancel`, `retry`, `drain`, `budget`: control one task, or all."""
 
 from typing import Annotated
 
@@ -19,10 +19,10 @@ OneOrAll = Annotated[
 def pause(
     context: typer.Context,
     task: OneOrAll = None,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, those too that are handed in later.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, and those submitted later.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
-    """Let a task stand still: its processes stop where they are, until `resume`."""
+    """Pause a task: its processes are frozen where they are, until `resume`."""
     _ask_one_or_all(context, task, "pause", all=all, json=json)
 
 
@@ -32,24 +32,24 @@ def resume(
     all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
-    """Let a paused task go on where it stopped, as soon as there is a place."""
+    """Resume a paused task where it stopped, as soon as a place is free."""
     _ask_one_or_all(context, task, "resume", all=all, json=json)
 
 
 def cancel(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Give a task up: its agent is ended, its folder and its branch stay."""
+    """Cancel a task: its agent is ended, its folder and its branch stay."""
     _ask(context, task, "cancel", json)
 
 
 def retry(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Try the stage of a blocked task anew, once you have mended what blocked it; every try is renewed."""
+    """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset."""
     _ask(context, task, "retry", json)
 
 
 def drain(context: typer.Context, json: Json = False) -> None:
-    """Take no more tasks and end every agent, its session kept.
+    """Start no more tasks and end every agent; their sessions are kept.
 
-    When the daemon is started anew, or after `resume --all`, everything goes on.
+    Everything continues when the daemon is restarted, or after `resume --all`.
     """
     _ask_all(context, "drain", json=json)
 
@@ -57,13 +57,13 @@ def drain(context: typer.Context, json: Json = False) -> None:
 def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     task: TaskName,
-    usd: Annotated[float | None, typer.Option(help="Dollars in all.", min=0.01)] = None,
-    tokens: Annotated[int | None, typer.Option(help="Tokens in all.", min=1)] = None,
-    turns: Annotated[int | None, typer.Option(help="Turns in all.", min=1)] = None,
-    hours: Annotated[float | None, typer.Option(help="Hours of work in all.", min=0.01)] = None,
+    usd: Annotated[float | None, typer.Option(help="Dollars in total.", min=0.01)] = None,
+    tokens: Annotated[int | None, typer.Option(help="Tokens in total.", min=1)] = None,
+    turns: Annotated[int | None, typer.Option(help="Turns in total.", min=1)] = None,
+    hours: Annotated[float | None, typer.Option(help="Hours of work in total.", min=0.01)] = None,
     json: Json = False,
 ) -> None:
-    """Say what a task may use in all, or look at what it used; one that had used up its budget goes on."""
+    """Set what a task may use in total, or show what it has used. A task that waited for a larger budget continues."""
     given = {"usd": usd, "tokens": tokens, "turns": turns, "hours": hours}
     caps = {name: cap for name, cap in given.items() if cap is not None}
     with context_of(context).client() as client:
@@ -72,12 +72,12 @@ def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
         print_json(found)
         return
     _say(found)
-    console().print(budget_text(found.caps, found.spent) or "no cap is set")
+    console().print(budget_text(found.caps, found.spent) or "no budget is set")
 
 
 def _ask_one_or_all(context: typer.Context, name: str | None, action: str, *, all: bool, json: bool) -> None:  # noqa: A002
     if all == (name is not None):
-        raise UsageError(f"say which: a TASK, or --all; `orchestrator {action} --help` tells how it is used")
+        raise UsageError(f"give a TASK or --all; `orchestrator {action} --help` shows how it is used")
     if name is None:
         _ask_all(context, action, json=json)
     else:
@@ -102,12 +102,12 @@ def _ask_all(context: typer.Context, action: str, *, json: bool) -> None:
     for task in changed.tasks:
         console().print(task.id, status_text(task.status, paused=task.paused, blocked_by=task.blocked_by))
     if not changed.tasks:
-        note("no task had to be changed")
+        note("no task had to change")
 
 
 def _say(task: TaskView) -> None:
     if task.paused and task.agent.blocked_by is None:
-        console().print(task.id, "goes on as soon as there is a place")
+        console().print(task.id, "continues as soon as a place is free")
     else:
         console().print(task.id, status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by))
 
@@ -116,17 +116,17 @@ def transition(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     task: TaskName,
     stage: Annotated[str, typer.Argument(metavar="STAGE", help="A stage of its pipeline, such as PLANNING.")],
-    force: Annotated[bool, typer.Option("--force", help="Whatever its guards miss.")] = False,
-    reason: Annotated[str, typer.Option(help="Why; it goes on record with who you are.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even if guards are not satisfied.")] = False,
+    reason: Annotated[str, typer.Option(help="The reason; it is recorded with your name.")] = "",
     json: Json = False,
 ) -> int:
-    """Bring a task to a stage, whatever its guards miss; what was missed is shown and kept.
+    """Force a task into a stage. Guards that were not satisfied are shown and recorded.
 
-    A task moves by itself when nothing is missing, so there is no such command without --force.
+    A task moves by itself when its guards are satisfied, so this command requires --force.
     """
     if not force or not reason.strip():
         raise UsageError(
-            "a task moves by itself when nothing is missing; to move it all the same, give --force and --reason"
+            "a task moves by itself when its guards are satisfied; to move it anyway, give --force and --reason"
         )
     with context_of(context).client() as client:
         try:

@@ -1,4 +1,4 @@
-"""`check`: everything that is declared in files, validated without a daemon."""
+"""`check`, `graph`, `schema`: settings, pipelines and roles, without a daemon."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ SETTINGS_FILE = "orchestrator.toml"
 
 
 class ProblemLine(BaseModel):
-    """One thing that is wrong; line 0 means the file as a whole."""
+    """One problem; line 0 means the whole file."""
 
     source: str
     line: int
@@ -40,7 +40,7 @@ class ProblemLine(BaseModel):
 
 
 class Checked(BaseModel):
-    """What was found: the names of what can be used, and what is wrong."""
+    """The names of valid definitions, and all problems."""
 
     ok: bool
     pipelines: tuple[str, ...]
@@ -51,11 +51,11 @@ class Checked(BaseModel):
 def check(
     context: typer.Context,
     path: Annotated[
-        Path | None, typer.Argument(help="A folder of configuration, or one file; default: what `serve` would read.")
+        Path | None, typer.Argument(help="A configuration folder, or one file; default: what `serve` would read.")
     ] = None,
     json: Json = False,
 ) -> int:
-    """Validate settings, pipelines and roles; every problem is listed with its file and line. Needs no daemon."""
+    """Validate settings, pipelines and roles, and list every problem with file and line. Needs no daemon."""
     found = _checked(context_of(context), path and path.expanduser().absolute())
     if json:
         print_json(found)
@@ -89,7 +89,7 @@ def _checked(place: CliContext, path: Path | None) -> Checked:
 
 
 def _settings(place: CliContext, path: Path | None) -> Settings:
-    """The settings, with those that the path names over them."""
+    """The settings, overridden by those that the path names."""
     if path is None:
         return place.settings()
     if not path.exists():
@@ -101,7 +101,7 @@ def _settings(place: CliContext, path: Path | None) -> Settings:
 
 
 def _without_gateway(settings: Settings) -> Iterator[Problem]:
-    """What is wrong with the server by which Jira's tickets shall come."""
+    """Problems with the MCP server that is to fetch Jira tickets."""
     name, config = settings.trackers.jira.gateway, settings.agent.mcp_config
     if name:
         try:
@@ -111,7 +111,7 @@ def _without_gateway(settings: Settings) -> Iterator[Problem]:
 
 
 def _folders(settings: Settings, path: Path | None) -> Folders:
-    """Where definitions lie, those in the folder of the path last."""
+    """The folders with definitions, that of the path last."""
     folders = settings.definition_folders()
     if path is None or not path.is_dir():
         return folders
@@ -119,7 +119,7 @@ def _folders(settings: Settings, path: Path | None) -> Folders:
 
 
 def _alone(path: Path, definitions: Definitions) -> Iterator[Problem]:
-    """What is wrong with one file of a pipeline or a role."""
+    """Problems in one pipeline or role file."""
     if path.suffix == ".md":
         parse_role(read_declared(path), str(path))
     elif path.suffix == ".toml" and path.name != SETTINGS_FILE:
@@ -133,7 +133,7 @@ def _alone(path: Path, definitions: Definitions) -> Iterator[Problem]:
 
 
 def _holds_settings(text: str) -> bool:
-    """Whether a file of TOML is one of settings: it has keys of theirs and neither stages nor a start."""
+    """Whether a TOML file holds settings: it has some of their keys, and neither stages nor a start."""
     try:
         keys = tomllib.loads(text).keys()
     except tomllib.TOMLDecodeError:
@@ -146,7 +146,7 @@ def _names(kind: str, names: tuple[str, ...]) -> str:
 
 
 class Format(StrEnum):
-    """In which form a pipeline is drawn."""
+    """An output format for drawings."""
 
     TEXT = "text"
     MERMAID = "mermaid"
@@ -154,14 +154,14 @@ class Format(StrEnum):
 
 
 class NodeLine(BaseModel):
-    """A stage: its name, what is done in it and who does it."""
+    """A stage: its name, what is done in it, and the role that does it."""
 
     name: str
     about: tuple[str, ...]
 
 
 class EdgeLine(BaseModel):
-    """A way from a stage to another, to COMPLETED or to BLOCKED."""
+    """A transition from a stage to another one, to COMPLETED or to BLOCKED."""
 
     source: str
     target: str
@@ -181,11 +181,13 @@ class Drawn(BaseModel):
 
 def graph(
     context: typer.Context,
-    pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Its name, or its file.", show_default=False)],
-    format: Annotated[Format, typer.Option(help="What to draw it as.")] = Format.TEXT,  # noqa: A002
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="The name of a pipeline, or its file.", show_default=False)
+    ],
+    format: Annotated[Format, typer.Option(help="The output format.")] = Format.TEXT,  # noqa: A002
     json: Json = False,
 ) -> None:
-    """Draw a pipeline: its stages, the ways between them, and what opens each. Needs no daemon."""
+    """Draw a pipeline: its stages, the transitions between them, and their guards. Needs no daemon."""
     found = _pipeline(context, pipeline)
     if json:
         print_json(_drawn(found))
@@ -223,7 +225,7 @@ def _drawn(pipeline: Pipeline) -> Drawn:
 
 
 class Name(StrEnum):
-    """What there is a schema of."""
+    """Documents that have a schema."""
 
     STATE = "state"
     SETTINGS = "settings"
@@ -248,11 +250,11 @@ def schema(
         Name,
         typer.Argument(
             help="state: state.json; settings: orchestrator.toml; pipeline: a pipeline's file; role: a role's front "
-            "matter; ticket: what is handed in over the API; task: what the API tells of a task.",
+            "matter; ticket: a submission over the API; task: a task in the API's answers.",
             show_default=False,
         ),
     ],
     json: Json = False,  # noqa: ARG001 - it is JSON with and without it
 ) -> None:
-    """Print the JSON Schema of a file or a body, for editors and programs. Needs no daemon."""
+    """Print the JSON Schema of a file or of a request, for editors and programs. Needs no daemon."""
     typer.echo(orjson.dumps(SCHEMAS[name](), option=orjson.OPT_INDENT_2).decode())

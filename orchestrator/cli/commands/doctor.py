@@ -1,13 +1,63 @@
-"""`doctor`: what would stop an unattended night."""
+"""`doctor`: problems that would stop an unattended night, with one function for each check."""
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from shlex import quote
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from rich.text import Text
 
+from orchestrator.agents.drivers import inherited
+from orchestrator.agents.installation import (
+    OLDEST,
+    ClaudeBroken,
+    ClaudeMissing,
+    claude_version,
+    find_claude,
+    login_state,
+    version_problem,
+)
 from orchestrator.cli.context import Json, context_of
-from orchestrator.cli.doctor_checks import Finding, Level, findings
-from orchestrator.cli.output import console, plain, print_json
-from orchestrator.settings import environment
+from orchestrator.cli.output import console, plain, print_json, size
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
+from orchestrator.settings import Settings, environment
+from orchestrator.workspaces.git import Git
+
+OLDEST_GIT = (2, 34)
+NIGHT = timedelta(hours=12)
+
+INSTALL_CLAUDE = "pip install 'claude-agent-sdk==0.2.186'"
+
+
+class Level(StrEnum):
+    """The severity: a warning is worth knowing, a bad finding would stop the night."""
+
+    OK = "ok"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class DoctorFinding(BaseModel):
+    """The result of one check; `mend` is the command that fixes the problem."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    level: Level
+    text: str
+    mend: str = ""
+
+
+Environment = Mapping[str, str]
 
 MARKS = {
     Level.OK: Text("✓", style="green"),
@@ -16,19 +66,19 @@ MARKS = {
 }
 
 
-class Report(BaseModel):
-    """Everything that was looked at; `ok` means that nothing would stop the night."""
+class DoctorReport(BaseModel):
+    """The results of all checks; `ok` means that nothing would stop the night."""
 
     ok: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
 
 
 def doctor(context: typer.Context, json: Json = False) -> int:
-    """Say what would stop an unattended night, each with the command that mends it; exit 1 if anything would."""
+    """Check what would stop an unattended night, and print the command that fixes it. Exit code 1 if anything would."""
     found = tuple(findings(context_of(context).settings(), environment()))
     ok = all(one.level is not Level.BAD for one in found)
     if json:
-        print_json(Report(ok=ok, findings=found))
+        print_json(DoctorReport(ok=ok, findings=found))
         return int(not ok)
     screen = console()
     for one in found:
@@ -36,3 +86,163 @@ def doctor(context: typer.Context, json: Json = False) -> int:
         if one.mend:
             screen.print(Text(f"  → {one.mend}", style="cyan"))
     return int(not ok)
+
+
+def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Run every check, in the order in which one would fix the problems."""
+    yield from agent(settings, variables)
+    yield from git(settings, variables)
+    yield data_folder(settings)
+    yield free_space(settings)
+    yield time_zone(variables)
+    yield processes()
+    yield daemon(settings)
+
+
+def agent(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Check that the agent program is installed, has a supported version, and is logged in."""
+    path = variables.get("PATH")
+    if settings.agent.driver == "command":
+        program = settings.agent.command[0]
+        found = shutil.which(program, path=path)
+        yield _one(
+            "agent", found is not None, found or f"{program} is not found", "set agent.command in orchestrator.toml"
+        )
+        return
+    try:
+        executable = find_claude(settings.agent.executable, path)
+        env = inherited(variables, settings.agent.pass_env) | dict(settings.agent.env)
+        version = claude_version(executable, env)
+    except (ClaudeMissing, ClaudeBroken) as error:
+        yield DoctorFinding(name="claude", level=Level.BAD, text=str(error), mend=INSTALL_CLAUDE)
+        return
+    objection = version_problem(version)
+    words = ".".join(map(str, version))
+    oldest = ".".join(map(str, OLDEST))
+    yield _one("claude", objection is None, objection or f"{words} ({executable}), {oldest} or later", INSTALL_CLAUDE)
+    yield login(executable, env)
+
+
+def login(executable: Path, env: Environment) -> DoctorFinding:
+    """Check that the login lasts the night."""
+    state = login_state(executable, env)
+    mend = f"{quote(str(executable))} auth login"
+    if state is None:
+        return DoctorFinding(
+            name="login", level=Level.WARN, text="claude does not report whether it is logged in", mend=mend
+        )
+    if not state.logged_in:
+        return DoctorFinding(name="login", level=Level.BAD, text="claude is not logged in", mend=mend)
+    with suppress(ValueError):
+        ends = datetime.fromisoformat(state.expires_at or "").astimezone(UTC)
+        if ends < datetime.now(UTC) + NIGHT:
+            return DoctorFinding(
+                name="login", level=Level.WARN, text=f"the login ends at {state.expires_at}", mend=mend
+            )
+    until = f" until {state.expires_at}" if state.expires_at else ""
+    return DoctorFinding(name="login", level=Level.OK, text=f"by {state.method or 'an unnamed method'}{until}")
+
+
+def git(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Check that git is installed, is new enough, and knows the committer."""
+    mend = "sudo apt install git"
+    found = shutil.which("git", path=variables.get("PATH"))
+    if found is None:
+        yield DoctorFinding(name="git", level=Level.BAD, text="git is not found on PATH", mend=mend)
+        return
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    numbers = tuple(int(word) for word in said.removeprefix("git version ").split(".")[:2] if word.isdigit())
+    needed = ".".join(map(str, OLDEST_GIT))
+    yield _one("git", numbers >= OLDEST_GIT, f"{said or 'no version'}; {needed} or later is needed", mend)
+    home = Git(folder=settings.data_dir if settings.data_dir.is_dir() else Path.home())
+    name, mail = home.setting("user.name"), home.setting("user.email")
+    if name and mail:
+        yield DoctorFinding(name="identity", level=Level.OK, text=f"{name} <{mail}>")
+    else:
+        text = "git does not know your name; commits of agents will not carry it"
+        mend = "git config --global user.name 'Your Name' && git config --global user.email you@example.org"
+        yield DoctorFinding(name="identity", level=Level.WARN, text=text, mend=mend)
+
+
+def data_folder(settings: Settings) -> DoctorFinding:
+    """Check that the data folder is writable, and readable by nobody else."""
+    folder = settings.data_dir
+    name = quote(str(folder))
+    if not folder.exists():
+        above = next(parent for parent in folder.parents if parent.exists())
+        text = f"{folder} will be created by `serve`" if os.access(above, os.W_OK) else f"{above} cannot be written to"
+        return _one("data folder", os.access(above, os.W_OK), text, f"sudo install -d -m 700 -o $USER {name}")
+    if not folder.is_dir():
+        return DoctorFinding(
+            name="data folder", level=Level.BAD, text=f"{folder} is not a folder", mend=f"mv {name} {name}.old"
+        )
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        mend = f"sudo chown -R $USER {name}"
+        return DoctorFinding(name="data folder", level=Level.BAD, text=f"{folder} cannot be written to", mend=mend)
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        return DoctorFinding(
+            name="data folder", level=Level.WARN, text=f"{folder} can be read by others", mend=f"chmod 700 {name}"
+        )
+    return DoctorFinding(name="data folder", level=Level.OK, text=str(folder))
+
+
+def free_space(settings: Settings) -> DoctorFinding:
+    """Check that there is more free space than the floor below which every agent is frozen."""
+    folder = next(place for place in (settings.data_dir, *settings.data_dir.parents) if place.exists())
+    free, floor = shutil.disk_usage(folder).free, int(settings.free_space_floor)
+    text = f"{size(free)} free, agents are frozen below {size(floor)}"
+    mend = f"du -xh --max-depth=2 {quote(str(folder))} | sort -h | tail"
+    if floor <= free < 2 * floor:
+        return DoctorFinding(name="disk", level=Level.WARN, text=text, mend=mend)
+    return _one("disk", free >= floor, text, mend)
+
+
+def time_zone(variables: Environment) -> DoctorFinding:
+    """Check that the time zone is known, in which people give times."""
+    here = datetime.now().astimezone()
+    if variables.get("TZ") or Path("/etc/localtime").exists():
+        return DoctorFinding(name="time zone", level=Level.OK, text=f"{here.tzname()} (UTC{here:%z})")
+    text = "this machine does not know its time zone: --at 22:30 means UTC"
+    return DoctorFinding(
+        name="time zone", level=Level.WARN, text=text, mend="sudo timedatectl set-timezone Europe/Berlin"
+    )
+
+
+def processes() -> DoctorFinding:
+    """Check that /proc shows processes; freezing agents needs that."""
+    seen = _reads(lambda: Path("/proc/self/stat").read_bytes()) and _reads(
+        lambda: Path("/proc/self/environ").read_bytes()
+    )
+    text = "/proc shows this user's processes" if seen else "/proc cannot be read, so agents could not be frozen"
+    return _one("processes", seen, text, "sudo mount -t proc proc /proc")
+
+
+def daemon(settings: Settings) -> DoctorFinding:
+    """Check that the daemon answers."""
+    try:
+        with Client(settings.socket) as client:
+            found = client.status()
+    except (DaemonUnreachable, RequestRefused, OrchestratorError) as error:
+        text = str(error).partition(";")[0]
+        return DoctorFinding(name="daemon", level=Level.BAD, text=text, mend=starts_daemon(settings.socket))
+    return DoctorFinding(
+        name="daemon", level=Level.OK, text=f"pid {found.pid}, version {found.version}, {found.health}"
+    )
+
+
+def starts_daemon(socket: Path) -> str:
+    """Return the command that starts the daemon of this socket; a socket below /run belongs to a systemd service."""
+    if socket.is_relative_to("/run/user"):
+        return "systemctl --user restart orchestrator"
+    return "sudo systemctl restart orchestrator" if socket.is_relative_to("/run") else "orchestrator serve"
+
+
+def _one(name: str, good: bool, text: str, mend: str) -> DoctorFinding:
+    return DoctorFinding(name=name, level=Level.OK if good else Level.BAD, text=text, mend="" if good else mend)
+
+
+def _reads(read: Callable[[], bytes]) -> bool:
+    try:
+        return bool(read())
+    except OSError:
+        return False

@@ -1,4 +1,4 @@
-"""`review`, `merge`, `archive`, `delete`: what people ask of a task whose change is out, or that has ended."""
+"""`review`, `merge`, `archive`, `delete`: for tasks whose change is published, or that have ended."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import TaskView
 
 _PULL_REQUEST = re.compile(r"#?[0-9]{1,9}|https?://\S+")
-"""The number or the address of a pull request; no task and no ticket is called so."""
+"""The number or the address of a pull request; no task and no ticket has such a name."""
 
 
 class NothingToMerge(InvalidTransition):
@@ -33,11 +33,11 @@ class NothingToMerge(InvalidTransition):
 
 
 class NotConfirmed(OrchestratorError):
-    """Something that cannot be taken back was not confirmed."""
+    """Something that cannot be undone was not confirmed."""
 
 
 class Deleted(BaseModel):
-    """The task that is no more."""
+    """The id of a deleted task."""
 
     deleted: str
 
@@ -50,20 +50,20 @@ def review(
     ],
     json: Json = False,
 ) -> None:
-    """Take up what reviewers have said of a task's pull request, now: the changes are made, pushed and answered."""
+    """Handle new review comments on a task's pull request now: changes are made, pushed, and comments answered."""
     with context_of(context).client() as client:
         found = client.ask(_of_pull_request(client, task) if _PULL_REQUEST.fullmatch(task) else task, "review")
     if json:
         print_json(found)
         return
-    console().print(found.id, line(f"is looked at: {found.publication.pr_url}"))
-    note(f"what becomes of it: orchestrator show {found.id}")
+    console().print(found.id, line(f"is being checked for comments: {found.publication.pr_url}"))
+    note(f"follow it: orchestrator show {found.id}")
 
 
 def merge(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Merge a task's pull request into one commit, if nothing stands against it; what does is told and never bypassed.
+    """Squash and merge a task's pull request. What prevents a merge is shown, and never bypassed.
 
-    The merge is made by the daemon, which looks once more before it; a refused one waits for you again.
+    The daemon checks once more before it merges; after a refusal the task waits for you again.
     """
     with context_of(context).client() as client:
         found = client.task(task)
@@ -75,13 +75,13 @@ def merge(context: typer.Context, task: TaskName, json: Json = False) -> None:
     if json:
         print_json(now)
         return
-    console().print(now.id, line(f"is to be merged: {now.publication.pr_url}"))
+    console().print(now.id, line(f"will be merged: {now.publication.pr_url}"))
     for hindrance in found.publication.hindrances:
-        note(f"when it was looked at last, this stood against it: {hindrance}")
+        note(f"at the last check, this prevented a merge: {hindrance}")
 
 
 def archive(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Keep an ended task out of the way: lists leave it out, its worktree goes, everything else stays."""
+    """Archive an ended task: lists leave it out, its worktree is removed, everything else stays."""
     with context_of(context).client() as client:
         found = client.ask(task, "archive")
     if json:
@@ -93,10 +93,10 @@ def archive(context: typer.Context, task: TaskName, json: Json = False) -> None:
 def delete(
     context: typer.Context,
     task: TaskName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove a draft or an ended task for good, with all its files; its commits stay where they were delivered."""
+    """Delete a draft or an ended task with all its files; commits stay where they were delivered."""
     with context_of(context).client() as client:
         found = client.task(task)
         if "delete" not in found.allowed:
@@ -111,7 +111,7 @@ def delete(
 
 
 def _of_pull_request(client: Client, name: str) -> str:
-    """The id of the task whose pull request that is. Raises UsageError."""
+    """Return the id of the task with this pull request. Raises UsageError."""
     waiting = client.tasks(TaskFilter(status=(TaskStatus.REVIEW,)), every=True).tasks
     found = [task for task in (client.task(one.id) for one in waiting) if _is_of(task, name)]
     if len(found) == 1:
@@ -131,8 +131,8 @@ def _is_of(task: TaskView, name: str) -> bool:
 
 
 def _confirm(task: TaskView) -> None:
-    """Ask on the terminal; raises UsageError where there is none, NotConfirmed where the answer is no."""
+    """Ask on the terminal. Raises UsageError if there is none, and NotConfirmed if the answer is no."""
     if not sys.stdin.isatty():
-        raise UsageError("nobody is here to be asked; give --yes to delete it without a question")
-    if not typer.confirm(f"delete {task.id} ({line(task.title)}) and all its files, for good?", err=True):
-        raise NotConfirmed(f"{task.id} stays as it is")
+        raise UsageError("standard input is no terminal; give --yes to delete without confirmation")
+    if not typer.confirm(f"delete {task.id} ({line(task.title)}) and all its files permanently?", err=True):
+        raise NotConfirmed(f"{task.id} was not deleted")

@@ -1,4 +1,4 @@
-"""`answer`, `provide`, `approve`, `request-changes`: a person's part."""
+"""`answer`, `provide`, `approve`, `request-changes`: people's answers to agents."""
 
 import sys
 from collections.abc import Sequence
@@ -19,22 +19,24 @@ from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestList, RequestView
 
 LARGEST_VALUE = 64 * 1024
-"""Bytes: no more of a value is read."""
+"""Bytes that are read of a value."""
 
-Number = Annotated[int | None, typer.Option("--ask", metavar="N", help="Which one, if it asks for several.")]
+Number = Annotated[
+    int | None, typer.Option("--ask", metavar="N", help="The number of the request, if there are several.")
+]
 
 
 def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     task: TaskName,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer, or an option's number.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer, or the number of an option.")] = None,
     ask: Number = None,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave it to the default, or to the agent.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Use the default, or let the agent decide.")] = False,
     json: Json = False,
 ) -> None:
-    """Answer what an agent asks. Without TEXT the questions are shown, and answers read: one line for each.
+    """Answer an agent's question. Without TEXT, questions are shown and one line is read for each.
 
-    Where standard input is no terminal and there is one question, all of the input is its answer.
+    If standard input is no terminal and there is one question, the whole input is its answer.
     """
     if skip and text is not None:
         raise UsageError("give an answer or --skip, not both")
@@ -46,55 +48,57 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
             one = chosen(asks, ask)
             done = [client.answer(one, _meant(one, text))]
         else:
-            done = _answered_in_turn(client, asks if ask is None else [chosen(asks, ask)])
-    _say(done, json=json)
+            done = _answer_in_turn(client, asks if ask is None else [chosen(asks, ask)])
+    _print(done, json=json)
 
 
 def provide(
     context: typer.Context,
     task: TaskName,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the agent calls it.", show_default=False)],
-    reject: Annotated[str | None, typer.Option("--reject", metavar="REASON", help="Say that it will not be.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name the agent gave it.", show_default=False)],
+    reject: Annotated[
+        str | None, typer.Option("--reject", metavar="REASON", help="Refuse to provide it, for this reason.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Provide what an agent needs. A value is read from a hidden prompt or standard input, never from the arguments.
+    """Provide what an agent needs. A value is read from a hidden prompt or from standard input, never from arguments.
 
-    One line break at the end of the input does not count. A permission or a package has no value.
+    A line break at the end of the input is removed. Permissions and packages have no value.
     """
     with context_of(context).client() as client:
         one = _named(_wanted(client.task(task)), name)
         if reject is not None:
-            _say([client.reject(one, reject)], json=json)
+            _print([client.reject(one, reject)], json=json)
             return
         done = client.provide(one, _value(one) if one.type in IS_SECRET else None)
-    _say([done], json=json)
+    _print([done], json=json)
     if done.unmasked is not None:
-        note(f"{one.name} is not hidden where an agent or a tool prints it: {done.unmasked}")
+        note(f"{one.name} is not masked in the output of agents and tools: {done.unmasked}")
 
 
 def approve(context: typer.Context, task: TaskName, ask: Number = None, json: Json = False) -> None:
-    """Approve what a task shows for review; it goes on."""
+    """Approve work under review; the task continues."""
     with context_of(context).client() as client:
         done = client.approve(chosen(pending(client.task(task), RequestKind.REVIEW, "approve"), ask))
-    _say([done], json=json)
+    _print([done], json=json)
 
 
 def request_changes(
     context: typer.Context,
     task: TaskName,
-    message: Annotated[str, typer.Option("--message", "-m", help="What has to be different; - reads it.")],
+    message: Annotated[str, typer.Option("--message", "-m", help="What has to change; - reads standard input.")],
     ask: Number = None,
     json: Json = False,
 ) -> None:
-    """Send back what a task shows for review, with what has to be different."""
+    """Send work under review back, with what has to change."""
     with context_of(context).client() as client:
         one = chosen(pending(client.task(task), RequestKind.REVIEW, "request-changes"), ask)
         done = client.request_changes(one, _input(LONGEST_ANSWER * 4) if message == "-" else message)
-    _say([done], json=json)
+    _print([done], json=json)
 
 
-def _answered_in_turn(client: Client, asks: Sequence[RequestView]) -> list[RequestView]:
-    """Show each question and read its answer; on a terminal a refused one is asked for again."""
+def _answer_in_turn(client: Client, asks: Sequence[RequestView]) -> list[RequestView]:
+    """Show each question and read its answer; on a terminal, a refused answer is asked for again."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     at_terminal, done = sys.stdin.isatty(), list[RequestView]()
     for one in asks:
@@ -103,7 +107,7 @@ def _answered_in_turn(client: Client, asks: Sequence[RequestView]) -> list[Reque
         while True:
             text = _line() if at_terminal or len(asks) > 1 else _input(LONGEST_ANSWER * 4)
             try:
-                done.append(_taken(client, one, text))
+                done.append(_send(client, one, text))
                 break
             except RequestRefused as error:
                 if not at_terminal or error.kind != "bad-answer":
@@ -112,8 +116,8 @@ def _answered_in_turn(client: Client, asks: Sequence[RequestView]) -> list[Reque
     return done
 
 
-def _taken(client: Client, ask: RequestView, text: str) -> RequestView:
-    """The ask once it has this answer; an empty one is the default, or skips what need not be answered."""
+def _send(client: Client, ask: RequestView, text: str) -> RequestView:
+    """Send an answer; an empty one means the default, or skips an optional question."""
     if text.strip():
         return client.answer(ask, _meant(ask, text.strip()))
     if ask.default is not None:
@@ -122,15 +126,16 @@ def _taken(client: Client, ask: RequestView, text: str) -> RequestView:
 
 
 def _meant(ask: RequestView, text: str) -> str:
-    """The answer; the number of an option means the option, unless one is called so."""
+    """The answer; a number means the option with that number, unless an option has that text."""
     by_number = {str(at): option for at, option in enumerate(ask.options, 1)}
     return text if text in ask.options else by_number.get(text, text)
 
 
 def _wanted(task: TaskView) -> Sequence[RequestView]:
-    """What a task needs; if it is blocked, what it was given before and may have lost. Raises InvalidTransition."""
-    wanted = (RequestKind.DEPENDENCY, RequestStatus.PROVIDED)
-    given = [request for request in task.requests if (request.kind, request.status) == wanted]
+    """Dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
+    given = [
+        ask for ask in task.requests if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
+    ]
     return given if given and task.status is TaskStatus.BLOCKED else pending(task, RequestKind.DEPENDENCY, "provide")
 
 
@@ -145,14 +150,14 @@ def _named(asks: Sequence[RequestView], name: str) -> RequestView:
 
 
 def _value(ask: RequestView) -> str:
-    """The value, unseen; one that is larger than may be is read no further."""
+    """Read the value without showing it, up to the size limit."""
     if sys.stdin.isatty():
         return getpass(f"{line(ask.name)} (not shown): ")
     return _input(LARGEST_VALUE)
 
 
 def _input(most: int) -> str:
-    """What stands in standard input, without the line break at its end. Raises UsageError."""
+    """Return standard input without the line break at its end. Raises UsageError."""
     content = sys.stdin.buffer.read(most + 3)
     try:
         text = content.decode().removesuffix("\n").removesuffix("\r")
@@ -171,7 +176,7 @@ def _line() -> str:
     return text
 
 
-def _say(done: Sequence[RequestView], *, json: bool) -> None:
+def _print(done: Sequence[RequestView], *, json: bool) -> None:
     if json:
         print_json(RequestList(requests=tuple(done)))
         return

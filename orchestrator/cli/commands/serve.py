@@ -7,9 +7,9 @@ from orchestrator.cli.context import context_of
 
 
 def serve(context: typer.Context) -> int:
-    """Run the daemon until it is told to stop (Ctrl-C or SIGTERM).
+    """Run the daemon until it is stopped (Ctrl-C or SIGTERM).
 
-    Agents run on under their holders when it ends, and the next `serve` takes them up again.
+    Agents keep running under their holders, and the next `serve` takes them over.
     """
     place = context_of(context)
     return live(place.settings, place.config)

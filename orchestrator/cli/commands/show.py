@@ -1,4 +1,4 @@
-"""`show`: one task, whole."""
+"""`show`, `why`, `tasks`: tasks as the daemon has them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.context import Json, TaskName, context_of
+from orchestrator.cli.context import Json, TaskName, context_of, has_stopped
 from orchestrator.cli.output import (
     ago,
     budget_text,
@@ -23,7 +23,6 @@ from orchestrator.cli.output import (
     status_text,
     table,
 )
-from orchestrator.cli.reconnect import moves_no_more
 from orchestrator.cli.request_output import render_request
 from orchestrator.core.decide.work.checks import REPORT_FILE
 from orchestrator.core.task.checks import Verdict, first_try
@@ -47,7 +46,7 @@ VERDICTS = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.FAIL: "red", 
 
 
 def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Show one task, whole: where it is, its stages and steps, its checks, what failed, and where its files are."""
+    """Show one task in full: its status, stages and steps, checks, failures, and where its files are."""
     with context_of(context).client() as client:
         found = client.task(task)
         asks = [client.review(ask) if ask.kind is RequestKind.REVIEW else ask for ask in found.waiting]
@@ -96,9 +95,9 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("agent", who * bool(agent.attempt)),
         ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
-        ("tries used", budgets),
-        ("asked for", "; ".join(task.requested_changes)),
-        ("told again", "; ".join(task.feedback)),
+        ("retries used", budgets),
+        ("changes requested", "; ".join(task.requested_changes)),
+        ("feedback", "; ".join(task.feedback)),
         *_published(task.publication),
         ("worktree", task.worktree),
         ("folder", task.folder),
@@ -107,8 +106,8 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
 
 
 def _to_read(task: TaskView) -> str:
-    """The files in its folder that tell what came of it, one a line."""
-    if not (moves_no_more(task.status) or task.status is TaskStatus.REVIEW):
+    """The files in its folder that report the outcome, one on each line."""
+    if not (has_stopped(task.status) or task.status is TaskStatus.REVIEW):
         return ""
     summary = BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE
     names = (summary, *[REPORT_FILE] * bool(task.results))
@@ -121,21 +120,21 @@ def _used(task: TaskView) -> str:
 
 
 def _published(publication: PublicationView) -> list[tuple[str, Text | str | None]]:
-    """What became of the change outside."""
+    """Where the change was published."""
     merged = f", merged at {local(publication.merged_at)}" if publication.merged_at else ""
     into = f" as {publication.merge_commit[:12]}" if publication.merge_commit else ""
     rounds = f"{publication.round}" if publication.round else ""
     return [
         ("pull request", publication.pr_url and f"{publication.pr_url}{merged}{into}"),
         ("review rounds", rounds),
-        ("not merged", "; ".join(publication.hindrances)),
+        ("merge blocked by", "; ".join(publication.hindrances)),
         ("release", publication.tag or publication.version),
         ("report", publication.report_url),
     ]
 
 
 def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
-    """The sections that have something to show."""
+    """The sections that have something to show, each with its heading."""
     stages = [
         (
             _mark(task, record.status),
@@ -154,7 +153,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     if steps:
         yield "Steps", table(("", "STEP", "COMMITS", "WHAT"), steps)
-    commands = {check.name: check.command or "(looked at by the daemon)" for check in task.checks}
+    commands = {check.name: check.command or "(evaluated by the daemon)" for check in task.checks}
     checks = [
         (_verdict(task, name), name, _seconds(task, name), commands.get(name, ""), _reason(task, name))
         for name in _in_order(commands, task.results)
@@ -178,7 +177,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
 
 
 def _in_order(checks: Iterable[str], results: Iterable[str]) -> list[str]:
-    """Every check, a first try before what came of the second one, then what has a result alone."""
+    """Every check, a first try before the second one, then results of checks that are no longer declared."""
     known, found = list(checks), list(results)
     tried = [name for check in known for name in (first_try(check), check) if name == check or name in found]
     return list(dict.fromkeys((*tried, *found)))
@@ -198,9 +197,9 @@ def _print_failures(screen: Console, task: TaskView) -> None:
 
 
 def _mark(task: TaskView, status: StageStatus | StepStatus) -> Text:
-    """The mark of a stage or step; nothing of a task that moves no more is under way."""
-    has_stopped = moves_no_more(task.status) and status.value == "in_progress"
-    return MARKS["stopped" if has_stopped else status.value]
+    """The mark of a stage or step; a stopped task has none in progress."""
+    is_stopped = has_stopped(task.status) and status.value == "in_progress"
+    return MARKS["stopped" if is_stopped else status.value]
 
 
 def _verdict(task: TaskView, check: str) -> Text:
@@ -219,7 +218,7 @@ def _reason(task: TaskView, check: str) -> str:
 
 
 def why(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Say what keeps a task where it is, nearest reason first, and what would move it."""
+    """Explain why a task waits, nearest reason first, and what would move it."""
     with context_of(context).client() as client:
         found = client.why(task)
     if json:
@@ -239,13 +238,13 @@ HEADINGS = ("ID", "STATUS", "STAGE", "DONE", "AGE", "TITLE")
 
 def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    status: Annotated[list[TaskStatus] | None, typer.Option(help="Only tasks of this status; repeatable.")] = None,
+    status: Annotated[list[TaskStatus] | None, typer.Option(help="Only tasks with this status; repeatable.")] = None,
     repo: Annotated[Path | None, typer.Option(help="Only tasks of this repository.")] = None,
-    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1, max=1000)] = 50,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Every task, archived ones too.")] = False,  # noqa: A002
+    limit: Annotated[int, typer.Option(help="How many to list, newest first.", min=1, max=1000)] = 50,
+    all: Annotated[bool, typer.Option("--all", "-a", help="All tasks, including archived ones.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
-    """List tasks, newest first: the last fifty that are not archived, unless told otherwise."""
+    """List tasks, newest first; by default the last fifty that are not archived."""
     wanted = TaskFilter(
         status=tuple(status or ()),
         repo=repo and _top(repo.expanduser().resolve()),
@@ -262,13 +261,13 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if page.tasks:
         console().print(table(HEADINGS, [_row(task) for task in page.tasks]))
     else:
-        note("no tasks; hand one in with `orchestrator submit`")
+        note("no tasks; submit one with `orchestrator submit`")
     if page.next_cursor:
-        note(f"the newest {len(page.tasks)}; --all gives every one")
+        note(f"the newest {len(page.tasks)}; --all lists all of them")
 
 
 def _top(folder: Path) -> Path:
-    """The top of the working tree around a folder, by which tasks are known; the folder itself where there is none."""
+    """The top of the working tree that a folder is in, by which tasks are found; else the folder itself."""
     return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
 
 

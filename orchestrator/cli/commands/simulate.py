@@ -67,7 +67,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline]:
-    """The pipelines to use. Raises UsageError."""
+    """Return the pipelines to use. Raises UsageError."""
     if name is None:
         return definitions.pipelines
     if name not in definitions.pipelines:

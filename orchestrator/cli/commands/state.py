@@ -1,7 +1,7 @@
-"""`state init|get|transition|step|fail|resume-point`: the six operations of seed 000, for programs; JSON in and out.
+"""`state init|get|transition|step|fail|resume-point`: operations on a state.json, for programs; JSON in and out.
 
-A workspace that no daemon keeps is changed under a lock. A task of a data folder is its daemon's business: while one is
-at work it is asked, and otherwise the change is one decision made in its place.
+A standalone workspace is changed under a lock. A task in a data folder belongs to its daemon: a running daemon is
+asked, otherwise the change is one decision made in its place.
 """
 
 import os
@@ -30,7 +30,7 @@ from orchestrator.settings import environment, load_settings
 from orchestrator.storage.records import StoreInUse
 
 LARGEST_DOCUMENT = 1024 * 1024
-"""Bytes that are read of standard input."""
+"""Bytes that are read from standard input."""
 TOKEN = "ORCHESTRATOR_TOKEN"  # noqa: S105 - a variable's name
 
 Document = Mapping[str, Json]
@@ -40,8 +40,8 @@ Workspace = Annotated[
 Names = Annotated[list[str] | None, typer.Option(help="Repeatable.")]
 
 
-class Operated(Protocol):
-    """A state that operations can be asked of."""
+class StateOperations(Protocol):
+    """The operations on one state."""
 
     def get(self) -> Document: ...
     def resume_point(self) -> Document: ...
@@ -50,22 +50,24 @@ class Operated(Protocol):
     def fail(self, report: FailureReport) -> Document: ...
 
 
-state = typer.Typer(no_args_is_help=True, help="The six operations on a state.json, for programs: JSON in and out.")
+state = typer.Typer(no_args_is_help=True, help="Read and change a state.json; for programs, JSON in and out.")
 
 
 @state.command(epilog="Example: [bold]orchestrator state init work/STABLE-1234 --ticket STABLE-1234[/bold]")
 def init(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     workspace: Workspace,
-    ticket: Annotated[str | None, typer.Option(help="Its key; LOCAL-<time> without one.")] = None,
-    type: Annotated[TicketType, typer.Option(help="What kind of work it asks for.")] = TicketType.FEATURE,  # noqa: A002
+    ticket: Annotated[str | None, typer.Option(help="The ticket's key; default: LOCAL-<time>.")] = None,
+    type: Annotated[TicketType, typer.Option(help="The type of work.")] = TicketType.FEATURE,  # noqa: A002
     variant: Annotated[str, typer.Option(help="The pipeline.")] = "full",
-    source: Annotated[str | None, typer.Option(help="Where it comes from: jira, github, gitlab or local.")] = None,
-    autonomy: Annotated[Autonomy | None, typer.Option(help="Who answers questions.")] = None,
-    on_blocked: Annotated[OnBlocked | None, typer.Option(help="What happens when every cycle is used up.")] = None,
-    auto_merge: Annotated[bool, typer.Option("--auto-merge", help="Merge without a person's word.")] = False,
+    source: Annotated[
+        str | None, typer.Option(help="Where the ticket comes from: jira, github, gitlab or local.")
+    ] = None,
+    autonomy: Annotated[Autonomy | None, typer.Option(help="Whether people answer questions.")] = None,
+    on_blocked: Annotated[OnBlocked | None, typer.Option(help="What happens when all cycles are used up.")] = None,
+    auto_merge: Annotated[bool, typer.Option("--auto-merge", help="Merge without approval by a person.")] = False,
 ) -> int:
-    """Begin a workspace; without a ticket, or with `--source local`, nobody is asked anything in it."""
+    """Create a workspace; without a ticket, or with `--source local`, nobody is asked questions."""
     beginning = InitialState(
         ticket_id=ticket or f"LOCAL-{clock.now():%Y%m%d_%H%M%S}",
         ticket_type=type,
@@ -80,13 +82,13 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 @state.command(epilog="Example: [bold]orchestrator state get work/STABLE-1234[/bold]")
 def get(context: typer.Context, workspace: Workspace) -> int:
-    """Say where a workspace stands."""
+    """Print the state of a workspace."""
     return _on(context, workspace, lambda found: found.get())
 
 
 @state.command("resume-point", epilog="Example: [bold]orchestrator state resume-point work/STABLE-1234[/bold]")
 def resume_point(context: typer.Context, workspace: Workspace) -> int:
-    """Say where work goes on."""
+    """Print where work continues."""
     return _on(context, workspace, lambda found: found.resume_point())
 
 
@@ -96,12 +98,12 @@ def resume_point(context: typer.Context, workspace: Workspace) -> int:
 def transition(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     workspace: Workspace,
-    from_state: Annotated[str, typer.Argument(metavar="FROM", help="Where it is now.")],
-    to_state: Annotated[str, typer.Argument(metavar="TO", help="Where it shall go.")],
+    from_state: Annotated[str, typer.Argument(metavar="FROM", help="The present state.")],
+    to_state: Annotated[str, typer.Argument(metavar="TO", help="The next state.")],
     artifact: Names = None,
-    reason: Annotated[str, typer.Option(help="Why, where it goes to BLOCKED.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, for a move to BLOCKED.")] = "",
 ) -> int:
-    """Go from one state to another, if the guards of that way let it."""
+    """Move from one state to another, if the guards are satisfied."""
     artifacts: list[Json] = [*(artifact or [])]
     asked: Document = {"from_state": from_state, "to_state": to_state, "artifacts": artifacts, "reason": reason}
     return _on(context, workspace, lambda found: found.transition(transition_of(asked)))
@@ -111,14 +113,16 @@ def transition(  # noqa: PLR0913, PLR0917 - one parameter for each option
 def step(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     workspace: Workspace,
-    step_id: Annotated[int | None, typer.Argument(metavar="STEP", help="Its number; without it, JSON is read.")] = None,
-    status: Annotated[StepStatus | None, typer.Argument(help="How far it is now.")] = None,
+    step_id: Annotated[
+        int | None, typer.Argument(metavar="STEP", help="The step's number; without it, JSON is read.")
+    ] = None,
+    status: Annotated[StepStatus | None, typer.Argument(help="Its new status.")] = None,
     commit: Names = None,
-    checkpoint: Annotated[str | None, typer.Option(help="A JSON object, or null to forget the old one.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="A JSON object, or null to remove the old one.")] = None,
 ) -> int:
-    """Take in news of a step: from options, or as {step_id, status, checkpoint, commits} from standard input."""
+    """Update a step, from options or as {step_id, status, checkpoint, commits} from standard input."""
     if (step_id is None) != (status is None):
-        raise UsageError("say both the step's number and its status, or neither and give JSON on standard input")
+        raise UsageError("give both the step's number and its status, or neither and JSON on standard input")
     commits: list[Json] = [*(commit or [])]
     noted: Document = {} if checkpoint is None else {"checkpoint": _json(checkpoint.encode(), "--checkpoint")}
     told = _told() if status is None else {"step_id": step_id, "status": status.value, "commits": commits, **noted}
@@ -129,14 +133,14 @@ def step(  # noqa: PLR0913, PLR0917 - one parameter for each option
 def fail(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     workspace: Workspace,
-    summary: Annotated[str | None, typer.Option(help="What happened; without it, JSON is read.")] = None,
-    type: Annotated[str, typer.Option(help="Such as test_failure.")] = "failure",  # noqa: A002
-    agent: Annotated[str | None, typer.Option(help="Whose failure it is.")] = None,
-    step: Annotated[str | None, typer.Option(help="In which step.")] = None,
-    command: Annotated[str | None, typer.Option(help="What was run.")] = None,
-    exit_code: Annotated[int | None, typer.Option(help="How that ended.")] = None,
+    summary: Annotated[str | None, typer.Option(help="What failed; without it, JSON is read.")] = None,
+    type: Annotated[str, typer.Option(help="A word for the failure, such as test_failure.")] = "failure",  # noqa: A002
+    agent: Annotated[str | None, typer.Option(help="The agent that failed.")] = None,
+    step: Annotated[str | None, typer.Option(help="The step in which it failed.")] = None,
+    command: Annotated[str | None, typer.Option(help="The command that was run.")] = None,
+    exit_code: Annotated[int | None, typer.Option(help="The exit code of the command.")] = None,
 ) -> int:
-    """Put a failure on record: from options, or the whole entry as JSON from standard input."""
+    """Record a failure, from options or as a whole JSON entry from standard input."""
     given: Document = {
         "agent": agent,
         "step": step,
@@ -147,14 +151,14 @@ def fail(  # noqa: PLR0913, PLR0917 - one parameter for each option
     return _on(context, workspace, lambda found: _failed(found, told))
 
 
-def _failed(found: Operated, told: Document) -> Document:
-    """An entry that names no state is of the one that the task is in."""
+def _failed(found: StateOperations, told: Document) -> Document:
+    """Record a failure; an entry without a state is recorded for the present one."""
     here = str(found.get()["current_state"]) if not told.get("state") else ""
     return found.fail(failure_of(told, here, clock.now()))
 
 
-def _on(context: typer.Context, workspace: Path, ask: Callable[[Operated], Document]) -> int:
-    """Ask it of the workspace, or of the daemon whose task it is; an agent asks its daemon or nobody."""
+def _on(context: typer.Context, workspace: Path, ask: Callable[[StateOperations], Document]) -> int:
+    """Run an operation on the workspace, or ask the daemon it belongs to; an agent always asks its daemon."""
     folder = workspace.expanduser().absolute()
     place = context_of(context)
     if not is_task(folder):
@@ -186,7 +190,7 @@ def _told() -> Document:
     """The JSON object on standard input. Raises UsageError."""
     found = _json(sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), "standard input")
     if not isinstance(found, dict):
-        raise UsageError("standard input has to be a JSON object")
+        raise UsageError("standard input must be a JSON object")
     return found
 
 
@@ -201,7 +205,7 @@ def _json(text: bytes, where: str) -> Json:
 
 
 def _print(ask: Callable[[], Document]) -> int:
-    """The answer as the one JSON document, and 0; a refusal in the seed's form, and 1."""
+    """Print the answer as JSON and return 0, or the refusal and return 1."""
     try:
         answer, code = ask(), 0
     except OperationRefused as error:

@@ -1,4 +1,4 @@
-"""`status`: the daemon, who waits and who runs."""
+"""`status` and `limits`: the daemon, running agents, waiting tasks, and usage windows."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ SHOWN_WAITING = 20
 
 
 def status(context: typer.Context, json: Json = False) -> None:
-    """Show how the daemon is, which agents run with what they take, and who waits for a place."""
+    """Show the daemon's health, running agents with their resource usage, and tasks that wait for a place."""
     with context_of(context).client() as client:
         found = client.status()
     if json:
@@ -56,7 +56,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
     return [
         ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
         ("because", found.pressure),
-        ("paused", found.paused_by and f"by {found.paused_by}, all of them, until orchestrator resume --all"),
+        ("paused", found.paused_by and f"all tasks, by {found.paused_by}, until orchestrator resume --all"),
         ("daemon", up),
         ("places", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
@@ -89,19 +89,19 @@ SAID = {"allowed": "open", "allowed_warning": "nearly used up", "rejected": "use
 
 def limits(
     context: typer.Context,
-    window: Annotated[str | None, typer.Argument(help="With --forget: this window alone.", show_default=False)] = None,
+    window: Annotated[str | None, typer.Argument(help="With --forget: only this window.", show_default=False)] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Wait no more for a limit, for the account may be used again.")
+        bool, typer.Option("--forget", help="Stop waiting for a limit, because the account can be used again.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what is known of the account's usage windows, what the day may cost, and which tasks wait for either.
+    """Show the account's usage windows, the daily budget, and the tasks that wait for either.
 
-    A window that is used up is waited for until its reset; when you have bought usage or changed the account, have
-    that forgotten with --forget, and tasks try again.
+    Tasks wait for the reset of a window that is used up. After buying more usage or changing the account, use
+    --forget, and tasks try again.
     """
     if window is not None and not forget:
-        raise UsageError("a WINDOW goes with --forget; without it every window is shown")
+        raise UsageError("a WINDOW is given with --forget only; without it, every window is shown")
     with context_of(context).client() as client:
         found = client.forget_limits(window) if forget else client.limits()
     if json:
@@ -111,7 +111,7 @@ def limits(
     screen.print(facts(_limit_facts(found)))
     if found.windows:
         screen.print()
-        screen.print(table(("WINDOW", "STATUS", "USED", "RESETS", "TOLD"), [_window(one) for one in found.windows]))
+        screen.print(table(("WINDOW", "STATUS", "USED", "RESETS", "REPORTED"), [_window(one) for one in found.windows]))
     if found.held:
         rows = [(one.task, STANDING[one.blocked_by], local(one.until) or "", one.because) for one in found.held]
         screen.print()
@@ -120,13 +120,13 @@ def limits(
 
 def _limit_facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
     walls = [
-        (f"no turns in {wall.window}", f"until {local(wall.until) or 'you say so: orchestrator resume --all'}")
+        (f"no turns in {wall.window}", f"until {local(wall.until) or 'you run orchestrator resume --all'}")
         for wall in found.walls
     ]
-    fewer = f"{found.places_now} of {found.places}, for a usage window is nearly used up"
+    fewer = f"{found.places_now} of {found.places}, because a usage window is nearly used up"
     return [
         *walls,
-        ("windows", None if found.windows else "none is known before an agent's first turn"),
+        ("windows", None if found.windows else "unknown before the first turn of an agent"),
         ("today", _today(found.day)),
         ("because", found.day.used_up),
         ("places", fewer if found.places_now < found.places else str(found.places)),
@@ -134,7 +134,7 @@ def _limit_facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
 
 
 def _today(day: DayView) -> str:
-    return budget_text(day.caps, day.spent) or f"${day.spent.usd:.2f}, {day.spent.tokens:,} tokens, no cap is set"
+    return budget_text(day.caps, day.spent) or f"${day.spent.usd:.2f}, {day.spent.tokens:,} tokens, no budget is set"
 
 
 def _window(one: WindowView) -> tuple[Text | str, ...]:
@@ -142,6 +142,6 @@ def _window(one: WindowView) -> tuple[Text | str, ...]:
         one.name,
         Text(SAID.get(one.status, one.status), style=COLOURS.get(one.status, "")),
         "" if one.utilization is None else f"{one.utilization:.0%}",
-        local(one.resets_at) or "not told",
+        local(one.resets_at) or "unknown",
         f"{ago(one.seen_at)} ago",
     )

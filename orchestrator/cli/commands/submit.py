@@ -1,4 +1,4 @@
-"""`submit`: hand in a ticket, and follow it if asked."""
+"""`submit`: submit a ticket, and follow its task on request."""
 
 import sys
 import time
@@ -12,9 +12,8 @@ from uuid import uuid4
 import typer
 from rich.text import Text
 
-from orchestrator.cli.context import Json, UsageError, context_of, parse_options
+from orchestrator.cli.context import Json, UsageError, context_of, has_stopped, parse_options, retry_while_down
 from orchestrator.cli.output import console, note, plain, print_json, status_text
-from orchestrator.cli.reconnect import moves_no_more, retry_while_down
 from orchestrator.cli.request_output import how
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
@@ -28,11 +27,11 @@ from orchestrator.server.schemas.tasks import TaskView
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
 WITH_A_DRAFT = {"task", "wait", "json"}
-"""What can be said when a draft is sent off."""
+"""Options that may be given when a draft is submitted."""
 
 
 def _moment(text: str) -> datetime:
-    """A time that a person gave: ISO 8601, or HH:MM for the next time the clock here says so."""
+    """A time that a person gave: ISO 8601, or HH:MM for its next occurrence in local time."""
     now = datetime.now().astimezone()
     try:
         if len(text) == len("HH:MM"):
@@ -41,9 +40,9 @@ def _moment(text: str) -> datetime:
             return at if at > now else (at + timedelta(days=1))
         at = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is no time; write 22:30 or 2026-05-28T22:30") from None
+        raise typer.BadParameter(f"{text!r} is not a time; write 22:30 or 2026-05-28T22:30") from None
     if at <= now:
-        raise typer.BadParameter(f"{text!r} is over; give a time to come, or leave --at out to begin at once")
+        raise typer.BadParameter(f"{text!r} is in the past; give a future time, or leave out --at to begin at once")
     return at
 
 
@@ -52,9 +51,9 @@ def _checks(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, command = (part.strip() for part in text.partition("="))
         if not (name and equals and command):
-            raise UsageError(f"{text!r} is no check; write NAME=COMMAND, for example tests='pytest -q'")
+            raise UsageError(f"{text!r} is not a check; write NAME=COMMAND, for example tests='pytest -q'")
         if name in checks:
-            raise UsageError(f"the check {name!r} is given twice; give each a name of its own")
+            raise UsageError(f"the check {name!r} is given twice; use different names")
         checks[name] = command
     return checks
 
@@ -63,70 +62,77 @@ TicketText = Annotated[
     str | None,
     typer.Argument(
         metavar="TEXT",
-        help="What is to be done, or a ticket on a tracker: ABC-123, owner/repo#12, its address; - reads from "
-        "standard input.",
+        help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - reads standard input.",
     ),
 ]
-Pipeline = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which pipeline the task walks through; default: by its type.")
-]
-Type = Annotated[
-    TicketType | None, typer.Option("--type", help="What kind of work it is; default: what the ticket says.")
-]
-Who = Annotated[Priority | None, typer.Option(help="Who goes first; default: what the ticket says, else normal.")]
+Pipeline = Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline; default: by the type of the ticket.")]
+Type = Annotated[TicketType | None, typer.Option("--type", help="The type of work; default: what the ticket says.")]
+Who = Annotated[Priority | None, typer.Option(help="The priority; default: what the ticket says, else normal.")]
 Checks = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=COMMAND", help="What the work is judged by; repeatable.")
+    list[str] | None, typer.Option(metavar="NAME=COMMAND", help="A command that judges the work; repeatable.")
 ]
 Auto = Annotated[
     bool | None,
-    typer.Option("--auto/--interactive", help="Whether it answers itself what a person could; default: by the ticket."),
+    typer.Option("--auto/--interactive", help="Whether agents decide without asking people; default: by the ticket."),
 ]
 OnFailure = Annotated[
     OnBlocked | None,
-    typer.Option(help="When every evaluation has failed: halt, or try less once more; default: halt if it may ask."),
+    typer.Option(
+        help="When every evaluation failed: halt, or one last pass with less scope; default: halt if it may ask."
+    ),
 ]
 Merge = Annotated[
     bool | None,
     typer.Option(
-        "--auto-merge/--no-auto-merge", help="Whether it merges itself once it may; default: as the settings say."
+        "--auto-merge/--no-auto-merge", help="Whether it merges by itself when it may; default: as in the settings."
     ),
 ]
-Draft = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Send off this draft, and nothing else.")]
+Draft = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Submit this draft, and nothing else.")]
 
 
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     text: TicketText = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
-    title: Annotated[str, typer.Option("--title", "-t", help="Default: the first line of the text.")] = "",
-    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the one here.")] = Path(),
+    title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
+    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
     pipeline: Pipeline = None,
     type_: Type = None,
     ticket: Annotated[str | None, typer.Option(metavar="KEY", help="The ticket's key, such as ABC-123.")] = None,
-    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="Where to begin; default: HEAD.")] = None,
+    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
     priority: Who = None,
-    after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Begin when that one is done.")] = None,
-    at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Not before then.")] = None,
+    after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Start when this task is completed.")] = None,
+    at: Annotated[
+        datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Do not start before this time.")
+    ] = None,
     check: Checks = None,
     auto: Auto = None,
     on_blocked: OnFailure = None,
     auto_merge: Merge = None,
-    budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
-    again: Annotated[bool, typer.Option("--again", help="Even if a task of the same ticket is at work here.")] = False,
-    draft: Annotated[bool, typer.Option("--draft", help="Keep it until it is sent off with --task.")] = False,
+    budget: Annotated[
+        float | None, typer.Option(metavar="USD", help="What the task may cost at most.", min=0.01)
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Even if the ticket has an active task in this repository.")
+    ] = False,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Keep it as a draft until `submit --task` submits it.")
+    ] = False,
     task: Draft = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
     json: Json = False,
 ) -> int:
-    """Hand in a ticket, or send a draft off. A text that begins with - goes after --.
+    """Submit a ticket or a draft. A text that begins with - is given after --.
 
-    With --wait the exit code says how the task ended: 0 completed, 1 anything else.
+    With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
     if draft and (wait or task is not None):
-        raise UsageError("a draft waits for you; send it off with `orchestrator submit --task ID`, there with --wait")
+        raise UsageError(
+            "a draft does not start; submit it later with `orchestrator submit --task ID`, then with --wait"
+        )
     if task is not None:
-        _alone(context)
-        return _handed_in(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
+        _refuse_other_options(context)
+        return _submit(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
     given = {
         "text": _ticket(text, file),
         "repo": repo.expanduser().absolute(),
@@ -147,42 +153,42 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "draft": draft,
     }
     body = parse_options(SubmissionBody, given)
-    return _handed_in(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
+    return _submit(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
 
 
-def _alone(context: typer.Context) -> None:
-    """Refuse what would be said in vain to a draft. Raises UsageError."""
+def _refuse_other_options(context: typer.Context) -> None:
+    """Raise UsageError if an option is given that a draft cannot take."""
     sources = {name: context.get_parameter_source(name) for name in context.params if name not in WITH_A_DRAFT}
     given = next((name for name, source in sources.items() if source and source.name == "COMMANDLINE"), None)
     if given is not None:
         word = "TEXT" if given == "text" else f"--{given.rstrip('_')}"
-        raise UsageError(f"a draft is sent off as it was handed in; leave {word} out, or hand it in anew")
+        raise UsageError(f"a draft cannot be changed; leave out {word}, or submit a new ticket")
 
 
-def _handed_in(context: typer.Context, hand_in: Callable[[Client], TaskView], *, wait: bool, json: bool) -> int:
-    """Hand it in, say what it is called, and follow it if asked; the exit code."""
+def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait: bool, json: bool) -> int:
+    """Submit it, print its id, follow it on request, and return the exit code."""
     with context_of(context).client() as client:
-        task = hand_in(client)
+        task = send(client)
         if not json:
             console().print(task.id)
         if task.ticket.preflight and task.ticket.preflight.env_unset:
             unset = ", ".join(task.ticket.preflight.env_unset)
-            note(f"servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
+            note(f"MCP servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
         if task.paused and not json:
-            note("it stands still, for all tasks are paused: orchestrator resume --all")
+            note("it is paused, because all tasks are paused: orchestrator resume --all")
         if wait:
             task = _followed(client, task, quiet=json)
     if json:
         print_json(task)
     elif task.status is TaskStatus.DRAFT:
-        note(f"look at it: orchestrator show {task.id}    send it off: orchestrator submit --task {task.id}")
+        note(f"look at it: orchestrator show {task.id}    submit it: orchestrator submit --task {task.id}")
     elif not wait:
         note(f"follow it: orchestrator logs {task.id} -f    look at it: orchestrator show {task.id}")
     return int(wait and task.status is not TaskStatus.COMPLETED)
 
 
 def _ticket(text: str | None, file: Path | None) -> str:
-    """The ticket's text from wherever it is given, read no further than a ticket may be long."""
+    """The ticket's text, read no further than the size limit of a ticket."""
     if (text is None) == (file is None):
         raise UsageError("give the ticket once: as TEXT, with --file F, or as - for standard input")
     if file is None and text != "-":
@@ -197,12 +203,12 @@ def _ticket(text: str | None, file: Path | None) -> str:
 
 
 def _decoded(content: bytes) -> str:
-    """The text in which bytes that are no UTF-8 can still be told."""
+    """The text, with surrogates for bytes that are not UTF-8."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
-    """The task at its end; on the way each change of status, stage and step is told."""
+    """Return the task when it has stopped; print each change of status, stage and step."""
     screen, before = console(), ""
     while True:
         step = f" step {task.agent.current_step} of {len(task.steps)}" if task.agent.current_step else ""
@@ -213,7 +219,7 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
             before = state
             for ask in task.waiting:
                 note(how(ask))
-        if moves_no_more(task.status):
+        if has_stopped(task.status):
             if not quiet:
                 screen.print(Text(plain(task.closing or "")))
             return task

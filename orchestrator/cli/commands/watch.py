@@ -1,7 +1,7 @@
-"""`watch`: everything on one live screen, drawn anew with every event and each second.
+"""`watch`: everything on one live screen, redrawn at every event and each second.
 
-A thread of its own listens to the events and rings through a pipe, so that one wait hears of keys, of events and of the
-time. It has a client of its own, which nobody closes under its feet: both end with the program.
+A second thread reads the events and writes to a pipe, so that one select() waits for keys, events and time. It has a
+client of its own, which ends with the program.
 """
 
 import os
@@ -23,14 +23,14 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from orchestrator.cli.commands.events import render_event
+from orchestrator.cli.commands.streams import render_event
 from orchestrator.cli.context import CliContext, UsageError, context_of
 from orchestrator.cli.output import ago, console, duration, line, local, status_text, table
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.events import EventView, GapView, GlanceView, OverviewView, StreamFilter
 
 EVERY, LEAST = 1.0, 0.1
-"""Seconds between two pictures: where nothing happens, and however much does."""
+"""Seconds between two redraws: the longest and the shortest."""
 TRY_EVERY = 0.5
 MOST_TASKS, MOST_EVENTS = 500, 50
 
@@ -40,10 +40,10 @@ Told = EventView | GapView
 
 
 def watch(context: typer.Context) -> int:
-    """See everything on one live screen: who works, who waits and why, and what happened last. q quits."""
+    """Watch everything on one live screen: running agents, waiting tasks with reasons, and the last events. q quits."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "a live screen needs a terminal; `orchestrator status` gives one look, and `orchestrator events -f` follows"
+            "a live screen needs a terminal; use `orchestrator status`, or `orchestrator events -f` to follow events"
         )
     place, last = context_of(context), deque[Told](maxlen=MOST_EVENTS)
     with place.client() as client:
@@ -62,12 +62,12 @@ def watch(context: typer.Context) -> int:
 
 
 def _room(screen: Console) -> int:
-    """How many tasks there can be room for at most."""
+    """How many tasks fit on the screen at most."""
     return min(MOST_TASKS, screen.size.height)
 
 
 def _look(client: Client, before: OverviewView, most: int) -> tuple[OverviewView, str]:
-    """How it is now; while the daemon is away, how it was and that it is so no more."""
+    """The present overview; while the daemon is away, the last one and the error."""
     try:
         return client.overview(most), ""
     except DaemonUnreachable as error:
@@ -75,7 +75,7 @@ def _look(client: Client, before: OverviewView, most: int) -> tuple[OverviewView
 
 
 def _listen(place: CliContext, last: deque[Told], ring: int) -> None:
-    """Take in what happens and ring for it, for as long as the program runs."""
+    """Collect events and signal each through the pipe, as long as the program runs."""
     behind: int | None = None
     while True:
         with suppress(DaemonUnreachable, RequestRefused), place.client() as client:
@@ -88,7 +88,7 @@ def _listen(place: CliContext, last: deque[Told], ring: int) -> None:
 
 
 def _quits(bells: Sequence[int], seconds: float) -> bool:
-    """Wait for a key or a bell, no longer than that; whether somebody wants to leave."""
+    """Wait for a key or an event, at most so many seconds, and return whether the user quits."""
     keys = sys.stdin.fileno()
     ready, _, _ = select.select([keys, *bells], [], [], seconds)
     for bell in set(ready) - {keys}:
@@ -99,7 +99,7 @@ def _quits(bells: Sequence[int], seconds: float) -> bool:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Get keys as they are pressed and unseen; the terminal is as it was afterwards, also when somebody ends us."""
+    """Read single keys without echo; restore the terminal afterwards, also after SIGTERM and SIGHUP."""
     keys = sys.stdin.fileno()
     before = termios.tcgetattr(keys)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -116,7 +116,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 
 def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Console) -> Group:
-    """The whole screen; the tasks get what room the rest leaves."""
+    """The whole screen; the list of tasks gets the lines that the rest leaves."""
     width, height = screen.size
     head = [_cut(one, width) for one in _head(found, away)]
     events = [_cut(render_event(one), width) for one in last[-max(3, height // 4) :]]
@@ -124,7 +124,7 @@ def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Conso
     rows = found.tasks[:room]
     hidden = len(found.tasks) - len(rows) + found.more
     foot = _cut(Text(f"and {hidden} more tasks   " * bool(hidden) + "q quits", "dim"), width)
-    body = table(HEADINGS, [_row(one) for one in rows]) if rows else Text("no task is at work", "dim")
+    body = table(HEADINGS, [_row(one) for one in rows]) if rows else Text("no active tasks", "dim")
     return Group(*head, Text(), body, Text(), *events, foot)
 
 
@@ -135,9 +135,9 @@ def _head(found: OverviewView, away: str) -> Iterator[Text]:
     yield Text("orchestrator ", "bold") + health + Text(places + times)
     yield Text(", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no tasks", "dim")
     if away:
-        yield Text("away: ", "bold red") + line(away)
+        yield Text("daemon not reachable: ", "bold red") + line(away)
     if found.pressure:
-        yield Text("held: ", "bold yellow") + line(found.pressure)
+        yield Text("paused: ", "bold yellow") + line(found.pressure)
     if found.limited_until:
         left = duration((found.limited_until - datetime.now(UTC)).total_seconds())
         yield Text(f"usage limit until {local(found.limited_until)}, in {left}", "yellow")
@@ -161,6 +161,6 @@ def _row(one: GlanceView) -> tuple[Text | str, ...]:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """The text on one line that is no wider than the screen."""
+    """The text cut to the width of the screen."""
     text.truncate(width, overflow="ellipsis")
     return text

@@ -6,10 +6,11 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import BadAnswer, UserRequest
 from orchestrator.daemon.task_factory import AlreadyActive, SubmissionRefused
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
-from orchestrator.integrations.tickets.http import AuthenticationFailed, NoSuchTicket, TrackerUnreachable, UnfitAnswer
+from orchestrator.integrations.errors import AccessDenied, AuthenticationFailed, NotFound, Refused, Unreachable
 from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 
 __all__ = [
+    "AccessDenied",
     "AlreadyActive",
     "AlreadyAnswered",
     "AmbiguousName",
@@ -21,14 +22,14 @@ __all__ = [
     "NoSuchFile",
     "NoSuchRequest",
     "NoSuchTask",
-    "NoSuchTicket",
     "NoSuchWindow",
     "NotCommitted",
+    "NotFound",
     "OutdatedAttempt",
+    "Refused",
     "StoreError",
     "SubmissionRefused",
-    "TrackerUnreachable",
-    "UnfitAnswer",
+    "Unreachable",
 ]
 
 

@@ -1,4 +1,4 @@
-"""GitHub and GitHub Enterprise: REST for what is said and done, GraphQL for what only it tells (github_reading.py)."""
+"""GitHub and GitHub Enterprise: REST where possible, GraphQL for the rest; github_answers.py translates answers."""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
@@ -15,34 +15,36 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of, text_of
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import Declined, NotFound, Refused, Unreachable
 from orchestrator.integrations.forges import github_answers as reading
-from orchestrator.integrations.forges.answers import LONG, TAIL, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import ForgeRefused, ForgeUnreachable, HeadMoved, NotThere
-from orchestrator.integrations.forges.http import Declined, HttpClient, Method, Params
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.merging import merged_commit, must_be_mergeable, refusal_of
-from orchestrator.integrations.forges.proposing import existing_for, under_key
+from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
+from orchestrator.integrations.forges.protocol import HeadMoved
+from orchestrator.integrations.forges.pull_requests import (
+    existing_for,
+    merged_commit,
+    must_be_mergeable,
+    refusal_of,
+    under_key,
+)
 from orchestrator.integrations.forges.remote import Kind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.http import Method, Params
 
 _WRITERS = frozenset({"admin", "maintain", "write"})
 _API_VERSION = "2022-11-28"
 
 
 class GitHub:
-    """One repository on GitHub; `api` is given where it is not where the remote's host has it."""
+    """One repository on GitHub; `api` is given if it is not at its usual place."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._path = remote.path
         self._owner, _, self._name = remote.path.partition("/")
         base = (api or remote.api(Kind.GITHUB)).rstrip("/")
         self._graphql = base.removesuffix("/v3") + "/graphql"
-        headers = {
-            "Authorization": f"Bearer {login.token}",
-            "Accept": "application/vnd.github+json",
-            "X-GitHub-Api-Version": _API_VERSION,
-        }
-        self._http = HttpClient(base, headers, remote.host)
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _API_VERSION}
+        self._http = ForgeClient(base, login, headers)
 
     def close(self) -> None:
         """Close the connections."""
@@ -60,7 +62,7 @@ class GitHub:
         wanted: JsonObject = {"title": one_line(draft.title), "body": body, "head": draft.head, "base": draft.base}
         try:
             made = self._repo("POST", "/pulls", wanted)
-        except Declined:  # it may have been opened since it was looked for
+        except Declined:  # it may have been opened since the search
             found = existing_for(self._of(draft.head, "open"), draft)
             if found is None:
                 raise
@@ -96,7 +98,7 @@ class GitHub:
             self._repo("POST", f"/pulls/{number}/requested_reviewers", {"reviewers": missing})
 
     def open_comments(self, number: int) -> tuple[Comment, ...]:
-        """What is to be answered, earliest first."""
+        """Return comments to answer, earliest first."""
         resolved = reading.settled(self._threads(number))
         threads, reviews, conversation = (
             self._http.pages(f"/repos/{self._path}/{place}")
@@ -119,11 +121,11 @@ class GitHub:
         return tuple(sorted(kept, key=lambda comment: comment.at))
 
     def state(self, number: int) -> PullState:
-        """All that decides whether it may be merged."""
+        """Return what decides whether it may be merged."""
         pull = self._pull(number)
         asked = object_of(self._asked_of(reading.STATE, {"number": number}).get("pullRequest"))
         if text_of(asked.get("headRefOid")) != pull.head_sha:
-            raise ForgeUnreachable(f"pull request {number} changed while it was read; look again", again_after=10.0)
+            raise Unreachable(f"pull request {number} changed while it was read; look again")
         mergeable, obstacle = reading.mergeable_of(asked)
         return PullState(
             pull=pull,
@@ -136,7 +138,7 @@ class GitHub:
         )
 
     def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
-        """A red check on a commit with the end of its log."""
+        """Return a failed check with the end of its log."""
         tail = self._tail(check.log_id or "")
         return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
@@ -161,15 +163,15 @@ class GitHub:
         return text_of(done.get("sha"))
 
     def delete_branch(self, number: int) -> None:
-        """Delete the head branch of a merged pull request, if it holds nothing but what was merged."""
+        """Delete the head branch of a merged pull request, unless it has other commits."""
         whole = object_of(self._repo("GET", f"/pulls/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not self._is_own(whole):
-            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
+            raise Refused(f"the branch of {pull.url} stays: it was not merged, or belongs to another repository")
         name = quote(pull.head, safe="/")
         try:
             there = object_of(self._repo("GET", f"/git/ref/heads/{name}"))
-        except NotThere:
+        except NotFound:
             return
         if text_of(object_of(there.get("object")).get("sha")) != pull.head_sha:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
@@ -179,13 +181,13 @@ class GitHub:
         return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
 
     def _asked_of(self, query: str, variables: Mapping[str, Json]) -> JsonObject:
-        """What GraphQL says of the repository."""
+        """Return GraphQL's answer about the repository."""
         body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
         data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The pull requests from a branch of the repository, whatever they aim at."""
+        """The pull requests from a branch of the repository, into any base."""
         params: Params = {"head": f"{self._owner}:{head}", "state": status}
         listed = self._http.pages(f"/repos/{self._path}/pulls", params)
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
@@ -205,7 +207,7 @@ class GitHub:
         return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
 
     def _said(self, path: str, key: str) -> bool:
-        """Whether something was said there under this key by this account."""
+        """Whether this account has posted something with this key there."""
         items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
         return bool(items) and self._viewer() in map(_login, items)
 
@@ -222,7 +224,7 @@ class GitHub:
         return tuple(map(reading.check_of, reading.newest(rows)))
 
     def _pages_of(self, query: str, variables: Mapping[str, Json], way: tuple[str, ...]) -> list[JsonObject]:
-        """All nodes of the connection at the end of the way."""
+        """All nodes of the connection at the end of a path of fields."""
         rows: list[JsonObject] = []
         after: str | None = None
         for _ in range(reading.MOST_PAGES):
@@ -234,11 +236,11 @@ class GitHub:
             if page.get("hasNextPage") is not True:
                 return rows
             after = text_of(page.get("endCursor"))
-        raise ForgeRefused(f"{self._path} has more than {reading.MOST} things to look at in one place")
+        raise Refused(f"{self._path} has more than {reading.MOST} things to look at in one place")
 
     @staticmethod
     def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
-        """The comments of one kind, each with the first of its thread."""
+        """The comments of one kind, each with the id of its thread's first comment."""
         return [reading.comment_of(kind, item) for item in listed]
 
     def _may_write(self, login: str) -> bool:
@@ -246,7 +248,7 @@ class GitHub:
             return False
         try:
             answer = object_of(self._repo("GET", f"/collaborators/{quote(login, safe='')}/permission"))
-        except NotThere:
+        except NotFound:
             return False
         return text_of(answer.get("permission")) in _WRITERS
 

@@ -1,4 +1,4 @@
-"""GitHub's answers in the words of core/forge.py, and the questions that only its GraphQL answers."""
+"""Translate GitHub's answers into the types of core.events.forge; with the GraphQL queries."""
 
 import re
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import integer_of, list_of, object_of, text_of
-from orchestrator.integrations.forges.answers import LONG, URL, at_of, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import AccessDenied, ForgeBusy, ForgeRefused, ForgeUnreachable, NotThere
+from orchestrator.integrations.errors import AccessDenied, Busy, NotFound, Refused, Unreachable
+from orchestrator.integrations.forges.client import LONG, URL, at_of, name_of, number_of, objects_of
 from orchestrator.redaction.display import escape_text
 
 MOST_PAGES = 50
@@ -47,27 +47,27 @@ _VERDICTS = {"APPROVED": ReviewVerdict.APPROVED, "CHANGES_REQUESTED": ReviewVerd
 
 
 def data_of(answer: JsonObject, repository: str) -> JsonObject:
-    """The data of a GraphQL answer, whose refusals come with status 200; raises the ForgeError that they mean."""
+    """Return the data of a GraphQL answer. Raises RemoteError for its errors, which have HTTP status 200."""
     errors = objects_of(answer.get("errors"))
     if not errors:
         return object_of(answer.get("data"))
     told = escape_text("; ".join(text_of(error.get("message")) for error in errors), 500)
     kinds = {text_of(error.get("type")) for error in errors}
     if "RATE_LIMITED" in kinds or "rate limit" in told.lower():
-        raise ForgeBusy(f"GitHub answers no more questions for now: {told}", again_after=60.0)
+        raise Busy(f"GitHub's rate limit is used up: {told}")
     if "something went wrong" in told.lower():
-        raise ForgeUnreachable(f"GitHub broke off over a question: {told}", again_after=10.0)
+        raise Unreachable(f"GitHub failed on a query: {told}")
     if "NOT_FOUND" in kinds:
-        raise NotThere(f"{repository}: {told}; look whether it is there and this account may see it")
+        raise NotFound(f"{repository}: {told}; look whether it is there and this account may see it")
     if kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
         raise AccessDenied(
             f"{repository}: {told}; let this account, or its token, read pull requests, checks and actions"
         )
-    raise ForgeRefused(f"GitHub refused a question about {repository}: {told}")
+    raise Refused(f"GitHub refused a query about {repository}: {told}")
 
 
 def pull_of(item: JsonObject) -> PullRequest:
-    """A pull request as REST gives it, whole or in a list."""
+    """Return a pull request from a REST answer."""
     head, base = object_of(item.get("head")), object_of(item.get("base"))
     merged = bool(item.get("merged_at"))
     status = PullStatus.OPEN if text_of(item.get("state")) == "open" else PullStatus.CLOSED
@@ -88,7 +88,7 @@ def pull_of(item: JsonObject) -> PullRequest:
 
 
 def mergeable_of(pull: JsonObject) -> tuple[Mergeable, str]:
-    """Whether GitHub would merge without anybody passing over a rule, and its word for what stands against it."""
+    """Return whether GitHub would merge without bypassing a rule, and its word for the obstacle."""
     can, status = text_of(pull.get("mergeable")), text_of(pull.get("mergeStateStatus"))
     if can == "CONFLICTING" or status == "DIRTY":
         return Mergeable.CONFLICT, status.lower()
@@ -98,7 +98,7 @@ def mergeable_of(pull: JsonObject) -> tuple[Mergeable, str]:
 
 
 def reviews_of(pull: JsonObject) -> tuple[Review, ...]:
-    """The last word of everybody who had one."""
+    """Return the latest verdict of each reviewer."""
     rows = objects_of(object_of(pull.get("latestOpinionatedReviews")).get("nodes"))
     return tuple(
         Review(
@@ -113,7 +113,7 @@ def reviews_of(pull: JsonObject) -> tuple[Review, ...]:
 
 
 def check_of(row: JsonObject) -> ForgeCheck:
-    """A check run of an app, or a status that somebody set on the commit."""
+    """Return a check run of an app, or a status that was set on the commit."""
     if text_of(row.get("__typename")) == "StatusContext":
         state = text_of(row.get("state"))
         pending = state in _PENDING_STATES
@@ -135,7 +135,7 @@ def check_of(row: JsonObject) -> ForgeCheck:
 
 
 def newest(rows: Iterable[JsonObject]) -> list[JsonObject]:
-    """The checks without those that ran once more since: GitHub keeps every run, and goes by the last one of each."""
+    """Return the latest run of each check: GitHub lists every run, and counts the latest."""
     found: dict[tuple[str, ...], JsonObject] = {}
     for row in sorted(rows, key=lambda row: integer_of(row.get("databaseId")) or 0):
         found[_check_key(row)] = row
@@ -143,7 +143,7 @@ def newest(rows: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def _check_key(row: JsonObject) -> tuple[str, ...]:
-    """What two runs of one check have in common: a name alone may be that of jobs of several workflows."""
+    """What identifies a check over its runs; jobs of several workflows may share a name."""
     suite = object_of(row.get("checkSuite"))
     run = object_of(suite.get("workflowRun"))
     of = (object_of(suite.get("app")).get("databaseId"), object_of(run.get("workflow")).get("databaseId"))
@@ -151,17 +151,17 @@ def _check_key(row: JsonObject) -> tuple[str, ...]:
 
 
 def asks_for_something(review: JsonObject) -> bool:
-    """Whether a review's own words are a wish: those of an approval are none, and of a pending one nobody has seen."""
+    """Whether the text of a review is a request; that of an approval is not, and a pending one is not published."""
     return text_of(review.get("state")) not in {"APPROVED", "PENDING"}
 
 
 def settled(threads: Iterable[JsonObject]) -> frozenset[int]:
-    """The first comments of the threads that are resolved."""
+    """Return the ids of the first comments of resolved threads."""
     return frozenset(filter(None, (_root_of(thread) for thread in threads if thread.get("isResolved") is True)))
 
 
 def comment_of(kind: CommentKind, item: JsonObject) -> tuple[Comment, int]:
-    """A comment, and the id of the first one of its thread."""
+    """Return a comment, and the id of the first one of its thread."""
     number = number_of(item.get("id"), "comment")
     line = integer_of(item.get("line")) or integer_of(item.get("original_line"))
     comment = Comment(
@@ -182,7 +182,7 @@ def comment_of(kind: CommentKind, item: JsonObject) -> tuple[Comment, int]:
 
 
 def _root_of(thread: JsonObject) -> int | None:
-    """The id of a thread's first comment, taken from its address: GraphQL's own number of it is too small a type."""
+    """The id of a thread's first comment, from its URL: GraphQL's own field for it is a 32-bit integer."""
     first = objects_of(object_of(thread.get("comments")).get("nodes"))
     match = _DISCUSSION.search(text_of(first[0].get("url"), URL)) if first else None
     return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""GitLab, at gitlab.com or anywhere, by its REST API of version 4 (gitlab_reading.py has its words in ours)."""
+"""GitLab, at gitlab.com or elsewhere, by its REST API of version 4; gitlab_answers.py translates its answers."""
 
 from datetime import datetime
 from urllib.parse import quote
@@ -14,33 +14,33 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import integer_of, object_of, text_of
+from orchestrator.integrations.credentials import Credentials
+from orchestrator.integrations.errors import AccessDenied, AuthenticationFailed, Declined, NotFound, Refused
 from orchestrator.integrations.forges import gitlab_answers as reading
-from orchestrator.integrations.forges.answers import LONG, TAIL, name_of, number_of, objects_of
-from orchestrator.integrations.forges.errors import (
-    AccessDenied,
-    AuthenticationFailed,
-    ForgeRefused,
-    HeadMoved,
-    NotThere,
+from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
+from orchestrator.integrations.forges.protocol import HeadMoved
+from orchestrator.integrations.forges.pull_requests import (
+    existing_for,
+    merged_commit,
+    must_be_mergeable,
+    refusal_of,
+    under_key,
 )
-from orchestrator.integrations.forges.http import Declined, HttpClient, Method, Params
-from orchestrator.integrations.forges.login import Credentials
-from orchestrator.integrations.forges.merging import merged_commit, must_be_mergeable, refusal_of
-from orchestrator.integrations.forges.proposing import existing_for, under_key
 from orchestrator.integrations.forges.remote import Kind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.http import Method, Params
 
 _DEVELOPER = 30
 """The lowest access level that may push."""
 
 
 class GitLab:
-    """One project on GitLab; `api` is given where it is not where the remote's host has it."""
+    """One project on GitLab; `api` is given if it is not at its usual place."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._web = remote.path
         self._project = f"/projects/{quote(remote.path, safe='')}"
-        self._http = HttpClient(api or remote.api(Kind.GITLAB), {"Authorization": f"Bearer {login.token}"}, remote.host)
+        self._http = ForgeClient(api or remote.api(Kind.GITLAB), login)
 
     def close(self) -> None:
         """Close the connections."""
@@ -63,7 +63,7 @@ class GitLab:
         }
         try:
             made = self._ask("POST", "/merge_requests", wanted)
-        except Declined:  # it may have been opened since it was looked for
+        except Declined:  # it may have been opened since the search
             found = existing_for(self._of(draft.head, "opened"), draft)
             if found is None:
                 raise
@@ -71,7 +71,7 @@ class GitLab:
         return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
-        """Add the labels that it does not have; a comma would part one into two."""
+        """Add missing labels; a comma would split one into two."""
         there = self._pull(number).labels
         missing = [label for label in (name.replace(",", " ") for name in labels) if label not in there]
         if missing:
@@ -103,7 +103,7 @@ class GitLab:
             self._ask("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
 
     def open_comments(self, number: int) -> tuple[Comment, ...]:
-        """What is to be answered, earliest first."""
+        """Return comments to answer, earliest first."""
         head = self._pull(number)
         heard: dict[str, bool] = {}
         kept = []
@@ -118,7 +118,7 @@ class GitLab:
         return tuple(sorted(kept, key=lambda comment: comment.at))
 
     def state(self, number: int) -> PullState:
-        """All that decides whether it may be merged."""
+        """Return what decides whether it may be merged."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         discussions = self._discussions(number)
@@ -139,7 +139,7 @@ class GitLab:
         )
 
     def failure(self, check: ForgeCheck, commit: str) -> FailedCheck:
-        """A red check on a commit with the end of its log."""
+        """Return a failed check with the end of its log."""
         tail = self._http.tail(f"{self._project}/jobs/{check.log_id}/trace", TAIL) if check.log_id else ""
         return FailedCheck(name=check.name, commit=commit, conclusion=check.conclusion, url=check.url, tail=tail)
 
@@ -156,22 +156,22 @@ class GitLab:
         wanted["should_remove_source_branch"] = False
         try:
             done = reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{number}/merge", wanted)))
-        except AuthenticationFailed as error:  # GitLab's word for an account that may not merge into this branch
+        except AuthenticationFailed as error:  # GitLab answers 401 to an account that may not merge into this branch
             raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
         except Declined as error:
             raise refusal_of(error) from error
         return done.merge_commit or ""
 
     def delete_branch(self, number: int) -> None:
-        """Delete the source branch of a merged merge request, if it holds nothing but what was merged."""
+        """Delete the source branch of a merged merge request, unless it has other commits."""
         whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not reading.is_own(whole):
-            raise ForgeRefused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
+            raise Refused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
         path = f"/repository/branches/{quote(pull.head, safe='')}"
         try:
             there = object_of(self._ask("GET", path))
-        except NotThere:
+        except NotFound:
             return
         if name_of(there.get("commit"), "id") != pull.head_sha:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
@@ -196,7 +196,7 @@ class GitLab:
         return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
 
     def _say(self, number: int, path: str, key: str, text: str) -> None:
-        """Say it there, unless this account has said it under this key anywhere on the merge request."""
+        """Post a note, unless this account has posted one with this key on the merge request."""
         body: JsonObject = {"body": with_marker(key, text)}
         notes = self._http.pages(f"{self._project}/merge_requests/{number}/notes")
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
@@ -213,7 +213,7 @@ class GitLab:
     def _user(self, name: str) -> int:
         found = objects_of(self._http.ask("GET", "/users", params={"username": name}))
         if not found:
-            raise NotThere(f"there is no user {name!r:.80} to ask for a review; check the name")
+            raise NotFound(f"there is no user {name!r:.80} to ask for a review; check the name")
         return number_of(found[0].get("id"), "user")
 
     def _may_write(self, author: JsonObject) -> bool:
@@ -221,12 +221,12 @@ class GitLab:
             return False
         try:
             member = object_of(self._ask("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
-        except NotThere:
+        except NotFound:
             return False
         return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 
     def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
-        """What ran on the head, and on GitLab's trial merge of it if that is of this head."""
+        """The checks of the head, and of GitLab's trial merge of this head."""
         commits = [pull.head_sha]
         pipeline = object_of(whole.get("head_pipeline"))
         if reading.is_of_trial_merge(pipeline, since):

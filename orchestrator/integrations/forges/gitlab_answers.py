@@ -1,4 +1,4 @@
-"""GitLab's answers in the words of core/forge.py."""
+"""Translate GitLab's answers into the types of core.events.forge."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -16,19 +16,19 @@ from orchestrator.core.events.forge import (
 )
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import integer_of, list_of, object_of, text_of
-from orchestrator.integrations.forges.answers import LONG, URL, at_of, name_of, number_of, objects_of
+from orchestrator.integrations.forges.client import LONG, URL, at_of, name_of, number_of, objects_of
 
 _STATUSES = {"opened": PullStatus.OPEN, "locked": PullStatus.OPEN, "merged": PullStatus.MERGED}
 _UNKNOWN = frozenset({"", "unchecked", "checking", "preparing", "approvals_syncing", "cannot_be_merged_recheck"})
 _CONFLICT = frozenset({"conflict", "broken_status", "cannot_be_merged"})
 _GREEN = frozenset({"success", "skipped", "manual"})
-"""A manual job that nobody started keeps nothing back unless the project says so, and then GitLab says so itself."""
+"""A manual job that was not started blocks nothing unless the project says so, and then GitLab reports that itself."""
 _RED = frozenset({"failed", "canceled"})
 _APPROVED = "approved this merge request"
 
 
 def pull_of(item: JsonObject) -> PullRequest:
-    """A merge request, whole or in a list; a merge without a commit of its own ends in the head itself."""
+    """Return a merge request; a fast-forward merge has the head as its merge commit."""
     commits = (text_of(item.get(name)) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
     status = _STATUSES.get(text_of(item.get("state")), PullStatus.CLOSED)
     return PullRequest(
@@ -53,7 +53,7 @@ def is_own(item: JsonObject) -> bool:
 
 
 def mergeable_of(item: JsonObject) -> tuple[Mergeable, str]:
-    """Whether GitLab would merge, and its word for what stands against it."""
+    """Return whether GitLab would merge, and its word for the obstacle."""
     status = text_of(item.get("detailed_merge_status")) or text_of(item.get("merge_status"))
     if item.get("has_conflicts") is True or status in _CONFLICT:
         return Mergeable.CONFLICT, status
@@ -63,7 +63,7 @@ def mergeable_of(item: JsonObject) -> tuple[Mergeable, str]:
 
 
 def pushed_at(versions: Iterable[JsonObject], head_sha: str) -> datetime | None:
-    """When the head came to the merge request."""
+    """Return when the head was pushed to the merge request."""
     pushed = [at_of(row.get("created_at")) for row in versions if text_of(row.get("head_commit_sha")) == head_sha]
     return max(pushed, default=None)
 
@@ -75,10 +75,10 @@ def reviews_of(
     reviewers: Iterable[JsonObject],
     notes: Iterable[JsonObject],
 ) -> tuple[Review, ...]:
-    """Who approves, and whether that was after the head came (at `since`): GitLab keeps the time and not the commit.
+    """Return approvals, and whether each is newer than the head (pushed at `since`): GitLab stores no commit.
 
-    A GitLab that does not tell the time with the approval has it in the notes that it writes itself. The author's own
-    approval, which some allow, counts for nothing: it is this program's account that opened the merge request.
+    A GitLab that reports no time with the approval has it in its system notes. The author's own does not count:
+    this program's account opened the merge request.
     """
     said = {_author(note): at_of(note.get("created_at")) for note in notes if _is_approval(note)}
     reviews = []
@@ -93,7 +93,7 @@ def reviews_of(
 
 
 def check_of(row: JsonObject) -> ForgeCheck:
-    """A job of a pipeline, or a status that another program set on the commit; both are numbered alike."""
+    """Return a job of a pipeline, or a status that another program set on the commit."""
     word = text_of(row.get("status"))
     status = CheckStatus.GREEN if word in _GREEN else CheckStatus.RED if word in _RED else CheckStatus.PENDING
     if status is CheckStatus.RED and row.get("allow_failure") is True:
@@ -108,26 +108,26 @@ def check_of(row: JsonObject) -> ForgeCheck:
 
 
 def is_of_trial_merge(pipeline: JsonObject, since: datetime | None) -> bool:
-    """Whether a pipeline ran on the merge that GitLab tried of the head that came at this time."""
+    """Whether a pipeline ran on GitLab's trial merge of the head that was pushed at this time."""
     of_merge = text_of(pipeline.get("ref")).endswith("/merge")
     return of_merge and since is not None and at_of(pipeline.get("created_at")) >= since
 
 
 def open_notes(discussion: JsonObject) -> Iterator[JsonObject]:
-    """What people said in a discussion that is not settled."""
+    """Yield people's notes in a discussion that is not resolved."""
     notes = objects_of(discussion.get("notes"))
     if not any(note.get("resolved") is True for note in notes):
         yield from (note for note in notes if note.get("system") is not True)
 
 
 def is_open_thread(discussion: JsonObject) -> bool:
-    """Whether a discussion can be settled, and is not."""
+    """Whether a discussion can be resolved, and is not."""
     notes = objects_of(discussion.get("notes"))
     return any(note.get("resolvable") is True and note.get("resolved") is not True for note in notes)
 
 
 def comment_of(note: JsonObject, pull: PullRequest) -> Comment:
-    """A note; one at a line says where, and is outdated once the head it was made on is not the present one."""
+    """Return a note; one on a line is outdated once the head has changed."""
     number, position = number_of(note.get("id"), "note"), object_of(note.get("position"))
     kind = CommentKind.THREAD if position else CommentKind.CONVERSATION
     path = text_of(position.get("new_path"), URL) or text_of(position.get("old_path"), URL)

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
+from orchestrator.integrations.credentials import Credentials, from_github_tool, from_gitlab_tool, given
 from orchestrator.integrations.forges.github import GitHub
 from orchestrator.integrations.forges.gitlab import GitLab
-from orchestrator.integrations.forges.login import Credentials, login_for
 from orchestrator.integrations.forges.protocol import Forge
 from orchestrator.integrations.forges.remote import Kind, kind_of, remote_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the settings say of a forge's host; `api` only where it is not at its usual place."""
+    """What the settings say about a forge's host; `api` only where it is not at its usual place."""
 
     kind: Kind
     api: str | None = None
@@ -28,11 +29,31 @@ class Opened:
 
 
 def open_forge(address: str, hosts: Mapping[str, Host]) -> Opened:
-    """The forge that a remote's address belongs to. Blocks. Raises UnknownForge and AuthenticationFailed."""
+    """Return the forge that a remote's address belongs to. Blocks. Raises UnknownForge and AuthenticationFailed."""
     remote = remote_of(address)
     kind = kind_of(remote, {name: host.kind for name, host in hosts.items()})
-    told = hosts.get(remote.host)
-    login = login_for(kind, remote.host, told.token if told else None)
-    api = told.api if told else None
-    forge: Forge = GitHub(remote, login, api) if kind is Kind.GITHUB else GitLab(remote, login, api)
-    return Opened(forge=forge, login=login)
+    host = hosts.get(remote.host, Host(kind=kind))
+    login = login_for(kind, remote.host, host.token)
+    match kind:
+        case Kind.GITHUB:
+            return Opened(forge=GitHub(remote, login, host.api), login=login)
+        case Kind.GITLAB:
+            return Opened(forge=GitLab(remote, login, host.api), login=login)
+        case _:
+            assert_never(kind)
+
+
+def login_for(kind: Kind, host: str, token: str | None = None) -> Credentials:
+    """Return the login for a host: the token from the settings, or the one of the forge's own tool.
+
+    Raises AuthenticationFailed where there is none, with the command that logs in.
+    """
+    if token is not None:
+        return given(host, token)
+    match kind:
+        case Kind.GITHUB:
+            return from_github_tool(host)
+        case Kind.GITLAB:
+            return from_gitlab_tool(host)
+        case _:
+            assert_never(kind)

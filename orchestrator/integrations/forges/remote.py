@@ -1,4 +1,4 @@
-"""Which repository on which forge a git remote means; logins in addresses are dropped and never shown."""
+"""Which repository on which forge a git remote names; logins in addresses are removed and never shown."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.integrations.forges.errors import UnknownForge
+from orchestrator.integrations.errors import RemoteError
 from orchestrator.redaction.display import escape_text
 
 _SCP = re.compile(r"(?:[^@/:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?!//)(.+)")
@@ -16,8 +16,12 @@ _LOGIN = re.compile(r"^([a-z0-9+.-]+://)?.*@", re.IGNORECASE | re.DOTALL)
 _SSH_BY_HTTPS_PORT = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
 
 
+class UnknownForge(RemoteError):
+    """A remote belongs to no forge that is known."""
+
+
 class Kind(StrEnum):
-    """A forge whose language is spoken here."""
+    """A supported kind of forge."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -25,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A repository on a forge: `host` in small letters, `port` of its web server if it is not the usual one.
+    """A repository on a forge: `host` in lower case, `port` of its web server if it is not the usual one.
 
     `path` is `owner/name`, on GitLab with all groups before the name.
     """
@@ -40,7 +44,7 @@ class Remote:
         return f"https://{self._server}/{self.path}"
 
     def api(self, kind: Kind) -> str:
-        """Where the forge's API is, as its documentation says."""
+        """Return the address of the forge's API, as its documentation defines it."""
         if kind is Kind.GITLAB:
             return f"https://{self._server}/api/v4"
         if self.host == "github.com" or self.host.endswith(".ghe.com"):
@@ -53,21 +57,21 @@ class Remote:
 
 
 def remote_of(url: str) -> Remote:
-    """The repository that a remote's URL names: https, ssh, or git's `host:path`.
+    """Return the repository that a remote's URL names: https, ssh, or git's `host:path`.
 
-    Raises UnknownForge for a path of this machine and for what is no address.
+    Raises UnknownForge for a local path, and for what is not an address.
     """
     place = _place(url)
     if place is None:
         raise UnknownForge(
-            f"{without_login(url)} is no address of a repository on a forge; set one with"
+            f"{without_login(url)} is not the address of a repository on a forge; set one with"
             " `git remote set-url origin https://HOST/OWNER/NAME.git`"
         )
     return place
 
 
 def kind_of(remote: Remote, declared: Mapping[str, Kind]) -> Kind:
-    """Which forge the host is: as declared, or as its name says; raises UnknownForge where neither tells."""
+    """Return the kind of forge, as declared or by the host's name. Raises UnknownForge if it is unclear."""
     if remote.host in declared:
         return declared[remote.host]
     labels = remote.host.split(".")
@@ -75,13 +79,11 @@ def kind_of(remote: Remote, declared: Mapping[str, Kind]) -> Kind:
         return Kind.GITHUB
     if any(label.startswith("gitlab") for label in labels):
         return Kind.GITLAB
-    raise UnknownForge(
-        f"{remote.host} may be GitHub or GitLab: its name does not say; declare its kind in the settings"
-    )
+    raise UnknownForge(f"{remote.host} may be GitHub or GitLab; declare its kind as `hosts` in [forge] of the settings")
 
 
 def without_login(url: str) -> str:
-    """An address fit to be shown: escaped, and without all that stands before its last @."""
+    """Return an address for display: escaped, and without everything before its last @."""
     return escape_text(_LOGIN.sub(r"\1", url))
 
 

@@ -1,8 +1,8 @@
-"""Texts on their way to a forge, and the hidden mark by which they are found again.
+"""Texts sent to a forge, and the hidden marker by which they are found again.
 
-What agents write is published under a person's account. So nothing in it may call people (`@name`), close issues
-(`fixes #1`), command the forge (a GitLab line that begins with `/merge`) or hide (HTML comments, and what disguise.py
-takes out). A mark stands first in its text, where no agent's words can.
+What agents write is published under a person's account. So it must not mention people (`@name`), close issues
+(`fixes #1`), command the forge (a GitLab line that begins with `/merge`) or hide text (HTML comments, invisible
+characters). The marker is the first thing in a text, where no agent can write.
 """
 
 import re
@@ -23,24 +23,24 @@ _CLOSING = re.compile(
 )
 _COMMAND = re.compile(r"^([ \t]*)/(?=[a-z])", re.MULTILINE)
 _BREAK = "\u200b"
-"""A space of no width: looks like nothing, and parts what belonged together."""
+"""A zero-width space: invisible, and separates what must not be read together."""
 
 
 def with_marker(key: str, text: str) -> str:
-    """The text as it is sent, under the mark of its key; ValueError for a key that no mark can hold."""
+    """Return the text with the marker of its key. Raises ValueError for an invalid key."""
     if not _KEY.fullmatch(key):
         raise ValueError(f"{key!r:.80} cannot be a key: letters, digits, and : . _ - after the first")
     return f"<!-- orchestrator:{key} -->\n{neutralize(text)}"
 
 
 def key_of(text: str) -> str | None:
-    """The key that a text was sent under, None where it is not ours."""
+    """Return the key of a text that was sent with a marker, None for any other text."""
     match = _MARK.match(text)
     return match[1] if match else None
 
 
 def neutralize(text: str, limit: int = LONGEST_BODY) -> str:
-    """The text without hidden or effective parts, cut to `limit` characters with a note."""
+    """Return the text without mentions, commands and hidden parts, cut to `limit` characters with a note."""
     clean = remove_disguise(text.encode("utf-8", "replace").decode()).replace("<!--", f"<!{_BREAK}--")
     clean = _COMMAND.sub(rf"\1{_BREAK}/", _MENTION.sub(f"@{_BREAK}", _CLOSING.sub(rf"\1\2{_BREAK}", clean)))
     note = "\n\n[… cut here: the whole text was too long]"
@@ -48,11 +48,11 @@ def neutralize(text: str, limit: int = LONGEST_BODY) -> str:
 
 
 def one_line(text: str, limit: int = LONGEST_TITLE) -> str:
-    """The text as a title, or as the first line of a commit message."""
+    """Return the text on one line, as a title or the first line of a commit message."""
     line = neutralize(" ".join(text.split()), 4 * limit)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def same(there: str, wanted: str) -> bool:
-    """Whether a text is there as it was sent; forges change ends of lines."""
+    """Whether two texts are equal, except for line ends, which forges change."""
     return there.replace("\r\n", "\n").strip() == wanted.strip()

@@ -1,4 +1,4 @@
-"""CHANGELOG.md and what a release adds to it."""
+"""The entry that a release adds to CHANGELOG.md."""
 
 import re
 
@@ -13,13 +13,13 @@ _TITLE = "# Changelog\n"
 
 
 def version_of(*texts: str) -> str | None:
-    """The first version that one of the texts names, without a leading v; None where none does."""
+    """Return the first version that one of the texts names, without a leading v; None if none does."""
     found = (_VERSION.search(text) for text in texts)
     return next((match[1] for match in found if match), None)
 
 
 def entry_of(summary: str) -> str:
-    """The changes that a summary of a release names as included, as a list."""
+    """Return the included changes of a release-summary.md, as a list."""
     begin = _INCLUDED.search(summary)
     rest = summary[begin.end() :] if begin else summary
     end = _HEADING.search(rest)
@@ -28,7 +28,7 @@ def entry_of(summary: str) -> str:
 
 
 def with_entry(changelog: str, version: str, date: str, entry: str) -> str:
-    """The changelog with a version's section before all others; one that is there already stays as it is."""
+    """Return the changelog with a version's section before all others; an existing section is kept."""
     if re.search(rf"^##\s+\[?v?{re.escape(version)}(?![0-9A-Za-z.+-])", changelog, re.MULTILINE):
         return changelog
     section = f"## {version} - {date}\n\n{entry}\n"

@@ -1,27 +1,34 @@
-"""Whether a pull request may be merged (sources.md §1.9, /merge): all must hold, and nothing waives any of it."""
+"""Whether a pull request may be merged: every condition must hold, and nothing waives any of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from orchestrator.core.events.forge import CheckStatus, Mergeable, PullState, PullStatus, ReviewVerdict
+from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import escape_text
 
 UNSETTLED = "the forge has not yet worked out whether it can be merged"
-"""It works that out when it is asked, and anew whenever the base branch has moved."""
+"""Forges compute that on demand, and again whenever the base branch has moved."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePolicy:
-    """What is asked beyond what the forge asks itself: so many approvals on the very commit that was judged here."""
+    """Conditions beyond the forge's own: so many approvals of exactly the commit that was judged here."""
 
     head: str
     approvals: int = 1
 
 
+def hindrances_of(task: Task, state: PullState) -> tuple[str, ...]:
+    """Return why a task's open pull request may not be merged now; nothing for one that is merged or closed."""
+    policy = MergePolicy(head=task.publication.head or "", approvals=task.policy.approvals)
+    return merge_blockers(state, policy) if state.pull.status is PullStatus.OPEN else ()
+
+
 def merge_blockers(state: PullState, policy: MergePolicy) -> tuple[str, ...]:
-    """Why the pull request may not be merged now, each reason in plain words; none means that it may."""
+    """Return the reasons why the pull request may not be merged now; none means that it may."""
     match state.pull.status:
         case PullStatus.MERGED:
             return ("it is merged already",)

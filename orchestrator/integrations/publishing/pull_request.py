@@ -1,7 +1,7 @@
-"""What a pull request and its squashed commit say of a task (seed 001 §4, sources.md §1.9): sections, labels, bounds.
+"""The texts of a pull request and its squashed commit: sections, labels, bounds.
 
-Test results are what the daemon saw itself (law 4), everything else what agents left behind, cut and put on one line
-where it stands in a list or a table.
+Test results are those of the daemon's own runs. Everything else comes from agents; it is cut, and put on one line in
+lists and tables.
 """
 
 import json
@@ -32,7 +32,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """What the file of related code says: whom the change touches, in which modules, and whether it can spread far."""
+    """The content of related-code.json: impacts of the change, modules, and whether it needs special care."""
 
     impacts: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a pull request is put together from, beside the task: `analysis` is the text of the analysis."""
+    """What a pull request is composed of, besides the task; `analysis` is the text of analysis.md."""
 
     analysis: str = ""
     related: Related = field(default_factory=Related)
@@ -51,14 +51,14 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestWords:
-    """A title and a body, of a pull request or of a commit; both go through sanitize.py before they leave."""
+    """The title and body of a pull request or a commit; both are sanitized before they leave."""
 
     title: str
     body: str
 
 
 def pull_request(task: Task, sources: Sources) -> PullRequestWords:
-    """The words of a task's pull request, as it is to be sanitized."""
+    """Return the text of a task's pull request, before sanitizing."""
     jira = task.ticket.source == "jira"
     key = f"[{task.ticket.key}]({sources.ticket_url})" if sources.ticket_url else task.ticket.key
     sections = (
@@ -75,7 +75,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
 
 
 def squash_commit(task: Task, subjects: Sequence[str], number: int, url: str, sources: Sources) -> PullRequestWords:
-    """The message of the commit that a merge makes of commits with these subjects, oldest first."""
+    """Return the message for a squashed merge of commits with these subjects, oldest first."""
     plain = [_line(subject.removeprefix(f"{task.ticket.key}:")) for subject in subjects]
     if len(plain) <= FEW_COMMITS:
         text = _list(plain)
@@ -88,19 +88,19 @@ def squash_commit(task: Task, subjects: Sequence[str], number: int, url: str, so
 
 
 def labels(task: Task, related: Related) -> tuple[str, ...]:
-    """The labels of a pull request, each once (seed 001 §4, step 5)."""
+    """Return the labels of a pull request, each once."""
     careful = ("needs-careful-review",) if related.careful or task.failures.accepted else ()
     return tuple(dict.fromkeys(("auto-generated", task.ticket.type.value, *careful, *related.modules)))
 
 
 def criteria_of(told: Json) -> tuple[str, ...]:
-    """The acceptance criteria of a parsed ticket, which are a list there, or a text whose lines they are."""
+    """Return the acceptance criteria of a parsed ticket, given as a list or as lines of a text."""
     rows = told.split("\n") if isinstance(told, str) else list_of(told)
     return tuple(filter(None, (line_of(object_of(row).get("text") or row, 500) for row in rows)))
 
 
 def related_code(text: str) -> Related:
-    """What a file of related code says; nothing where it is no JSON object or says it in another form."""
+    """Parse a related-code.json; what is not in the expected form is left out."""
     try:
         whole: Json = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def _title(task: Task) -> str:
 
 
 def _first_paragraph(analysis: str) -> str:
-    """The first text of a Markdown document that is no heading, table, list or code."""
+    """The first paragraph of a Markdown document that is not a heading, table, list or code."""
     for paragraph in re.split(r"\n\s*\n", analysis.replace("\r\n", "\n").strip()):
         lines = [line.strip() for line in paragraph.splitlines() if not line.startswith("#")]
         text = " ".join(lines).strip()
@@ -156,7 +156,7 @@ def _results(task: Task) -> str:
 
 
 def _impact(symbol: str, analysis: Json) -> str:
-    """One impact in a line, whether it was told in words or by groups of what hangs together."""
+    """One impact on a line, given as a text or as groups of related symbols."""
     groups = object_of(analysis)
     told = line_of(analysis, _LONGEST_LINE) or "; ".join(
         f"{line_of(name)}: {', '.join(filter(None, (line_of(item, 80) for item in _several(found))))}"

@@ -1,4 +1,4 @@
-"""Where a task's change goes when it is done: whether its repository has a forge, and as whom we come there."""
+"""Where a task's change goes when it is done: whether its repository is on a forge, and with which login."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,9 +9,9 @@ from orchestrator.core.task.publication import Publication, Publish
 from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed
-from orchestrator.integrations.forges.errors import ForgeError, UnknownForge
+from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
-from orchestrator.integrations.forges.remote import Kind, remote_of, without_login
+from orchestrator.integrations.forges.remote import Kind, UnknownForge, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.settings_sections import ForgeSettings
 from orchestrator.storage.task_files import TaskFiles
@@ -19,11 +19,11 @@ from orchestrator.workspaces.repository import open_repository
 
 LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
 TOKENS = {"github.com": (Kind.GITHUB, "GITHUB_TOKEN"), "gitlab.com": (Kind.GITLAB, "GITLAB_TOKEN")}
-"""The variables that hold the public forges' tokens; without one, `gh` and `glab` are asked."""
+"""Variables with the tokens of public forges; without one, `gh` and `glab` are asked."""
 
 
 def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping[str, Host]:
-    """What is told of each forge; a token goes to the host that it was named for and nowhere else."""
+    """Return what is configured for each forge; a token is sent to the host it was configured for only."""
     public = {
         name: Host(kind=kind, token=environment.get(variable) or None) for name, (kind, variable) in TOKENS.items()
     }
@@ -37,7 +37,7 @@ def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping
 
 
 class PublishTargets:
-    """Forges and trackers as the settings name them now; every method but `tell` blocks."""
+    """The forges and trackers of the present settings; every method but `tell` blocks."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class PublishTargets:
         self.use(settings, trackers)
 
     def use(self, settings: ForgeSettings, trackers: Trackers) -> None:
-        """Go by these from now on."""
+        """Use these settings from now on."""
         self._settings, self._trackers = settings, trackers
 
     def hosts(self) -> Mapping[str, Host]:
-        """What is told of each forge."""
+        """Return what is configured for each forge."""
         return hosts_of(self._settings, self._environment)
 
     def with_forge(self, task: Task) -> Task:
-        """The task with the forge that its change will be brought to, if it has one.
+        """Return the task with the forge on which its change will be published, if there is one.
 
-        Where the forge is known but cannot be used, the change stays at home, and the task says why.
+        If the forge is known but cannot be used, the change stays in the local repository, and the task says why.
         """
         stages = self._pipeline_of(task).stages.values()
         if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
@@ -73,15 +73,15 @@ class PublishTargets:
         try:
             remote_of(address)
         except UnknownForge:
-            return task  # a folder of this machine: there is nothing to propose anything on
+            return task  # a local path: there is no forge
         try:
             open_forge(address, self.hosts()).forge.close()
-        except ForgeError as error:
+        except RemoteError as error:
             return replace(task, publication=Publication(hindrances=(f"no pull request will be made: {error}",)))
         return replace(task, publication=Publication(forge=without_login(address)))
 
     async def tell(self, task: Task, text: str, status: str | None) -> str:
-        """Leave words on a task's ticket and set its status; why that could not be, or nothing."""
+        """Comment on a task's ticket and set its status; return why that failed, or ""."""
         ticket = object_of(parsed(self._files.read(task.id, "ticket.json")))
         url = text_of(ticket.get("url"), 2000)
         return await self._trackers.tell(url, text, status) if url else ""

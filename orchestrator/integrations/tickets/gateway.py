@@ -1,15 +1,14 @@
-"""A gateway: a registered server of the Model Context Protocol that reads and writes tickets for us.
+"""A gateway: a registered MCP server that reads and writes tickets for us.
 
-It is a stranger's program, started anew for each ticket and gone afterwards. mcp_client.py speaks with it, in a process
-of its own; here its answers are bounded, judged, and its errors put into the trackers' words.
+It is untrusted, started for each ticket and ended afterwards. mcp_client.py speaks with it in a process of its own;
+this module checks its answers and translates its errors.
 """
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,61 +24,57 @@ from orchestrator.agents.mcp_servers import registered
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, object_of, text_of
-from orchestrator.integrations.tickets.answers import Answer
-from orchestrator.integrations.tickets.http import (
-    LARGEST_ANSWER,
-    AuthenticationFailed,
-    NoSuchTicket,
-    Patience,
-    TrackerError,
-    TrackerUnreachable,
-    UnfitAnswer,
-)
-from orchestrator.processes.process_stats import kill_marked
+from orchestrator.integrations.child_process import OutputTail, end_command
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, RemoteError, UnfitAnswer, Unreachable
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.refusals import first_problem
+from orchestrator.integrations.tickets.text.ticket import TrackerRecord
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
 
 log = structlog.get_logger()
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=TrackerRecord)
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("mcp_client.py")))
-GRACE = 8.0
-"""Seconds for that program to end the server and itself: more than the server is given (mcp_client.py)."""
+LARGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes."""
+GRACE = 10.0
+"""Seconds for that program to end the server and itself: more than the SDK gives a server."""
 
 _OURS = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-"""What a server gets beside what it is registered with."""
+"""Variables that a server gets besides those it is registered with."""
 _WAY_OUT = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE")
 _LONGEST_LINE = LARGEST_ANSWER + 65536
-"""Bytes that the program says at once: an answer, and a little about it."""
+"""Bytes of a line from the program: an answer with its envelope."""
 
 
-class GatewayMissing(TrackerError):
-    """The gateway that is set up cannot be spoken to as this machine is."""
+class GatewayMissing(RemoteError):
+    """The configured gateway cannot be used on this machine."""
 
 
-class SecretWithheld(TrackerError):
-    """The gateway keeps a ticket back, because secrets stand in it."""
+class SecretWithheld(RemoteError):
+    """The gateway withholds a ticket because it contains secrets."""
 
 
 class ToolRefused(UnfitAnswer):
-    """The gateway has no such tool, or does not take what it is asked."""
+    """The gateway has no such tool, or rejects its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """A server by its name; `config` registers it, and variables are put in there from `env`."""
+    """A server by its name; it is registered in `config`, where variables are expanded from `env`."""
 
     name: str
     config: Path | None
     env: Mapping[str, str] = field(repr=False)
 
     def order(self, patience: Patience, mark: str) -> JsonObject:
-        """What the program is told to talk to; raises GatewayMissing."""
+        """Return what the program shall talk to. Raises GatewayMissing."""
         try:
             server = registered(self.name, self.config, self.env)
         except OrchestratorError as error:
-            raise GatewayMissing(f"tickets of Jira come by the gateway {self.name!r}, but {error}") from error
+            raise GatewayMissing(f"Jira tickets are fetched by the gateway {self.name!r}, but {error}") from error
         return {
             "command": [server.command, *server.args] if server.command else [],
             "env": {**self._given(_OURS), **server.env, MARKER: mark},
@@ -91,7 +86,7 @@ class Gateway:
         }
 
     def environment(self, mark: str) -> dict[str, str]:
-        """What the program itself is given: the way out for a server that runs elsewhere, and nothing secret."""
+        """Return the environment of the program: proxy settings for remote servers, and nothing secret."""
         return {**self._given((*_OURS, *_WAY_OUT, *map(str.lower, _WAY_OUT))), MARKER: mark}
 
     def _given(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -99,24 +94,24 @@ class Gateway:
 
 
 class Conversation:
-    """Calls of one gateway's tools about one ticket, which is called `ticket` in messages."""
+    """Calls of one gateway's tools about one ticket, which messages call `ticket`."""
 
-    def __init__(self, gateway: Gateway, process: asyncio.subprocess.Process, ticket: str) -> None:
-        self._name, self._config, self._process, self._ticket = gateway.name, gateway.config, process, ticket
+    def __init__(self, gateway: Gateway, process: asyncio.subprocess.Process, words: OutputTail, ticket: str) -> None:
+        self._name, self._config, self._ticket = gateway.name, gateway.config, ticket
+        self._process, self._words = process, words
 
     async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
-        """What a tool answers, as `kind`; raises TrackerError."""
+        """Call a tool and return its answer as `kind`. Raises RemoteError."""
         try:
             return kind.model_validate(await self.call(tool, **arguments))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = escape_text(".".join(map(str, first["loc"]))) or "the whole of it"
             raise UnfitAnswer(
-                f"the gateway {self._name!r} answered to {tool} what is not {self._ticket} ({where}: {first['msg']})"
+                f"the gateway {self._name!r} answered {tool} with something else than {self._ticket}"
+                f" ({first_problem(error)})"
             ) from error
 
     async def call(self, tool: str, **arguments: str) -> JsonObject:
-        """What a tool answers; raises TrackerError for one that refuses, and for a gateway that does not answer."""
+        """Call a tool and return its answer. Raises RemoteError for a refusal, and if there is no answer."""
         said = object_of(await self._line({"tool": tool, "arguments": dict(arguments)}))
         if "failed" in said:
             raise self._broken(tool, said)
@@ -143,105 +138,98 @@ class Conversation:
         except OSError:
             return {"failed": "gone"}
 
-    def _broken(self, tool: str, said: JsonObject) -> TrackerError:
-        """Why there is no answer, in words; what the server wrote beside is for the log alone, which masks secrets."""
+    def _broken(self, tool: str, said: JsonObject) -> RemoteError:
+        """The error for a missing answer; what the server wrote on stderr goes to the log only, which masks secrets."""
         kind, why = text_of(said["failed"]), text_of(said.get("why"), 1000)
-        log.warning(
-            "gateway_failed", server=self._name, tool=tool, kind=kind, why=why, words=text_of(said.get("words"))
-        )
-        name, look = f"the gateway {self._name!r}", "the daemon's log has what it said last"
+        log.warning("gateway_failed", server=self._name, tool=tool, kind=kind, why=why, words=self._words.last())
+        name, look = f"the gateway {self._name!r}", "the daemon's log has its last output"
         match kind:
             case "start":
                 return GatewayMissing(
-                    f"{name} cannot be started ({escape_text(why)}); look at its command in {self._config}"
+                    f"{name} cannot be started ({escape_text(why)}); check its command in {self._config}"
                 )
             case "login":
-                return AuthenticationFailed(f"{name} does not accept our login; look at its headers in {self._config}")
+                return AuthenticationFailed(f"{name} does not accept our login; check its headers in {self._config}")
             case "too large":
                 most = LARGEST_ANSWER // 1024
                 return UnfitAnswer(
-                    f"{name} answered more than {most} KiB for {self._ticket}; hand in what matters of it"
+                    f"{name} answered more than {most} KiB for {self._ticket}; submit the relevant part as a text"
                 )
             case "timeout":
-                return TrackerUnreachable(f"{name} does not answer {tool} in time; {look}. Submit again then")
+                return Unreachable(f"{name} did not answer {tool} in time; {look}")
             case "ended":
-                return TrackerUnreachable(f"{name} ended without an answer to {tool}; {look}")
+                return Unreachable(f"{name} ended without an answer to {tool}; {look}")
             case "unfit":
-                return UnfitAnswer(f"{name} answered {tool} with what is no answer ({escape_text(why, 300)}); {look}")
+                return UnfitAnswer(f"{name} gave an invalid answer to {tool} ({escape_text(why, 300)}); {look}")
             case "gone":
-                return TrackerUnreachable(
-                    f"nothing can speak with {name}; look whether the package mcp is 2.3 or newer"
-                )
+                return Unreachable(f"the client of {name} failed; check that the package mcp is 2.3 or newer; {look}")
             case _:
-                return TrackerUnreachable(f"{name} cannot be reached ({escape_text(why, 300)}); look at its url")
+                return Unreachable(f"{name} cannot be reached ({escape_text(why, 300)}); check its url")
 
-    def _refusal(self, tool: str, answer: JsonObject, text: str) -> TrackerError:
-        """What an error that the gateway tells means (sources.md §1.5)."""
+    def _refusal(self, tool: str, answer: JsonObject, text: str) -> RemoteError:
+        """The error that the gateway's own code for it stands for."""
         code = text_of(answer.get("error"))
         name, why = f"the gateway {self._name!r}", escape_text(text_of(answer.get("message"), 1000) or text, 300)
         match code:
             case "AUTH_FAILED":
                 return AuthenticationFailed(
-                    f"Jira does not accept the login of {name} ({why}); mend it in {self._config}"
+                    f"Jira does not accept the login of {name} ({why}); correct it in {self._config}"
                 )
             case "NOT_FOUND":
-                return NoSuchTicket(f"{self._ticket} is not there, or {name} may not see it; look at the number")
+                return NotFound(f"{self._ticket} does not exist, or {name} may not see it; check the number")
             case "SENSITIVE_CONTENT_BLOCKED":
                 found = ", ".join(
                     escape_text(text_of(one), 60) for one in list_of(answer.get("detected_patterns"))[:20]
                 )
-                return find_withheld(name, self._ticket, found)
+                return secret_withheld(name, self._ticket, found)
             case "INTERNAL_ERROR":
-                return TrackerUnreachable(f"{name} failed at {tool} ({why}); the same may work later")
+                return Unreachable(f"{name} failed at {tool} ({why}); the same may work later")
             case _:
-                return ToolRefused(f"{name} does not take {tool} for {self._ticket}: {why or 'it does not say why'}")
+                return ToolRefused(f"{name} rejects {tool} for {self._ticket}: {why or 'it does not say why'}")
 
 
-def find_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
-    """The refusal of a ticket in which there are secrets of the kinds `found`."""
+def secret_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
+    """Return the error for a ticket with secrets of the kinds `found`."""
     return SecretWithheld(
-        f"{name} keeps {ticket} back: secrets stand in it ({found or 'it does not say which'}); take them out"
+        f"{name} withholds {ticket} because it contains secrets ({found or 'it does not say which'}); remove them"
     )
 
 
 @asynccontextmanager
 async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> AsyncIterator[Conversation]:
-    """A gateway to be called, which is gone afterwards with all that it started; raises TrackerError."""
-    mark = f"/dev/null/gateway-{uuid4().hex}"  # no folder of a task: the API takes none of it for an agent
+    """A gateway whose tools can be called; on leaving, it ends with all that it started. Raises RemoteError."""
+    mark = f"/dev/null/gateway-{uuid4().hex}"  # no task's folder, so the API does not take its processes for agents
     order = await asyncio.to_thread(gateway.order, patience, mark)
     if find_spec("mcp") is None:
         raise GatewayMissing(
             f"speaking with the gateway {gateway.name!r} needs the package mcp; install orchestrator[gateway]"
         )
-    process = await asyncio.create_subprocess_exec(
-        *PROGRAM,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=gateway.environment(mark),
-        limit=_LONGEST_LINE,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdin  # noqa: S101 - a pipe was asked for
-        process.stdin.write(orjson.dumps(order) + b"\n")
-        yield Conversation(gateway, process, ticket)
-    finally:
-        await asyncio.shield(_end(process, Path(mark)))
+    with closing(OutputTail()) as words:
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=words.theirs,
+            env=gateway.environment(mark),
+            limit=_LONGEST_LINE,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdin  # noqa: S101 - a pipe was asked for
+            process.stdin.write(orjson.dumps(order) + b"\n")
+            yield Conversation(gateway, process, words, ticket)
+        finally:
+            await asyncio.shield(_end(process, Path(mark)))
 
 
 async def _end(process: asyncio.subprocess.Process, mark: Path) -> None:
-    """Ask the program to end its server and itself, then end whatever is left of either."""
+    """Let the program end its server and itself, then kill what is left of either."""
     with suppress(ProcessLookupError, TimeoutError):
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(GRACE):
             await process.wait()
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    if killed := await asyncio.to_thread(kill_marked, mark):
+    if killed := await end_command(process, mark):
         log.info("gateway_swept", pids=killed)
-    await process.wait()
 
 
 def _parsed(text: str | bytes) -> Json:

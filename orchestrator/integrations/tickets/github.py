@@ -9,22 +9,31 @@ from pydantic import JsonValue, TypeAdapter
 
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.markdown import visible
-from orchestrator.integrations.tickets.answers import Answer, Moment, Named
-from orchestrator.integrations.tickets.http import HttpClient
+from orchestrator.integrations.http import HttpClient
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
+from orchestrator.integrations.tickets.text.ticket import (
+    MOST_COMMENTS,
+    Moment,
+    Named,
+    Requirement,
+    TicketComment,
+    Tracker,
+    TrackerRecord,
+    composed,
+    names,
+)
 
 PAGE = 20
 
 _STRANGERS = frozenset({"", "NONE", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR"})
 
 
-class _Person(Answer):
+class _Person(TrackerRecord):
     login: str = ""
 
 
-class _Issue(Answer):
+class _Issue(TrackerRecord):
     number: int
     title: str
     body: str | None = None
@@ -39,7 +48,7 @@ class _Issue(Answer):
     updated_at: Moment = None
 
 
-class _Comment(Answer):
+class _Comment(TrackerRecord):
     body: str | None = None
     user: _Person | None = None
     author_association: str = ""
@@ -49,22 +58,14 @@ class _Comment(Answer):
 _ISSUE, _COMMENTS = TypeAdapter(_Issue), TypeAdapter(list[_Comment])
 
 
-def api_of(url: str) -> str:
-    """Where the API is of a GitHub that people open at `url`."""
-    scheme, _, host = url.partition("://")
-    if host == "github.com" or host.endswith(".ghe.com"):
-        return f"{scheme}://api.{host}"
-    return f"{url}/api/v3"
+async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket.
 
-
-async def fetch_github(web: HttpClient, reference: Reference) -> Requirement:
-    """The issue with the newest of its comments; raises TrackerError and NoTicket.
-
-    A pull request is a thing to be reviewed, whatever its labels say.
+    A pull request is a code review, whatever its labels say.
     """
     path = f"/repos/{reference.project}/issues/{reference.number}"
-    issue = await web.ask(_ISSUE, path)
-    comments = await _comments(web, path, issue.comments)
+    issue = await http.get(_ISSUE, path)
+    comments = await _comments(http, path, issue.comments)
     labels = [label if isinstance(label, str) else label.name for label in issue.labels]
     kinds = [issue.type.name] if issue.type else []
     title = "".join(names([issue.title])) or reference.key
@@ -86,17 +87,17 @@ async def fetch_github(web: HttpClient, reference: Reference) -> Requirement:
     )
 
 
-async def _comments(web: HttpClient, path: str, count: int) -> Sequence[Comment]:
-    """The newest comments, read from the last pages, for GitHub gives the oldest first.
+async def _comments(http: HttpClient, path: str, count: int) -> Sequence[TicketComment]:
+    """The newest comments, read from the last pages, because GitHub lists the oldest first.
 
-    On a public repository anybody can comment; who has nothing to do with it is marked as such.
+    On a public repository anybody can comment; authors without a role in it are marked.
     """
     last = -(-count // PAGE)
     first = max(last - -(-MOST_COMMENTS // PAGE), 1)
-    found: list[Comment] = []
+    found: list[TicketComment] = []
     for page in range(first, last + 1):
-        for one in await web.ask(_COMMENTS, f"{path}/comments", {"per_page": PAGE, "page": page}):
+        for one in await http.get(_COMMENTS, f"{path}/comments", {"per_page": PAGE, "page": page}):
             author = one.user.login if one.user else ""
-            stranger = " (a stranger to the repository)" if one.author_association in _STRANGERS else ""
-            found.append(Comment(author=author + stranger, text=one.body or "", at=one.created_at))
+            stranger = " (no role in the repository)" if one.author_association in _STRANGERS else ""
+            found.append(TicketComment(author=author + stranger, text=one.body or "", at=one.created_at))
     return found

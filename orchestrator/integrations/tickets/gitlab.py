@@ -6,22 +6,30 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from orchestrator.formats.markdown import visible
-from orchestrator.integrations.tickets.answers import Answer, Moment
-from orchestrator.integrations.tickets.http import HttpClient, Params
+from orchestrator.integrations.http import HttpClient, Params
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
+from orchestrator.integrations.tickets.text.ticket import (
+    MOST_COMMENTS,
+    Moment,
+    Requirement,
+    TicketComment,
+    Tracker,
+    TrackerRecord,
+    composed,
+    names,
+)
 
 PAGE = 20
 MOST_PAGES = 12
-"""What GitLab itself notes (a label, a milestone) stands among the comments, so more is read than is shown."""
+"""System notes (labels, milestones) are listed among the comments, so more is read than is shown."""
 
 
-class _Person(Answer):
+class _Person(TrackerRecord):
     username: str = ""
 
 
-class _Issue(Answer):
+class _Issue(TrackerRecord):
     iid: int
     title: str
     description: str | None = None
@@ -35,7 +43,7 @@ class _Issue(Answer):
     updated_at: Moment = None
 
 
-class _Note(Answer):
+class _Note(TrackerRecord):
     body: str = ""
     author: _Person | None = None
     system: bool = False
@@ -47,11 +55,11 @@ class _Note(Answer):
 _ISSUE, _NOTES = TypeAdapter(_Issue), TypeAdapter(list[_Note])
 
 
-async def fetch_gitlab(web: HttpClient, reference: Reference) -> Requirement:
-    """The issue with the newest of its comments; raises TrackerError and NoTicket."""
+async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket."""
     path = f"/api/v4/projects/{quote(reference.project, safe='')}/issues/{reference.number}"
-    issue = await web.ask(_ISSUE, path)
-    comments = await _comments(web, path) if issue.user_notes_count else ()
+    issue = await http.get(_ISSUE, path)
+    comments = await _comments(http, path) if issue.user_notes_count else ()
     kinds = [issue.issue_type] if issue.issue_type and issue.issue_type != "issue" else []
     title = "".join(names([issue.title])) or reference.key
     return Requirement(
@@ -70,16 +78,16 @@ async def fetch_gitlab(web: HttpClient, reference: Reference) -> Requirement:
     )
 
 
-async def _comments(web: HttpClient, path: str) -> Sequence[Comment]:
-    """The newest comments of people; internal ones stay where they are, for the work may become public."""
-    found: list[Comment] = []
+async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
+    """The newest comments of people; internal ones are left out, because the work may become public."""
+    found: list[TicketComment] = []
     for page in range(1, MOST_PAGES + 1):
         asked: Params = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": page}
-        notes = await web.ask(_NOTES, f"{path}/notes", asked)
+        notes = await http.get(_NOTES, f"{path}/notes", asked)
         for note in notes:
             if not (note.system or note.internal or note.confidential):
                 author = note.author.username if note.author else ""
-                found.append(Comment(author=author, text=note.body, at=note.created_at))
+                found.append(TicketComment(author=author, text=note.body, at=note.created_at))
         if len(notes) < PAGE or len(found) > MOST_COMMENTS:
             break
     return found

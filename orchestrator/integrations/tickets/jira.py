@@ -8,29 +8,38 @@ from collections.abc import Sequence
 from pydantic import Field, JsonValue, TypeAdapter
 
 from orchestrator.formats.markdown import cleaned, visible
-from orchestrator.integrations.tickets.answers import Answer, Moment, Named
-from orchestrator.integrations.tickets.http import HttpClient, Params
+from orchestrator.integrations.http import HttpClient, Params
 from orchestrator.integrations.tickets.text.adf import to_markdown
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import MOST_COMMENTS, Comment, Requirement, Tracker, composed, names
+from orchestrator.integrations.tickets.text.ticket import (
+    MOST_COMMENTS,
+    Moment,
+    Named,
+    Requirement,
+    TicketComment,
+    Tracker,
+    TrackerRecord,
+    composed,
+    names,
+)
 
 PAGE = 20
 MOST_PAGES = 12
-"""Enough for `MOST_COMMENTS` if every other one is meant for others."""
+"""Enough for `MOST_COMMENTS` if every second one has restricted visibility."""
 
 _FIELDS = "summary,description,issuetype,status,priority,labels,assignee,created,updated,attachment"
 
 
-class _Person(Answer):
+class _Person(TrackerRecord):
     name: str = Field(default="", alias="displayName")
 
 
-class _File(Answer):
+class _File(TrackerRecord):
     filename: str = ""
 
 
-class _Fields(Answer):
+class _Fields(TrackerRecord):
     summary: str
     description: JsonValue = None
     issuetype: Named | None = None
@@ -43,19 +52,19 @@ class _Fields(Answer):
     attachment: tuple[_File, ...] = ()
 
 
-class _Issue(Answer):
+class _Issue(TrackerRecord):
     key: str = Field(pattern=r"^[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}$")
     fields: _Fields
 
 
-class _Comment(Answer):
+class _Comment(TrackerRecord):
     author: _Person | None = None
     body: JsonValue = None
     created: Moment = None
     visibility: JsonValue = None
 
 
-class _Comments(Answer):
+class _Comments(TrackerRecord):
     comments: list[_Comment]
     total: int = 0
 
@@ -63,14 +72,14 @@ class _Comments(Answer):
 _ISSUE, _COMMENTS = TypeAdapter(_Issue), TypeAdapter(_Comments)
 
 
-async def fetch_jira(web: HttpClient, reference: Reference, version: int) -> Requirement:
-    """The issue with the newest of its comments; raises TrackerError and NoTicket.
+async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Requirement:
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket.
 
-    An issue that was moved comes under its new key.
+    A moved issue has its new key.
     """
     path = f"/rest/api/{version}/issue/{reference.key}"
-    issue = await web.ask(_ISSUE, path, {"fields": _FIELDS})
-    comments = await _comments(web, path)
+    issue = await http.get(_ISSUE, path, {"fields": _FIELDS})
+    comments = await _comments(http, path)
     fields = issue.fields
     kind, priority = _name(fields.issuetype), _name(fields.priority)
     title = "".join(names([fields.summary])) or issue.key
@@ -91,16 +100,16 @@ async def fetch_jira(web: HttpClient, reference: Reference, version: int) -> Req
     )
 
 
-async def _comments(web: HttpClient, path: str) -> Sequence[Comment]:
-    """The newest comments that everybody on the project may read, one more than are shown if there are more."""
-    found: list[Comment] = []
+async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
+    """The newest comments without restricted visibility; at least one more than are shown if there are more."""
+    found: list[TicketComment] = []
     for page in range(MOST_PAGES):
         asked: Params = {"startAt": page * PAGE, "maxResults": PAGE, "orderBy": "-created"}
-        answer = await web.ask(_COMMENTS, f"{path}/comment", asked)
+        answer = await http.get(_COMMENTS, f"{path}/comment", asked)
         for one in answer.comments:
             if one.visibility is None:
                 author = one.author.name if one.author else ""
-                found.append(Comment(author=author, text=_markdown(one.body), at=one.created))
+                found.append(TicketComment(author=author, text=_markdown(one.body), at=one.created))
         if len(found) > MOST_COMMENTS or (page + 1) * PAGE >= answer.total or not answer.comments:
             break
     return found

@@ -1,4 +1,4 @@
-"""Tickets of Jira by way of a gateway, which answers with what is to become ticket.json (sources.md §1.2, §1.5)."""
+"""Jira tickets by way of a gateway, whose answers have the fields of ticket.json."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,19 +6,27 @@ from collections.abc import Sequence
 from pydantic import ConfigDict, Field
 
 from orchestrator.formats.markdown import visible
-from orchestrator.integrations.tickets.answers import Answer, Moment
-from orchestrator.integrations.tickets.gateway import Conversation, Gateway, ToolRefused, conversation, find_withheld
-from orchestrator.integrations.tickets.http import Patience, TrackerError
+from orchestrator.integrations.errors import RemoteError
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.gateway import Conversation, Gateway, ToolRefused, conversation, secret_withheld
 from orchestrator.integrations.tickets.text.classifier import type_of
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import Comment, Requirement, Tracker, composed, names
+from orchestrator.integrations.tickets.text.ticket import (
+    Moment,
+    Requirement,
+    TicketComment,
+    Tracker,
+    TrackerRecord,
+    composed,
+    names,
+)
 
 _READ, _COMMENTS = "jira_read_ticket", "jira_read_comments"
 _COMMENT, _STATUS = "jira_add_comment", "jira_update_status"
 
 
-class _Answer(Answer):
-    model_config = ConfigDict(defer_build=True)  # most machines have no gateway
+class _Answer(TrackerRecord):
+    model_config = ConfigDict(defer_build=True)  # most machines use no gateway
 
 
 class _Filtered(_Answer):
@@ -50,12 +58,12 @@ class _Told(_Answer):
 
 
 async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Patience) -> Requirement:
-    """The issue with its newest comments; raises TrackerError and NoTicket."""
+    """Return the issue with its newest comments. Raises RemoteError and NoTicket."""
     async with conversation(gateway, str(reference), patience) as gate:
         ticket = await gate.ask(_Ticket, _READ, ticket_id=reference.key)
         if ticket.filtered.scan_result == "BLOCKED":
             found = ", ".join(names(ticket.filtered.blocked_patterns or ()))
-            raise find_withheld(f"the gateway {gateway.name!r}", str(reference), found)
+            raise secret_withheld(f"the gateway {gateway.name!r}", str(reference), found)
         comments = await _comments(gate, reference.key)
     labels = ticket.labels or ()
     title = "".join(names([ticket.summary])) or ticket.key
@@ -74,32 +82,32 @@ async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Pat
     )
 
 
-async def tell_by_gateway(
+async def comment_by_gateway(
     gateway: Gateway, reference: Reference, text: str, status: str | None, patience: Patience
 ) -> str:
-    """Why the ticket could not be told, in words; empty if it was. The same words are left once."""
+    """Post a comment unless the ticket has it already, set the status, and return why that failed, or ""."""
     try:
         async with asyncio.timeout(patience.ticket), conversation(gateway, str(reference), patience) as gate:
             if _plain(text) not in {_plain(said.text) for said in await _comments(gate, reference.key)}:
                 await gate.call(_COMMENT, ticket_id=reference.key, body=text)
             if status is not None:
                 await gate.call(_STATUS, ticket_id=reference.key, target=status)
-    except TrackerError as error:
+    except RemoteError as error:
         return str(error)
     except (OSError, TimeoutError) as error:
-        return f"{reference} could not be told by the gateway {gateway.name!r}: {type(error).__name__}"
+        return f"{reference} took no comment by the gateway {gateway.name!r}: {type(error).__name__}"
     return ""
 
 
-async def _comments(gate: Conversation, key: str) -> Sequence[Comment]:
-    """What was said of the ticket; nothing where the gateway does not tell that."""
+async def _comments(gate: Conversation, key: str) -> Sequence[TicketComment]:
+    """The comments of the ticket; none if the gateway does not offer them."""
     try:
         told = await gate.ask(_Told, _COMMENTS, ticket_id=key)
     except ToolRefused:
         return ()
-    return [Comment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
+    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
 
 
 def _plain(text: str) -> str:
-    """A text as it can be known again: trackers change spaces and ends of lines."""
+    """A text in a form that survives a tracker's changes of spaces and line ends."""
     return " ".join(text.split())

@@ -1,47 +1,35 @@
-"""One conversation with a server of the Model Context Protocol; a program of its own, run by gateway.py.
+"""One conversation with a server of the Model Context Protocol: a program of its own, run by gateway.py.
 
-It is told what to talk to in a first line of JSON on its input, and a call in each later one; it answers each with a
-line. The end of its input, or SIGTERM, ends the conversation and the server. The SDK takes most of a second and 30 MB
-to import: so the daemon is spared both, and what a server does to its client happens to nobody else.
+The first line of its input says what to talk to, each later one is a call; it answers each call with a line. All are
+JSON. The end of its input, or SIGTERM, ends the conversation and the server.
 
-The SDK's own client of processes reads lines of any length and leaves alone what a server left behind that went by
-itself. So the process is held here, and only the protocol is the SDK's.
+It is a program of its own because the SDK takes two seconds and 25 to 60 MB to import, which the daemon is spared, and
+because a hostile server can make its client use any amount of memory: here the kernel limits it. Whatever the server
+started is a descendant of this program, which ends last and leaves none of it behind.
 """
 
 import asyncio
+import ctypes
 import json
-import os
+import logging
+import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TypedDict, cast
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypedDict, cast
 
-import anyio
 import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp import Client, MCPError
+import psutil
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CONNECTION_CLOSED,
-    REQUEST_TIMEOUT,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    Implementation,
-    TextContent,
-    jsonrpc_message_adapter,
-)
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult, Implementation, TextContent
 
-LEAVE, TERM = 2.0, 1.0
-"""Seconds that a server has to go by itself once its input ended, and then after SIGTERM."""
-REST = 0.2
-"""Seconds for what it wrote before it went."""
-LAST_WORDS = 2000
-"""Bytes that are kept of what a server writes on stderr."""
-
-Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+MEMORY = 256 * 1024 * 1024
+"""Bytes that a conversation may add to the address space of this program."""
+LONGEST_LINE = 16 * 1024 * 1024
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class McpServerSpec(TypedDict):
@@ -56,179 +44,79 @@ class McpServerSpec(TypedDict):
     largest: int
 
 
-class TooLarge(Exception):
-    """The server said more at once than an answer may have."""
+class Server:
+    """The server of a conversation; `login_refused` once it has answered with HTTP status 401 or 403."""
 
-
-class McpSession:
-    """What is known of a server beside its answers: why it ended, and its last words."""
-
-    def __init__(self, order: McpServerSpec) -> None:
-        self.order, self.why, self.words = order, "", b""
-
-    def transport(self) -> AbstractAsyncContextManager[Streams]:
-        """The way to the server, which lives as long as this is entered."""
-        return self._over_http() if self.order["url"] else self._with_process()
+    def __init__(self, spec: McpServerSpec) -> None:
+        self.spec, self.login_refused = spec, False
 
     @asynccontextmanager
-    async def _over_http(self) -> AsyncIterator[Streams]:
-        headers, patience = {**self.order["headers"], "Accept-Encoding": "identity"}, self.order["patience"]
-        url, largest = self.order["url"], self.order["largest"]
+    async def connected(self) -> AsyncIterator[Any]:
+        """The SDK's transport, within the limit of memory; a process that is started does not inherit that limit."""
+        if self.spec["command"]:
+            program, *arguments = self.spec["command"]
+            async with stdio_client(
+                StdioServerParameters(command=program, args=arguments, env=dict(self.spec["env"]))
+            ) as streams:
+                _limit_memory()
+                yield streams
+            return
+        _limit_memory()
+        hooks = {"response": [self._note_login]}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=patience, event_hooks={"response": [self._bound]}) as client,
-            streamable_http_client(url, http_client=client, max_sse_event_size=largest) as streams,
+            httpx2.AsyncClient(
+                headers=self.spec["headers"], timeout=self.spec["patience"], event_hooks=hooks
+            ) as client,
+            streamable_http_client(
+                self.spec["url"], http_client=client, max_sse_event_size=self.spec["largest"]
+            ) as streams,
         ):
-            yield cast("Streams", streams)
+            yield streams
 
-    async def _bound(self, response: httpx2.Response) -> None:
-        """Let no answer grow beyond what one may have; one that is packed could not be stopped in time."""
-        if response.status_code in {401, 403}:
-            self.why = "login"
-        packed = response.headers.get("Content-Encoding", "identity") != "identity"
-        response.stream = _Counted(response.stream, 0 if packed else self.order["largest"], self._too_large)
+    async def _note_login(self, response: httpx2.Response) -> None:
+        self.login_refused = self.login_refused or response.status_code in {401, 403}
 
-    def _too_large(self) -> None:
-        self.why = "too large"
 
-    @asynccontextmanager
-    async def _with_process(self) -> AsyncIterator[Streams]:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *self.order["command"],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=self.order["env"],
-            limit=self.order["largest"],
-            start_new_session=True,
-        )
-        told, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        said, saying = anyio.create_memory_object_stream[SessionMessage](0)
-        try:
-            async with anyio.create_task_group() as tasks, told, heard, said, saying:
-                tasks.start_soon(self._read, process, told)
-                tasks.start_soon(_write, process, saying, told)
-                tasks.start_soon(self._overhear, process)
-                try:
-                    yield heard, said
-                finally:
-                    tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end(process)
-                with anyio.move_on_after(REST):
-                    await self._overhear(process)
+def _limit_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + MEMORY, hard))
 
-    async def _read(
-        self, process: asyncio.subprocess.Process, told: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
-        """Hand on each line that is a message; whatever else a server prints there is passed over."""
-        assert process.stdout  # noqa: S101 - a pipe was asked for
-        async with told:
+
+async def _converse(server: Server, calls: "asyncio.Queue[bytes]") -> None:
+    """Make the calls one by one until the server fails or this is cancelled."""
+    info, patience = Implementation(name="orchestrator", version=server.spec["version"]), server.spec["patience"]
+    async with Client(server.connected(), read_timeout_seconds=patience, client_info=info, cache=None) as client:
+        while True:
+            call = json.loads(await calls.get())
             try:
-                async for line in process.stdout:
-                    with suppress(ValueError):
-                        await told.send(SessionMessage(jsonrpc_message_adapter.validate_json(line)))
-            except ValueError:
-                self._too_large()
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
-            self.why = self.why or "ended"
-
-    async def _overhear(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr  # noqa: S101 - a pipe was asked for
-        while more := await process.stderr.read(65536):
-            self.words = (self.words + more)[-LAST_WORDS:]
-
-
-class _Counted(httpx2.AsyncByteStream):
-    """A body that stops where it is larger than it may be."""
-
-    def __init__(self, inner: object, largest: int, stopped: Callable[[], None]) -> None:
-        self._inner, self._largest, self._stopped = cast("httpx2.AsyncByteStream", inner), largest, stopped
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        count = 0
-        async for chunk in self._inner:
-            count += len(chunk)
-            if count > self._largest:
-                self._stopped()
-                raise TooLarge
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _ReplyProtocol(asyncio.StreamReaderProtocol):
-    """Our input, whose end is heard of also while a call is under way: then nobody wants the answer."""
-
-    def __init__(self, reader: asyncio.StreamReader, ended: Callable[[], object]) -> None:
-        super().__init__(reader)
-        self._ended = ended
-
-    def eof_received(self) -> bool | None:
-        self._ended()
-        return super().eof_received()
-
-
-async def _write(
-    process: asyncio.subprocess.Process,
-    saying: MemoryObjectReceiveStream[SessionMessage],
-    told: MemoryObjectSendStream[SessionMessage | Exception],
-) -> None:
-    """Hand on what is said; a server that listens no more has nothing more to tell."""
-    assert process.stdin  # noqa: S101 - a pipe was asked for
-    with saying, told, suppress(OSError):
-        async for one in saying:
-            process.stdin.write(one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-            await process.stdin.drain()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let the server go, and end all that is left of its session."""
-    assert process.stdin  # noqa: S101 - a pipe was asked for
-    process.stdin.close()
-    for pause, number in ((LEAVE, signal.SIGTERM), (TERM, signal.SIGKILL), (TERM, signal.SIGKILL)):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                while process.returncode is None:  # noqa: ASYNC110 - wait() waits for pipes too, which children hold
-                    await asyncio.sleep(0.01)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-
-
-async def _converse(talk: McpSession, line_of: Callable[[], Awaitable[bytes]]) -> None:
-    info = Implementation(name="orchestrator", version=talk.order["version"])
-    patience = talk.order["patience"]
-    async with Client(talk.transport(), read_timeout_seconds=patience, client_info=info, cache=None) as client:
-        while line := await line_of():
-            call = json.loads(line)
-            params = CallToolRequestParams(name=call["tool"], arguments=call["arguments"])
-            try:
-                result = await client.session.send_request(CallToolRequest(params=params), CallToolResult)
+                result = await client.call_tool(call["tool"], call["arguments"])
             except MCPError as error:
-                if talk.why or error.code == REQUEST_TIMEOUT:
+                if server.login_refused or error.error.code in {REQUEST_TIMEOUT, CONNECTION_CLOSED}:
                     raise
-                _say(refused=error.message)
-                continue
-            if result.structured_content and not result.is_error:
-                _say(answer=result.structured_content)
+                _say({"refused": error.message})
             else:
-                text = next((one.text for one in result.content if isinstance(one, TextContent)), "")
-                _say(text=text, is_error=result.is_error)
+                _say(_answer(result), server.spec["largest"])
 
 
-def _say(**answer: object) -> None:
-    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+def _answer(result: CallToolResult) -> dict[str, object]:
+    if result.structured_content and not result.is_error:
+        return {"answer": result.structured_content}
+    text = next((one.text for one in result.content if isinstance(one, TextContent)), "")
+    return {"text": text, "is_error": result.is_error}
+
+
+def _say(answer: Mapping[str, object], largest: int = LONGEST_LINE) -> None:
+    line = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+    sys.stdout.buffer.write((line if len(line) <= largest else b'{"failed":"too large"}') + b"\n")
     sys.stdout.flush()
 
 
-def _first(error: BaseException) -> BaseException:
-    """What happened, below the groups that tasks make of it."""
+def _failure(server: Server, error: BaseException) -> dict[str, object]:
+    """What ended a conversation, in a word and in the error's own words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error
+    why = getattr(error, "strerror", None) or str(error)
+    return {"failed": "login" if server.login_refused else _kind(error), "why": why[:2000]}
 
 
 def _kind(error: BaseException) -> str:
@@ -237,39 +125,60 @@ def _kind(error: BaseException) -> str:
             return "timeout"
         case MCPError(error=told) if told.code == CONNECTION_CLOSED:
             return "ended"
+        case MemoryError():
+            return "too large"
         case MCPError() | RuntimeError() | ValueError():
             return "unfit"
-        case TooLarge():
-            return "too large"
         case OSError():
             return "start"
         case _:
             return "unreachable"
 
 
+async def _read(reader: asyncio.StreamReader, calls: "asyncio.Queue[bytes]", stop: Callable[[], object]) -> None:
+    """Hand on the calls; at the end of the input nobody wants an answer any more."""
+    while line := await reader.readline():
+        calls.put_nowait(line)
+    stop()
+
+
 async def _main() -> None:
     loop, whole = asyncio.get_running_loop(), asyncio.current_task()
     assert whole is not None  # noqa: S101 - this runs in one
-    stopping = asyncio.Event()
 
     def stop() -> None:
-        if not stopping.is_set():  # a second time would break off the end of the server
-            stopping.set()
+        if not whole.cancelling():  # a second cancellation would break off the end of the server
             whole.cancel()
 
     loop.add_signal_handler(signal.SIGTERM, stop)
-    reader = asyncio.StreamReader(limit=16 * 1024 * 1024)
-    await loop.connect_read_pipe(lambda: _ReplyProtocol(reader, stop), sys.stdin)
-    talk = McpSession(cast("McpServerSpec", json.loads(await reader.readline())))
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    server = Server(cast("McpServerSpec", json.loads(await reader.readline())))
+    calls: asyncio.Queue[bytes] = asyncio.Queue()
+    reading = asyncio.create_task(_read(reader, calls, stop))
     try:
-        await _converse(talk, reader.readline)
-    except Exception as whole_error:  # noqa: BLE001 - whatever a server brings about is told, and ends this program
-        error = _first(whole_error)
-        words = talk.words.decode("utf-8", "replace")
-        why = getattr(error, "strerror", None) or str(error)
-        _say(failed=talk.why or _kind(error), why=why[:LAST_WORDS], words=words)
+        await _converse(server, calls)
+    except Exception as error:  # noqa: BLE001 - whatever a server brings about is told, and ends this program
+        _say(_failure(server, error))
+    finally:
+        reading.cancel()
+
+
+def _kill_descendants() -> None:
+    """Kill what the server left behind, also what has left its session: orphans become children of this program."""
+    for _ in range(5):
+        left = psutil.Process().children(recursive=True)
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=1)
 
 
 if __name__ == "__main__":
-    with suppress(asyncio.CancelledError):
-        asyncio.run(_main())
+    logging.disable()  # the SDK logs to stderr, which is for the server's last words
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(_main())
+    finally:
+        _kill_descendants()

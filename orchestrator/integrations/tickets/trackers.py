@@ -1,19 +1,18 @@
-"""The port: what a person hands in, a ticket's text or its name on a tracker, as a requirement."""
+"""Fetch what a person submits, a ticket's text or its name on a tracker, as a requirement; and comment on tickets."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-import httpx
-
-from orchestrator.integrations.tickets.account import Account, with_public
+from orchestrator.integrations.errors import Unreachable
+from orchestrator.integrations.http import Patience
+from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
-from orchestrator.integrations.tickets.github import api_of, fetch_github
+from orchestrator.integrations.tickets.github import fetch_github
 from orchestrator.integrations.tickets.gitlab import fetch_gitlab
-from orchestrator.integrations.tickets.http import HttpClient, Patience, TrackerUnreachable
 from orchestrator.integrations.tickets.jira import fetch_jira
-from orchestrator.integrations.tickets.jira_gateway import fetch_by_gateway, tell_by_gateway
+from orchestrator.integrations.tickets.jira_gateway import comment_by_gateway, fetch_by_gateway
 from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.reference import Reference, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
@@ -21,67 +20,63 @@ from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement,
 
 
 class Trackers:
-    """Fetches tickets from the trackers that are set up and from the public ones."""
+    """Tickets on the configured trackers and on the public ones."""
 
-    def __init__(self, accounts: Sequence[Account] = (), patience: Patience | None = None) -> None:
+    def __init__(self, accounts: Sequence[TrackerAccount] = (), patience: Patience | None = None) -> None:
         self._accounts = with_public(accounts)
         self._patience = patience or Patience()
 
     def named(self, text: str) -> Reference | None:
-        """The ticket that the whole text names, None for a text that is a ticket itself; raises NoTicket."""
+        """Return the ticket that the text names, None for a text that is a ticket itself. Raises NoTicket."""
         return parse_reference(text, [account.site for account in self._accounts])
 
     async def requirement(self, text: str) -> Requirement:
-        """What a text asks for, fetched if it names a ticket; raises NoTicket, DefinitionError and TrackerError."""
+        """Return what a text asks for, or the ticket that it names. Raises NoTicket, DefinitionError, RemoteError."""
         reference = self.named(text)
         return from_text(text) if reference is None else await self.fetch(reference)
 
     async def fetch(self, reference: Reference) -> Requirement:
-        """The ticket as its tracker has it now; raises TrackerError and NoTicket.
+        """Return the ticket as its tracker has it now. Raises RemoteError and NoTicket.
 
-        A line in it that names its type is believed before what the tracker calls it (sources.md §1.9).
+        A line in the ticket that names its type takes precedence over the type that the tracker gives.
         """
         account = next((account for account in self._accounts if account.site == reference.site), None)
         if account is None:
-            raise NoTicket(f"{reference} is on no tracker that is set up; add it to [trackers] in orchestrator.toml")
+            raise NoTicket(f"{reference} is on no configured tracker; add it to [trackers] in orchestrator.toml")
         try:
-            async with (
-                asyncio.timeout(self._patience.ticket),
-                httpx.AsyncClient(timeout=self._patience.request, follow_redirects=False) as client,
-            ):
-                requirement = await _fetch(client, account, reference, self._patience)
+            async with asyncio.timeout(self._patience.ticket):
+                requirement = await _fetch(account, reference, self._patience)
         except TimeoutError as error:
-            raise TrackerUnreachable(
-                f"{reference} could not be had within {self._patience.ticket:g} s; look whether the tracker is slow, "
-                "then submit again"
+            raise Unreachable(
+                f"{reference} could not be fetched within {self._patience.ticket:g} s; check whether the tracker is "
+                "slow, then submit again"
             ) from error
         return replace(requirement, type=parse_template(requirement.text).type or requirement.type)
 
     async def tell(self, url: str, text: str, status: str | None) -> str:
-        """Leave words on the ticket at an address, and set its status; why that could not be, or nothing."""
+        """Comment on the ticket at an address and set its status; return why that failed, or ""."""
         try:
             reference = self.named(url)
         except NoTicket as error:
             return str(error)
         account = next((one for one in self._accounts if reference and one.site == reference.site), None)
         if reference is None or account is None:
-            return f"{url} is on no tracker that is set up; add it to [trackers] in orchestrator.toml"
+            return f"{url} is on no configured tracker; add it to [trackers] in orchestrator.toml"
         if account.gateway is not None:
-            return await tell_by_gateway(account.gateway, reference, fit_text(text), status, self._patience)
+            return await comment_by_gateway(account.gateway, reference, fit_text(text), status, self._patience)
         return await post_comment(account, reference, text, status, self._patience)
 
 
-async def _fetch(client: httpx.AsyncClient, account: Account, reference: Reference, patience: Patience) -> Requirement:
+async def _fetch(account: TrackerAccount, reference: Reference, patience: Patience) -> Requirement:
     if account.gateway is not None:
         return await fetch_by_gateway(account.gateway, reference, patience)
-    login, site, ticket = await account.login(patience), reference.site, str(reference)
-    match site.kind:
-        case Tracker.JIRA:
-            web = HttpClient(client, site.url, login, patience, ticket=ticket)
-            return await fetch_jira(web, reference, version=3 if account.user else 2)
-        case Tracker.GITHUB:
-            return await fetch_github(HttpClient(client, api_of(site.url), login, patience, ticket=ticket), reference)
-        case Tracker.GITLAB:
-            return await fetch_gitlab(HttpClient(client, site.url, login, patience, ticket=ticket), reference)
-        case _:
-            assert_never(site.kind)
+    async with await account.client(reference, patience) as http:
+        match account.kind:
+            case Tracker.JIRA:
+                return await fetch_jira(http, reference, version=3 if account.user else 2)
+            case Tracker.GITHUB:
+                return await fetch_github(http, reference)
+            case Tracker.GITLAB:
+                return await fetch_gitlab(http, reference)
+            case _:
+                assert_never(account.kind)

@@ -14,7 +14,7 @@ from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import count_of, line_of, list_of, object_of, text_of
 
 DEEPEST = 40
-"""Nodes within nodes; what lies deeper is told without its form."""
+"""Levels of nested nodes; deeper ones lose their formatting."""
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _LAST_SECOND = 253402300799
@@ -26,16 +26,16 @@ _INLINE = frozenset(
 
 
 def to_markdown(document: Json) -> str:
-    """The document as Markdown; what is no document gives no text, and a string is taken as it is."""
+    """Return the document as Markdown; a string is returned unchanged, anything else gives no text."""
     if isinstance(document, str):
         return document.strip()
     return "\n\n".join(_blocks(object_of(document), 0)).strip()
 
 
 def to_adf(text: str) -> JsonObject:
-    """Plain text as a document: blank lines part its paragraphs, and what was a line of its own stays one.
+    """Return plain text as a document: blank lines separate paragraphs, and single line breaks are kept.
 
-    Markdown would let lines of prose run together; lists, tables and code must not.
+    In Markdown, lines would run together; lists, tables and code must not.
     """
     paragraphs = (part.strip("\n") for part in _BLANK_LINES.split(text))
     content: list[Json] = [{"type": "paragraph", "content": _lines(part)} for part in paragraphs if part.strip()]
@@ -55,7 +55,7 @@ def _content(node: JsonObject) -> list[JsonObject]:
 
 
 def _text(node: JsonObject) -> str:
-    """A node's own text, whole: how long it may be is for those to say who fetched it."""
+    """A node's own text, uncut: the caller limits its length."""
     text = node.get("text")
     return text if isinstance(text, str) else ""
 
@@ -65,7 +65,7 @@ def _attribute(node: JsonObject, name: str) -> str:
 
 
 def _blocks(node: JsonObject, depth: int) -> Iterator[str]:
-    """The children of a node as blocks of Markdown; texts that stand between blocks make paragraphs of their own."""
+    """The children of a node as blocks of Markdown; text between blocks becomes a paragraph."""
     loose: list[JsonObject] = []
     for child in _content(node):
         if child.get("type") in _INLINE:
@@ -110,7 +110,7 @@ def _block(node: JsonObject, depth: int) -> str:
 
 
 def _list(node: JsonObject, depth: int) -> str:
-    """Its items, each with what hangs on it indented below; a list straight inside a list hangs on the item before."""
+    """The items of a list, nested content indented; a list directly inside a list belongs to the item before."""
     number = count_of(object_of(node.get("attrs")).get("order")) or 1
     numbered, lines = node.get("type") == "orderedList", list[str]()
     for item in _content(node):
@@ -166,7 +166,7 @@ def _table(node: JsonObject, depth: int) -> str:
 
 
 def _cell(cell: JsonObject, depth: int) -> str:
-    """All of a cell on the one line that a Markdown table has for it."""
+    """The content of a table cell on one line."""
     text = "\n".join(_blocks(cell, depth))
     return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace("|", "\\|")
 
@@ -177,7 +177,7 @@ def _line(nodes: list[JsonObject], *, on_one: bool = False) -> str:
 
 
 def _one(node: JsonObject) -> str:
-    """A node within a line."""
+    """An inline node."""
     match node.get("type"):
         case "text":
             return _marked(node)
@@ -219,7 +219,7 @@ def _marked(node: JsonObject) -> str:
 
 
 def _link(url: str, text: str) -> str:
-    """A link for the addresses that a page may hold, else its text; `text` is empty where the address is all."""
+    """A link if the address is safe, else its text; `text` is "" if there is only the address."""
     if not url.lower().startswith(("http://", "https://", "mailto:")):
         return text or url
     url = url.replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
@@ -235,7 +235,7 @@ def _media(node: JsonObject) -> str:
 
 
 def _day(timestamp: str) -> str:
-    """The day of a time in milliseconds, or the text as it is where it is no such time."""
+    """The date of a time in milliseconds, or the text unchanged if it is not one."""
     if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 15):
         return timestamp
     seconds = int(timestamp) // 1000
@@ -243,7 +243,7 @@ def _day(timestamp: str) -> str:
 
 
 def _words(node: JsonObject) -> str:
-    """Every text in a node in its order, without form and however deep it lies."""
+    """All texts in a node in order, without formatting, at any depth."""
     found, left = list[str](), [node]
     while left:
         here = left.pop()

@@ -1,4 +1,4 @@
-"""What kind of work a ticket asks for, and how urgently, from the words that trackers and people use for it.
+"""The type and the priority of a ticket, from the words that trackers and people use for them.
 
 What speaks first is believed: the type that the tracker gives the ticket, then its labels, then its title. A label
 counts only if it is such a word as a whole ("bug", "kind/bug", "type: bug"), because "needs review" or "release
@@ -42,7 +42,7 @@ _LONGEST_WORD, _LONGEST_TITLE = 60, 500
 
 
 def type_of(kinds: Sequence[str] = (), labels: Sequence[str] = (), title: str = "") -> TicketType | None:
-    """What kind of work it is by the tracker's own types, then by labels, then by the title; None if none tells."""
+    """Return the type by the tracker's own types, then labels, then the title; None if none of them names one."""
     for words in (kinds, labels):
         found = {_TYPE_OF.get(_plain(word)) for word in words}
         if first := next((kind for kind in _TYPES if kind in found), None):
@@ -52,12 +52,12 @@ def type_of(kinds: Sequence[str] = (), labels: Sequence[str] = (), title: str = 
 
 
 def priority_of(words: Sequence[str]) -> Priority | None:
-    """The most urgent priority among the words; None if none of them is one."""
+    """Return the highest priority among the words; None if none of them is one."""
     found = {_PRIORITY_OF.get(_plain(word)) for word in words}
     return next((priority for priority in _PRIORITIES if priority in found), None)
 
 
 def _plain(word: str) -> str:
-    """A word or label as it stands in the tables: small, without what is in front of it, joined by dashes."""
+    """A word or label as in the tables: lower case, without a prefix, joined by dashes."""
     letters = "".join(c if c.isalnum() or c in ":/=-_ " else " " for c in word[:_LONGEST_WORD].casefold())
     return "-".join(_PREFIX.sub("", letters.strip()).replace("_", " ").replace("-", " ").split())

@@ -1,4 +1,4 @@
-"""A ticket that a person hands in as a text: Markdown, with what is known beside it in front matter if they like."""
+"""A ticket submitted as a text: Markdown, with optional front matter."""
 
 import re
 from enum import StrEnum
@@ -16,11 +16,11 @@ from orchestrator.integrations.tickets.text.ticket import Requirement, names, re
 E = TypeVar("E", bound=StrEnum)
 
 _MAY_BE_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n[ \t]*(?:[A-Za-z_-]+|<<)[ \t]*:")
-"""A line of dashes alone may be a rule above a text."""
+"""A single line of dashes may be a horizontal rule."""
 
 
 def from_text(text: str, source: str = "the ticket") -> Requirement:
-    """The requirement of a Markdown text, whose front matter may have key, title, type, priority and labels.
+    """Return the requirement of a Markdown text, whose front matter may have key, title, type, priority and labels.
 
     Without a title it is "", and the first line serves. Raises NoTicket, and DefinitionError with every problem of the
     front matter; both name `source`.

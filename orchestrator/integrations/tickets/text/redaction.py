@@ -1,7 +1,4 @@
-"""A requirement as it may be passed on to agents: every text of it went through the filter for secrets.
-
-And ticket.json, which is what an agent reads of it (sources.md §1.2, §1.5).
-"""
+"""A requirement as agents may see it: all its texts are filtered for secrets; and ticket.json, which they read."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,40 +10,40 @@ from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.redaction.rules import Redactor, Result, Scan
 
 MOST_TOLD = 10
-"""Findings that a refusal names one by one."""
+"""Findings that a refusal lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedTicket:
-    """A requirement without secrets, and what was found in it as it was; `redacted` and `warnings` name rules."""
+    """A requirement without secrets; `redacted` and `warnings` name the rules that matched."""
 
     requirement: Requirement
     redacted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def check(self, at: datetime) -> SensitiveCheck:
-        """The result in the seed's words."""
+        """The result as ticket.json records it."""
         result = Result.REDACTED if self.redacted else Result.CLEAN
         return SensitiveCheck(result=result.value, redacted_count=len(self.redacted), scanned_at=at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionBlocked:
-    """The first text of a requirement that must not be passed on, whole; `scan` says why."""
+    """The whole text of a requirement that must not be passed on; `scan` says why."""
 
     text: str = field(repr=False)
     scan: Scan
 
     @property
     def reasons(self) -> str:
-        """Rules and lines, for people."""
+        """The rules and lines, for people."""
         found = [f"{one.rule} in line {one.line}" if one.line else one.rule for one in self.scan.findings]
         told = found[:MOST_TOLD]
         return ", ".join(told) + (f" and {len(found) - len(told)} more" if len(found) > len(told) else "")
 
 
 def redact_ticket(requirement: Requirement, redactor: Redactor) -> RedactedTicket | RedactionBlocked:
-    """The requirement with its secrets masked, or the text for whose sake it must not be taken in."""
+    """Return the requirement with its secrets masked, or the text because of which it must be refused."""
     texts = (requirement.text, requirement.title, requirement.status, requirement.assignee, *requirement.labels)
     scans = [redactor.scan(text) for text in texts]
     for text, scan in zip(texts, scans, strict=True):
@@ -63,7 +60,7 @@ def redact_ticket(requirement: Requirement, redactor: Redactor) -> RedactedTicke
 
 
 def ticket_document(task: Task, taken: RedactedTicket) -> JsonObject:
-    """ticket.json: the tracker's variant has what the tracker tells, the local one what a person handed in."""
+    """Return ticket.json: the data of the tracker, or of a locally submitted text."""
     requirement, check = taken.requirement, taken.check(task.timing.created_at)
     return {
         "ticket_id": task.ticket.key,

@@ -1,7 +1,7 @@
-"""The name of a ticket that lies on a tracker, as people write it: `ABC-123`, `owner/repo#12`, or its address.
+"""The name of a ticket on a tracker, as people write it: `ABC-123`, `owner/repo#12`, or its address.
 
-A short name goes to the first tracker of its kind that is set up. An address is followed only to trackers that are set
-up, so that no ticket can make the daemon call on a stranger, and no token goes to one.
+A short name belongs to the first configured tracker of its kind. An address is fetched from configured trackers only,
+so that no ticket can make the daemon contact another server, or send a token there.
 """
 
 import re
@@ -13,7 +13,7 @@ from orchestrator.integrations.tickets.text.ticket import NoTicket, Tracker
 from orchestrator.redaction.display import escape_text
 
 LONGEST = 1000
-"""Characters; what is longer is a text and no name."""
+"""Characters; anything longer is a text, not a name."""
 
 JIRA_KEY = re.compile(r"(?!LOCAL-)(?P<project>[A-Z][A-Z0-9_]{0,30})-(?P<number>[1-9][0-9]{0,11})")
 _SHORT = re.compile(r"(?P<project>[\w.-]+(?:/[\w.-]+)+)#(?P<number>[1-9][0-9]{0,11})", re.ASCII)
@@ -39,7 +39,7 @@ _PAGES: Mapping[Tracker, Sequence[re.Pattern[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A tracker that may be asked; `url` is where people open it, without a slash at its end."""
+    """A tracker that may be asked; `url` is where people open it, without a trailing slash."""
 
     kind: Tracker
     url: str
@@ -55,7 +55,7 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """What the task is called after; GitHub turns GH-12 into a link by itself."""
+        """The key that names the task; GitHub turns GH-12 into a link by itself."""
         match self.site.kind:
             case Tracker.JIRA:
                 return f"{self.project}-{self.number}"
@@ -73,9 +73,9 @@ class Reference:
 
 
 def parse_reference(text: str, sites: Sequence[Site]) -> Reference | None:
-    """The ticket that the whole text names, or None for a text that is a ticket itself.
+    """Return the ticket that the whole text names, None for a text that is a ticket itself.
 
-    Raises NoTicket for the name of a ticket on a tracker that is not set up, and for an address that names no ticket.
+    Raises NoTicket for a ticket on a tracker that is not configured, and for an address that names no ticket.
     """
     name = text.strip()
     if len(name) > LONGEST:
@@ -103,7 +103,7 @@ def _addressed(address: str, sites: Sequence[Site]) -> Reference:
     for site in sites:
         if whole.startswith(site.url + "/"):
             return _on_site(whole.removeprefix(site.url), site, address)
-    raise NoTicket(f"{escape_text(address)} is on no tracker that is set up; {_known(sites)}")
+    raise NoTicket(f"{escape_text(address)} is on no configured tracker; {_known(sites)}")
 
 
 def _on_site(path: str, site: Site, address: str) -> Reference:

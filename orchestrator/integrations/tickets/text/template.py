@@ -1,4 +1,4 @@
-"""What a ticket says under the headings of the ticket templates, Korean or English (sources.md §1.10).
+"""The sections of a ticket under the headings of the ticket templates, Korean or English.
 
 A section is a heading that is known, and all below it up to the next heading of the same or a higher level, or of any
 level that is known itself. Headings are those of Markdown, of Jira's wiki markup, and lines that are bold as a whole;
@@ -39,7 +39,7 @@ class Section(StrEnum):
 
 
 class Variant(StrEnum):
-    """How a ticket of a kind goes through the stages."""
+    """The pipeline variant for a type of ticket."""
 
     FULL = "full"
     REVIEW_ONLY = "review_only"
@@ -62,14 +62,14 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """A section that is a list of boxes to tick; each is a text and whether it is ticked."""
+    """A section that is a list of checkboxes: each a text and whether it is ticked."""
 
     boxes: tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A section that is a list of `key: value`; a value may be several."""
+    """A section that is a list of `key: value`; a key may have several values."""
 
     pairs: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -83,9 +83,9 @@ Value: TypeAlias = Prose | Items | Boxes | Pairs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What the ticket says, section by section; `type` is None where neither a line nor the title tells it.
+    """The sections of a ticket; `type` is None if neither a line nor the title names it.
 
-    `missing` names what a ticket of this kind should have, in the words of sources.md §1.10; it stops nothing.
+    `missing` names the sections that a ticket of this type should have; it stops nothing.
     """
 
     type: TicketType | None = None
@@ -158,18 +158,18 @@ _CHANGE = re.compile(
 _DECORATION = re.compile(r"^[\W\d_]+|[\W_]+$")
 _IN_PARENTHESES = re.compile(r"[(\[][^()\[\]]{0,100}[)\]]")
 _NARROW = {0xFF1A: ":", 0xFF08: "(", 0xFF09: ")"}
-"""Signs that Korean keyboards make twice as wide."""
+"""Full-width punctuation of Korean keyboards."""
 _NOTHING = frozenset({"", "_No response_"})
-"""What forms of GitHub say where nothing was written."""
+"""The placeholder of GitHub's issue forms for an empty field."""
 _LOWEST = 7
-"""A bold line stands below every heading."""
+"""A bold line ranks below every heading."""
 _LONGEST_HEADING = 400
 
 
 def parse_template(text: str, title: str = "", told: TicketType | None = None) -> Parsed:
-    """What a ticket's Markdown says under the headings that are known; any text can be parsed.
+    """Parse the known sections of a ticket's Markdown; any text can be parsed.
 
-    `told` is the type where it is known already; else a line of the text tells it, or the title.
+    `told` is the type if it is known already; else a line of the text or the title names it.
     """
     sections, kind = _sections(text)
     warnings = () if told or kind else ("the ticket names no type that is known",)
@@ -185,7 +185,7 @@ def parse_template(text: str, title: str = "", told: TicketType | None = None) -
 
 
 def variant_of(kind: TicketType) -> Variant:
-    """How tickets of a kind go through the stages (sources.md §1.10)."""
+    """Return the pipeline variant for tickets of a type."""
     match kind:
         case TicketType.FEATURE | TicketType.BUGFIX:
             return Variant.FULL
@@ -198,7 +198,7 @@ def variant_of(kind: TicketType) -> Variant:
 
 
 def document(parsed: Parsed, summary: str) -> JsonObject:
-    """ticket-parsed.json (sources.md §1.2)."""
+    """Return ticket-parsed.json."""
     fields: JsonObject = {section.value: _shape(section, value) for section, value in parsed.fields.items()}
     return {
         "work_type": parsed.type.value if parsed.type else "unknown",
@@ -276,7 +276,7 @@ def _section(name: str) -> Section | None:
 
 
 def _plain(text: str) -> str:
-    """A name as it stands in the tables: small, undecorated, and without spaces, which Korean sets as it likes."""
+    """A name as in the tables: lower case, undecorated, and without spaces, which Korean uses freely."""
     words = _DECORATION.sub("", text[:_LONGEST_HEADING].casefold().strip())
     return "".join(words.replace("_", " ").replace("-", " ").replace(";", " ").replace("'", "").split())
 
@@ -288,7 +288,7 @@ def _named_type(text: str) -> TicketType | None:
 
 
 def _value(section: Section, lines: Sequence[str]) -> Value | None:
-    """What a section says, None if nothing."""
+    """The content of a section, None if it is empty."""
     text = "\n".join(lines).strip("\n").rstrip()
     if text.strip() in _NOTHING:
         return None
@@ -319,7 +319,7 @@ def _listed(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _bullets(lines: Iterable[str]) -> list[tuple[str, list[str]]] | None:
-    """The items of a list with those below each; None if there is anything else. An indented line goes on its item."""
+    """The items of a list with their sub-items; None if there is anything else. An indented line continues its item."""
     items: list[list[list[str]]] = []
     for line in filter(str.strip, lines):
         found = _BULLET.fullmatch(line)
@@ -337,7 +337,7 @@ def _bullets(lines: Iterable[str]) -> list[tuple[str, list[str]]] | None:
 
 
 def _pairs(bullets: Sequence[tuple[str, Sequence[str]]], section: Section) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Every item as a key and its values, or nothing if one of them is no pair."""
+    """Every item as a key and its values, or nothing if one of them is not a pair."""
     pairs: list[tuple[str, tuple[str, ...]]] = []
     for item, inner in bullets:
         found = (_CHANGE.fullmatch(item) if section is Section.CHANGES else None) or _PAIR.fullmatch(item)

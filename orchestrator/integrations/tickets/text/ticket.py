@@ -1,12 +1,15 @@
-"""What can be a ticket, wherever it comes from: its text made fit to be read, and what is known beside the text.
+"""A ticket as a requirement, whatever its source: its text made safe to read, and what is known besides the text.
 
 What is said in comments is quoted, so that none of it can pass for a section of the ticket.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from orchestrator.core.task.task import Priority
 from orchestrator.core.task.ticket import TicketType
@@ -17,12 +20,38 @@ from orchestrator.redaction.rules import LARGEST_TEXT
 
 MOST_COMMENTS = 100
 LONGEST_COMMENT = 16 * 1024
-"""Characters; what is longer is cut, and says so."""
+"""Characters; a longer comment is cut, with a note."""
 MOST_NAMES = 100
 """Labels and attachments that are named."""
 
 _ROOM = LARGEST_TEXT - 4096
-"""Bytes for all but the lines that say what was left out."""
+"""Bytes for everything except the notes about what was left out."""
+
+
+def _in_utc(value: object) -> object:
+    """A time with its zone; Jira writes +0000 where others write +00:00."""
+    if not isinstance(value, str):
+        return value
+    if not value:
+        return None
+    at = datetime.fromisoformat(value)
+    return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
+
+
+Moment = Annotated[datetime | None, BeforeValidator(_in_utc)]
+"""A time in a tracker's answer, in UTC."""
+
+
+class TrackerRecord(BaseModel):
+    """A part of a tracker's answer; any field may be missing, and fields that we do not read are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Named(TrackerRecord):
+    """Anything in a tracker's answer that has a name."""
+
+    name: str = ""
 
 
 class NoTicket(OrchestratorError):
@@ -30,7 +59,7 @@ class NoTicket(OrchestratorError):
 
 
 class Tracker(StrEnum):
-    """A kind of place where tickets lie."""
+    """A kind of issue tracker."""
 
     JIRA = "jira"
     GITHUB = "github"
@@ -38,8 +67,8 @@ class Tracker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
-    """What somebody said about a ticket, in Markdown."""
+class TicketComment:
+    """A comment on a ticket, in Markdown."""
 
     author: str
     text: str
@@ -48,9 +77,9 @@ class Comment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """What is to be done, as a ticket says it; `text` is Markdown, and without a `title` its first line serves.
+    """What a ticket asks for; `text` is Markdown, whose first line serves as title if `title` is "".
 
-    `key`, `type` and `priority` are None where the ticket does not say, `tracker` where a person handed it in.
+    `key`, `type` and `priority` are None if the ticket does not say, `tracker` if a person submitted a text.
     """
 
     title: str
@@ -68,14 +97,14 @@ class Requirement:
 
     @property
     def source(self) -> str:
-        """Where it comes from, as ticket.json says it (sources.md §1.2)."""
+        """The source of the ticket, as in ticket.json."""
         return self.tracker.value if self.tracker else "local"
 
 
 def readable(text: str, source: str = "the ticket") -> str:
-    """The text, if it can be a ticket; raises NoTicket, naming `source`.
+    """Return the text if it can be a ticket. Raises NoTicket, which names `source`.
 
-    A NUL byte betrays a binary file, a surrogate bytes that were no UTF-8. The bound is in bytes (sources.md §1.5).
+    A NUL byte is the sign of a binary file, a surrogate that of bytes that are not UTF-8. The size limit is in bytes.
     """
     if not text.strip():
         raise NoTicket(f"{source} is empty; say what is to be done")
@@ -87,15 +116,17 @@ def readable(text: str, source: str = "the ticket") -> str:
 
 
 def names(texts: Sequence[str]) -> tuple[str, ...]:
-    """The first `MOST_NAMES` that say something, each as one line that can be shown."""
+    """Return the first `MOST_NAMES` names that are not empty, each as one safe line."""
     cut = (escape_text(" ".join(cleaned(text[:1000]).split())) for text in texts[:MOST_NAMES])
     return tuple(filter(None, cut))
 
 
-def composed(description: str, comments: Sequence[Comment], attachments: Sequence[str] = (), source: str = "") -> str:
-    """One Markdown text of a description, the names of attachments and the newest comments that fit, oldest first.
+def composed(
+    description: str, comments: Sequence[TicketComment], attachments: Sequence[str] = (), source: str = ""
+) -> str:
+    """Return one Markdown text: the description, names of attachments, and the newest comments that fit, oldest first.
 
-    Raises NoTicket, naming `source`, if the description alone is too large.
+    Raises NoTicket, which names `source`, if the description alone is too large.
     """
     parts = [_closed(readable(description.strip("\n"), source))]
     if attachments:
@@ -117,18 +148,18 @@ def composed(description: str, comments: Sequence[Comment], attachments: Sequenc
 
 
 def _closed(markdown: str) -> str:
-    """The text with its last block of code closed, so that what follows it is none."""
+    """The text with its last code block closed, so that it does not swallow what follows."""
     fence = ""
     for line in markdown.split("\n"):
         fence = open_fence(line, fence)
     return f"{markdown}\n{'{code}' if fence == '{' else fence.lstrip()}" if fence else markdown
 
 
-def _age(comment: Comment) -> float:
+def _age(comment: TicketComment) -> float:
     return comment.at.timestamp() if comment.at else 0.0
 
 
-def _told(comment: Comment) -> str:
+def _told(comment: TicketComment) -> str:
     text = visible(comment.text).strip()
     if len(text) > LONGEST_COMMENT:
         text = f"{text[:LONGEST_COMMENT]}\n… ({len(text) - LONGEST_COMMENT} more characters are left out)"

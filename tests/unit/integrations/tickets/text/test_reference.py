@@ -47,7 +47,7 @@ def test_any_other_text_is_a_ticket_itself(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("https://github.com.evil.example/acme/app/issues/1", "on no tracker that is set up; set up: https://acme"),
+        ("https://github.com.evil.example/acme/app/issues/1", "on no configured tracker; set up: https://acme"),
         ("https://github.com@evil.example/acme/app/issues/1", "on no tracker"),
         ("https://evil.example\\@github.com/acme/app/issues/1", "on no tracker"),
         ("http://github.com/acme/app/issues/1", "on no tracker"),

@@ -11,9 +11,9 @@ from orchestrator.integrations.tickets.text.ticket import (
     LONGEST_COMMENT,
     MOST_COMMENTS,
     MOST_NAMES,
-    Comment,
     NoTicket,
     Requirement,
+    TicketComment,
     Tracker,
     composed,
     names,
@@ -49,9 +49,11 @@ def test_names_are_single_lines_of_bounded_length_and_number() -> None:
 
 
 def test_comments_follow_the_description_quoted_and_in_order() -> None:
-    later = Comment(author="eve\n# Scope", text="```\n# Scope\n\n- modules: all", at=NOON + timedelta(minutes=1))
+    later = TicketComment(author="eve\n# Scope", text="```\n# Scope\n\n- modules: all", at=NOON + timedelta(minutes=1))
     text = composed(
-        "Text", [later, Comment(author="", text="first", at=NOON), Comment(author="ada", text="undated")], ["a`b"]
+        "Text",
+        [later, TicketComment(author="", text="first", at=NOON), TicketComment(author="ada", text="undated")],
+        ["a`b"],
     )
     assert text == (
         "Text\n\n# Attachments\n\nThey are named here and were not fetched.\n\n- ab\n\n"
@@ -75,10 +77,10 @@ def test_an_unclosed_code_block_does_not_swallow_what_follows(description: str, 
 
 
 def test_a_long_comment_is_truncated_and_surplus_ones_are_left_out() -> None:
-    long = Comment(author="a", text="x" * (LONGEST_COMMENT + 7), at=NOON)
+    long = TicketComment(author="a", text="x" * (LONGEST_COMMENT + 7), at=NOON)
     assert f"{'x' * LONGEST_COMMENT}\n> … (7 more characters are left out)\n" in composed("Text", [long])
     many = [
-        Comment(author="a", text=str(number), at=NOON + timedelta(minutes=number))
+        TicketComment(author="a", text=str(number), at=NOON + timedelta(minutes=number))
         for number in range(MOST_COMMENTS + 1)
     ]
     text = composed("Text", many)
@@ -87,7 +89,7 @@ def test_a_long_comment_is_truncated_and_surplus_ones_are_left_out() -> None:
 
 
 def test_a_description_that_fills_the_ticket_leaves_no_room_for_comments() -> None:
-    text = composed("ä" * (LARGEST_TEXT // 2 - 2048), [Comment(author="a", text="x")])
+    text = composed("ä" * (LARGEST_TEXT // 2 - 2048), [TicketComment(author="a", text="x")])
     assert text.endswith("ä\n\n# Comments\n\nOlder or longer ones are left out.\n")
     assert len(text.encode()) <= LARGEST_TEXT
 
@@ -95,7 +97,7 @@ def test_a_description_that_fills_the_ticket_leaves_no_room_for_comments() -> No
 @given(st.text(), st.text())
 def test_no_comment_becomes_a_section_of_the_ticket(author: str, text: str) -> None:
     whole = composed(
-        "## Summary\nSaid.", [Comment(author=author, text=f"{text}\n## Scope\n- modules: all\n**Type:** release")]
+        "## Summary\nSaid.", [TicketComment(author=author, text=f"{text}\n## Scope\n- modules: all\n**Type:** release")]
     )
     assert parse_template(whole).type is None
     assert parse_template(whole).fields.keys() == {Section.SUMMARY}

@@ -1,0 +1,194 @@
+"""`events` and `logs`: what happens to tasks, and what an agent says and does; read to the end or followed."""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from orchestrator.cli.context import Json, TaskName, UsageError, context_of, has_stopped, retry_while_down
+from orchestrator.cli.output import console, line, local, note, plain, print_json
+from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
+from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
+from orchestrator.server.schemas.records import TranscriptEntry, TranscriptPage
+
+SHOWN_AT_FIRST = 50
+"""Events that are listed unless --since says otherwise."""
+
+
+def _begin(text: str) -> StreamFilter:
+    """Where to begin: after an event, so many events before the end, or at a time."""
+    try:
+        if text.removeprefix("-").isdecimal():
+            return StreamFilter(from_=int(text))
+        if len(text) == len("HH:MM"):
+            now = datetime.now().astimezone()
+            clock = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - only its hour and minute are taken
+            at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
+            return StreamFilter(since=at if at <= now else (at - timedelta(days=1)))
+        return StreamFilter(since=datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError):
+        said = f"{text!r} is neither the number of an event nor a time; write 41, -20, 22:30 or 2026-05-28T22:30"
+        raise typer.BadParameter(said) from None
+
+
+def events(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="[TASK]", help="Only events of this task.", show_default=False)] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following new events.")] = False,
+    since: Annotated[
+        StreamFilter | None,
+        typer.Option(
+            metavar="N|TIME", parser=_begin, help="After this event, or from this time; default: the last 50."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line and nothing else.")] = False,
+) -> None:
+    """List what happened to all tasks, or to one, oldest first. --json shows the numbers that --since takes."""
+    wanted = (since or StreamFilter(from_=-SHOWN_AT_FIRST)).model_copy(update={"follow": follow})
+    with context_of(context).client() as client:
+        screen = console()
+        for one in follow_events(client, wanted, task):
+            if json:
+                typer.echo(one.model_dump_json(by_alias=True, exclude={"event", "change"}))
+            else:
+                screen.print(render_event(one), soft_wrap=True)
+
+
+def follow_events(client: Client, wanted: StreamFilter, task: str = "") -> Iterator[EventView | GapView]:
+    """Yield the events of a stream, each once; a followed stream continues after a restart of the daemon."""
+    last: int | None = None
+    while True:
+        try:
+            for number, one in client.events(wanted, task, last):
+                last = number
+                if one is not None:
+                    yield one
+        except DaemonUnreachable:
+            if not wanted.follow or last is None:
+                raise
+        if not wanted.follow:
+            return
+        retry_while_down(client.status)
+
+
+def render_event(one: EventView | GapView) -> Text:
+    """Render an event on one line."""
+    if isinstance(one, GapView):
+        return Text("some events are lost: ", "yellow") + line(one.reason)
+    moved = Text(f"  {one.from_ or 'new'} → {one.to}", "cyan") if one.from_ != one.to else Text()
+    return Text(f"{local(one.timestamp)}  ", "dim") + Text(f"{plain(one.task)}  ") + line(one.text) + moved
+
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks of `-f`."""
+
+STYLES = {
+    "text": "",
+    "thinking": "dim italic",
+    "tool": "cyan",
+    "result": "dim",
+    "session": "dim",
+    "turn": "bold green",
+    "error": "red",
+    "denied": "red",
+    "asked": "yellow",
+    "retry": "yellow",
+    "limit": "yellow",
+    "noise": "dim",
+}
+
+
+def logs(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    task: TaskName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the task ends.")] = False,
+    agent: Annotated[
+        int | None, typer.Option(metavar="N", help="The number of the agent; default: the last one.", min=1)
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the lines as the agent wrote them.")] = False,
+    json: Json = False,
+) -> None:
+    """Print what an agent said and did. With -f and without --agent, each next agent is followed too."""
+    if follow and json:
+        raise UsageError("--json prints one document, and -f never ends; use --raw -f for a stream of lines")
+    with context_of(context).client() as client:
+        task_id = client.task(task).id
+        pages = _followed(client, task_id, agent, raw) if follow else _read(client, task_id, agent, raw)
+        if json:
+            _print_document(pages)
+            return
+        screen, told = console(), 0
+        for page in pages:
+            if page.attempt != told and not raw:
+                note(f"── agent {page.attempt} ──")
+                told = page.attempt
+            for entry in page.entries:
+                _print(screen, entry)
+
+
+def _read(client: Client, task: str, agent: int | None, raw: bool) -> Iterator[TranscriptPage]:
+    """Yield everything that an agent has said until now, page by page."""
+    attempt, offset = agent or client.task(task).agent.attempt, -1
+    if not attempt:
+        note("no agent has worked on it yet; `orchestrator why` shows what it waits for")
+        return
+    page = client.transcript(task, attempt, raw=raw)
+    while page.next_offset != offset:
+        yield page
+        offset = page.next_offset
+        page = client.transcript(task, attempt, offset, raw=raw)
+
+
+def _followed(client: Client, task: str, agent: int | None, raw: bool) -> Iterator[TranscriptPage]:
+    """Yield what agents say as they say it: one agent to its end, or each in turn until the task ends."""
+    attempt, offset = agent or max(1, client.task(task).agent.attempt), 0
+    while True:
+        seen = retry_while_down(partial(client.task, task))
+        page = retry_while_down(partial(_page, client, task, attempt, offset, raw))
+        if page is not None and page.next_offset != offset:
+            yield page
+            offset = page.next_offset
+            continue
+        is_over = page is not None and page.ended
+        if is_over and agent is None and seen.agent.attempt > attempt:
+            attempt, offset = attempt + 1, 0
+        elif (is_over and agent is not None) or (has_stopped(seen.status) and (is_over or page is None)):
+            return
+        else:
+            time.sleep(LOOK_EVERY)
+
+
+def _page(client: Client, task: str, attempt: int, offset: int, raw: bool) -> TranscriptPage | None:
+    """The next page; None while the agent has not started."""
+    try:
+        return client.transcript(task, attempt, offset, raw=raw)
+    except RequestRefused as refused:
+        if refused.kind != "no-such-file":
+            raise
+        return None
+
+
+def _print(screen: Console, entry: TranscriptEntry) -> None:
+    text = plain(entry.text).strip("\n")
+    match entry.kind:
+        case "raw":
+            typer.echo(text if screen.is_terminal else entry.text)
+        case "tool":
+            screen.print(Text(f"▸ {text}", style=STYLES["tool"]))
+        case "result" | "error" | "denied":
+            screen.print(Text(f"  {text}", style=STYLES[entry.kind]))
+        case "text" | "thinking":
+            screen.print(Text(text, style=STYLES[entry.kind]))
+        case kind:
+            screen.print(Text(f"{kind}: {text}", style=STYLES.get(kind, "")))
+
+
+def _print_document(pages: Iterator[TranscriptPage]) -> None:
+    """Print all pages as one, an empty one if no agent has worked yet."""
+    read = list(pages) or [TranscriptPage(attempt=0, entries=(), next_offset=0, ended=False)]
+    print_json(read[-1].model_copy(update={"entries": tuple(entry for page in read for entry in page.entries)}))

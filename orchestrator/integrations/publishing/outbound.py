@@ -1,0 +1,98 @@
+"""What publishing works with: the task's repository and forge, what its artifacts say, and the filter for texts.
+
+Every text that leaves goes through the sanitizer. One that it blocks is kept in quarantine, and a person is told which
+rules it met in which lines.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from orchestrator.core.task.pipeline import Family
+from orchestrator.core.task.task import Task
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.fields import object_of, text_of
+from orchestrator.formats.files import parsed
+from orchestrator.integrations.forges.open_forge import Host, Opened, open_forge
+from orchestrator.integrations.publishing.pull_request import PullRequestWords, Sources, criteria_of, related_code
+from orchestrator.integrations.publishing.push import forge_address, push_address
+from orchestrator.integrations.publishing.release import Upstream
+from orchestrator.redaction.outgoing_text import TextKind, sanitize
+from orchestrator.redaction.rules import Redactor, Result
+from orchestrator.storage.quarantine import quarantine
+from orchestrator.storage.task_files import TaskFiles
+from orchestrator.workspaces.evaluation.secret_scan import refuse_told_secrets
+from orchestrator.workspaces.workspace import Workspace
+
+
+class PublishRefused(OrchestratorError):
+    """A text that was to leave holds what must not be passed on; the message says where it is kept and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbound:
+    """`hosts` gives what the settings say about forges now; blocked texts are kept in `quarantined`."""
+
+    workspace: Workspace
+    files: TaskFiles
+    family_of: Callable[[Task], Family]
+    hosts: Callable[[], Mapping[str, Host]]
+    redactor: Redactor
+    quarantined: Path
+    clock: Callable[[], datetime]
+
+    @contextmanager
+    def forge(self, task: Task) -> Iterator[Opened]:
+        """Open the forge of the task's repository, which may have moved since the task was submitted. Blocks."""
+        opened = open_forge(forge_address(Path(task.source.repo)) or task.publication.forge or "", self.hosts())
+        with closing(opened.forge):
+            yield opened
+
+    def upstream(self, task: Task) -> Upstream | None:
+        """Return where a release is pushed to, None if it stays on this machine."""
+        address = push_address(Path(task.source.repo)) if task.publication.forge else None
+        if address is None:
+            return None
+        with self.forge(task) as opened:
+            return Upstream(address=address, login=opened.login)
+
+    def sources(self, task: Task) -> Sources:
+        """Return what the task's artifacts contribute to a pull request."""
+        family = self.family_of(task)
+        ticket, template = self._document(task, "ticket.json"), self._document(task, "ticket-parsed.json")
+        return Sources(
+            analysis=self.files.read_text(task.id, family.analysis),
+            related=related_code(self.files.read_text(task.id, family.related_code)),
+            acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
+            ticket_url=text_of(ticket.get("url"), 2000) or None,
+        )
+
+    def refuse_secrets(self, task: Task, commit: str) -> None:
+        """Raise SecretLeaked if a commit that would be pushed, or its message, adds a secret."""
+        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
+
+    def fit(self, text: str, kind: TextKind = TextKind.TEXT) -> str:
+        """Return the text as it may leave. Raises PublishRefused, and keeps the text, where it must not."""
+        result = sanitize(text, kind, self.redactor)
+        if result.verdict is not Result.BLOCKED:
+            return result.text
+        kept = quarantine(self.quarantined, text, self.redactor.scan(text))
+        rules = ", ".join(f"{finding.rule} in line {finding.line}" for finding in result.findings)
+        raise PublishRefused(
+            f"a text that was to be published holds what must not be passed on ({rules}); it is kept in {kept}: "
+            "mend the artifact that it came from, then retry"
+        )
+
+    def fit_words(self, words: PullRequestWords) -> PullRequestWords:
+        """Return a title and a body as they may leave; raises as `fit`."""
+        return PullRequestWords(title=self.fit(words.title, TextKind.TITLE), body=self.fit(words.body))
+
+    def is_clean(self, label: str) -> bool:
+        """Whether a label may leave as it is."""
+        return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
+
+    def _document(self, task: Task, name: str) -> JsonObject:
+        return object_of(parsed(self.files.read(task.id, name)))

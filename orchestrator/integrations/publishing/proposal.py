@@ -1,0 +1,90 @@
+"""Opening a pull request and bringing it up to date: push, draft, labels, answers to reviewers.
+
+Each effect is looked for before it is brought about, so all of it may be asked for again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import structlog
+
+from orchestrator.core.events import commands as do
+from orchestrator.core.events.forge import PullRequestDraft, PullStatus
+from orchestrator.core.events.publish_events import PullRequestOpened
+from orchestrator.core.task.task import Task
+from orchestrator.integrations.errors import RemoteError
+from orchestrator.integrations.forges.protocol import Forge
+from orchestrator.integrations.publishing.outbound import Outbound
+from orchestrator.integrations.publishing.pull_request import labels, pull_request
+from orchestrator.integrations.publishing.push import push, push_address
+
+log = structlog.get_logger()
+
+MOST_NAMED = 10
+"""Commits that are named in an answer to a reviewer."""
+
+
+def open_pull_request(outbound: Outbound, task: Task, command: do.OpenPullRequest) -> PullRequestOpened:
+    """Push the commit and open the pull request, or bring the open one up to date and answer its comments."""
+    sources, address = outbound.sources(task), push_address(Path(task.source.repo))
+    words = outbound.fit_words(pull_request(task, sources))
+    outbound.refuse_secrets(task, command.commit)
+    with outbound.forge(task) as opened:
+        clone = outbound.workspace.clone_of(task.id)
+        push(clone, address or "", command.commit, f"refs/heads/{command.branch}", opened.login)
+        draft = PullRequestDraft(
+            key=f"{task.id}:pull-request",
+            head=command.branch,
+            base=task.source.base_branch,
+            title=words.title,
+            body=words.body,
+        )
+        pull = opened.forge.open(draft)
+        if pull.status is PullStatus.MERGED and pull.head_sha != command.commit:  # it was merged during the round
+            pull = opened.forge.open(replace(draft, key=f"{draft.key}:{command.round}"))
+        try:
+            clean = tuple(filter(outbound.is_clean, labels(task, sources.related)))
+            opened.forge.add_labels(pull.number, clean)
+        except RemoteError as error:
+            log.warning("labels_not_set", task=task.id, reason=str(error))
+        _answer_reviewers(outbound, task, command, opened.forge, pull.number)
+    return PullRequestOpened(at=outbound.clock(), number=pull.number, url=pull.url, commit=command.commit)
+
+
+def _answer_reviewers(outbound: Outbound, task: Task, command: do.OpenPullRequest, forge: Forge, number: int) -> None:
+    """Answer each comment once with the commits of the round, and ask everybody who has reviewed to look again.
+
+    The second also after a round that nobody asked for: an approval counts for the commit that was reviewed.
+    """
+    text = outbound.fit(_answer(outbound, task, command.commit)) if command.replies else ""
+    for reply in command.replies:
+        key = f"{task.id}:reply:{sha256(reply.mark.encode()).hexdigest()[:16]}"
+        _try(task, partial(forge.reply, number, reply.comment_id, key, text))
+    for reviewer in task.publication.reviewers:
+        _try(task, partial(forge.request_review, number, (reviewer,)))
+
+
+def _answer(outbound: Outbound, task: Task, commit: str) -> str:
+    """What a round has changed, counted from what was pushed before it."""
+    since = task.publication.head or task.source.base_commit
+    commits = outbound.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
+    if not commits:
+        return "Looked at; nothing was changed for it."
+    more = f" and {len(commits) - MOST_NAMED} more" if len(commits) > MOST_NAMED else ""
+    return f"Addressed in {', '.join(one[:12] for one in commits[:MOST_NAMED])}{more}."
+
+
+def _try(task: Task, effect: Callable[[], object]) -> None:
+    """Do something that nothing depends on: a comment may have been deleted, a reviewer may have left.
+
+    Raises errors that pass by themselves.
+    """
+    try:
+        effect()
+    except RemoteError as error:
+        if error.again_after is not None:
+            raise
+        log.warning("reviewer_not_told", task=task.id, reason=str(error))
