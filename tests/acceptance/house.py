@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -33,10 +33,12 @@ from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from tests import fork_server
 from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]
 T = TypeVar("T")
+Process = subprocess.Popen[bytes] | fork_server.ForkedProcess
 Stream = int | IO[bytes]
 """Where a process reads from or writes to."""
 
@@ -65,13 +67,19 @@ ENDED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.BLOCKED, 
 
 
 class House:
-    """One daemon with all that it needs; entered, it answers."""
+    """One daemon with all that it needs; entered, it answers.
 
-    def __init__(self, root: Path, scenario: Json | None = None, **settings: object) -> None:
+    `program` is started in place of `orchestrator`; without it, the fork server starts `orchestrator`.
+    """
+
+    def __init__(
+        self, root: Path, scenario: Json | None = None, program: Sequence[str] = (), **settings: object
+    ) -> None:
+        self.program = program
         self.root, self.data = root, root / "data"
         self.scenario, self.settings = scenario or {}, {**QUICK, **settings}
         self.client = Client(self.data / "orchestrator.sock")
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: Process | None = None
         self.repo = self.make_repository("repo")
 
     def __enter__(self) -> Self:
@@ -108,7 +116,7 @@ class House:
         commit(folder, {**FILES, ".orchestrator.toml": f"[checks.unit_test]\ncommand = {json.dumps(command)}\n"})
         return folder
 
-    def launch(self) -> "subprocess.Popen[bytes]":
+    def launch(self) -> Process:
         """Start a daemon and do not wait until it answers."""
         agent = {
             "driver": "command",
@@ -147,29 +155,19 @@ class House:
 
     def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """What a command of `orchestrator` printed and how it ended."""
-        return subprocess.run(
-            self._command(*arguments),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=SOURCES,
-            env=self._environment(),
-            timeout=PATIENCE,
-            check=False,
-        )
+        arguments = (*self._options(), *arguments)
+        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=self._environment(), timeout=PATIENCE)
 
     def begin(
         self, *arguments: str, out: Stream, err: Stream = subprocess.DEVNULL, stdin: Stream = subprocess.DEVNULL
-    ) -> "subprocess.Popen[bytes]":
+    ) -> Process:
         """Begin a command of `orchestrator` and do not wait for its end."""
-        return subprocess.Popen(
-            self._command(*arguments),
-            stdin=stdin,
-            stdout=out,
-            stderr=err,
-            cwd=SOURCES,
-            env=self._environment(),
-        )
+        arguments, env = (*self._options(), *arguments), self._environment()
+        if self.program:
+            return subprocess.Popen(
+                [*self.program, *arguments], stdin=stdin, stdout=out, stderr=err, cwd=SOURCES, env=env
+            )
+        return fork_server.start(*arguments, stdin=stdin, stdout=out, stderr=err, cwd=SOURCES, env=env)
 
     def submit(self, text: str = TICKET, key: str = "", **more: Any) -> str:
         """Hand in a ticket, under an Idempotency-Key of its own if none is given; the id of its task."""
@@ -291,9 +289,8 @@ class House:
                 _signal(pid, signal.SIGKILL)
             time.sleep(LOOK_EVERY)
 
-    def _command(self, *arguments: str) -> list[str]:
-        there = ["--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data)]
-        return [sys.executable, "-c", "from orchestrator.cli.app import main; main()", *there, *arguments]
+    def _options(self) -> tuple[str, ...]:
+        return ("--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data))
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}

@@ -87,7 +87,7 @@ async def test_a_group_without_a_command_shows_its_help_and_says_nothing_more(or
 
 async def test_a_ticket_from_a_standard_input_that_is_closed_is_empty(orchestrator: Shell) -> None:
     orchestrator.argv = ("/bin/sh", "-c", '"$@" <&-', "sh", *orchestrator.argv)
-    assert "empty" in only_error(await orchestrator("submit", "-"), 2)
+    assert "empty" in only_error(await orchestrator.run_fresh("submit", "-"), 2)
 
 
 async def test_what_the_state_does_not_allow_ends_with_5_and_names_what_it_does(
