@@ -197,7 +197,7 @@ def _report_ends(watchers: dict[int, socket.socket]) -> None:
 
 
 def _prepare(request: Request) -> None:
-    """Set up what an interpreter that was started for this command would have."""
+    """Set up what an interpreter that was started at a terminal for this command would have."""
     os.chdir(request.cwd)
     os.environ.clear()
     os.environ.update(request.env)
@@ -205,6 +205,7 @@ def _prepare(request: Request) -> None:
     if request.env.get("PYTHONWARNINGS") == "error":
         warnings.simplefilter("error")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = ["orchestrator", *request.arguments]
     sys.stdin = _stream(0, "r")
     sys.stdout = _stream(1, "w")

@@ -44,7 +44,8 @@ Stream = int | IO[bytes]
 
 PATIENCE = 90.0
 LOOK_EVERY = 0.01
-"""Seconds: how long a test waits for what must come, and between two looks."""
+ASK_EVERY = 0.03
+"""Seconds: how long a test waits for what must come, between two looks, and between two requests to the daemon."""
 
 SOURCES = Path(orchestrator.__file__).parent.parent
 TICKET = "Add slugify(text)\n\nIt turns a title into a part of a URL.\n"
@@ -214,12 +215,12 @@ class House:
         own = f"{state['base_commit']}..{state['branch']}"
         return git(Path(state["repo"]), "log", "--reverse", "--format=%s", own).splitlines()
 
-    def wait_for(self, what: str, look: Callable[[], T], patience: float = PATIENCE) -> T:
+    def wait_for(self, what: str, look: Callable[[], T], patience: float = PATIENCE, every: float = LOOK_EVERY) -> T:
         """Look until there is something to see; AssertionError with the daemon's story after so many seconds."""
         deadline = time.monotonic() + patience
         while not (seen := look()):
             assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}\n{self._story()}"
-            time.sleep(LOOK_EVERY)
+            time.sleep(every)
         return seen
 
     def wait_until(self, task: str, reached: Callable[[TaskView], object], patience: float = PATIENCE) -> TaskView:
@@ -232,7 +233,7 @@ class House:
             told.append(self.client.task(task))
             return bool(reached(told[-1]))
 
-        self.wait_for(f"{task}, now {told[-1].stage}", look, patience)
+        self.wait_for(f"{task}, now {told[-1].stage}", look, patience, ASK_EVERY)
         return told[-1]
 
     def wait_for_end(self, task: str, status: TaskStatus = TaskStatus.COMPLETED) -> TaskView:
