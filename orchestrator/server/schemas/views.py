@@ -32,7 +32,9 @@ from orchestrator.core.task.user_requests import RequestKind, RequestStatus, Sub
 class View(BaseModel):
     """Something that the API answers."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True, defer_build=True
+    )
 
 
 V = TypeVar("V", bound=View)
