@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -25,13 +26,14 @@ from uuid import uuid4
 
 import httpx
 import orjson
+import pytest
 
 import orchestrator
 from orchestrator.core.task.model import ProcessState, TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
-from orchestrator.server.client import Client, DaemonUnreachable
+from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
 from tests import fork_server
 from tests.fakes.repositories import commit, git
@@ -319,6 +321,15 @@ def said(socket: Path, method: str, path: str, body: Json | None = None) -> Json
         response = http.request(method, path, json=body)
     assert response.is_success, response.text
     return dict(response.json())
+
+
+@contextmanager
+def refused(kind: str, *names: str) -> Iterator[None]:
+    """Expect a refusal with a problem of this kind, whose detail has these names."""
+    with pytest.raises(RequestRefused) as caught:
+        yield
+    assert caught.value.kind == kind
+    assert [name for name in names if name not in caught.value.problem.detail] == []
 
 
 def state_of(pid: int) -> str:
