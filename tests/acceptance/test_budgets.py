@@ -19,11 +19,14 @@ def long_turn(ticks: Path) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("caps", "reached"),
-    [({"tokens": 1500}, "1,500 tokens"), ({"hours": 0.0006}, "hours")],
-    ids=["tokens", "hours"],
+    ("caps", "reached", "killed"),
+    [
+        pytest.param({"tokens": 1500}, "1,500 tokens", False, id="tokens"),
+        pytest.param({"tokens": 1500}, "1,500 tokens", True, id="tokens, killed", marks=pytest.mark.long),
+        pytest.param({"hours": 0.0006}, "hours", False, id="hours", marks=pytest.mark.long),
+        pytest.param({"hours": 0.0006}, "hours", True, id="hours, killed"),
+    ],
 )
-@pytest.mark.parametrize("killed", [False, True])
 def test_a_cap_reached_in_mid_turn_interrupts_it_and_holds_the_task_until_it_is_raised(
     tmp_path: Path, caps: Json, reached: str, killed: bool
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from orchestrator.cli.app import COMMANDS
 from orchestrator.core.task.model import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -191,6 +192,13 @@ async def test_every_command_explains_itself_with_an_example(orchestrator: Shell
         assert f" {name} " in overview.out
         told = await orchestrator(name, "--help")
         assert (told.code, f"Example: orchestrator {name}" in told.out) == (0, True), told.out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_every_command_starts_in_an_interpreter_of_its_own(orchestrator: Shell, name: str) -> None:
+    told = await orchestrator.run_fresh(name, "--help")
+    assert (told.code, f"Usage: orchestrator {name}" in told.out) == (0, True), told.err
 
 
 async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Shell) -> None:

@@ -143,8 +143,9 @@ def test_what_was_asked_before_the_halt_is_waited_for_after_it() -> None:
 
 @pytest.mark.parametrize("state", [at_work, a_task])
 def test_only_a_blocked_task_is_tried_anew(state: Callable[[], Task]) -> None:
-    with pytest.raises(InvalidTransition, match="cannot retry"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), state(), retry(state(), state().updated_at))
+    assert refused.value.request == "retry"
 
 
 # Drafts
@@ -166,8 +167,9 @@ def test_a_draft_is_sent_off_once_and_may_be_thrown_away() -> None:
     play = draft()
     assert (Playbook(play.task) >> cancel).task.status is TaskStatus.CANCELLED
     play = play >> sent_off
-    with pytest.raises(InvalidTransition, match="cannot submit"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), play.task, sent_off(play.task, play.now))
+    assert refused.value.request == "submit"
 
 
 # Parked at a person's word, and what comes in between
