@@ -142,13 +142,13 @@ def test_a_ticket_is_text_whatever_it_looks_like(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "names"),
-    [(" \n\t ", "refused", ""), ("x" * (5 * MIB), "malformed", "1024 KiB"), ("\0ELF", "malformed", "UTF-8")],
+    ("text", "named"),
+    [(" \n\t ", ""), ("x" * (5 * MIB), "1024 KiB"), ("\0ELF", "UTF-8")],
     ids=["empty", "5 MiB", "binary"],
 )
-def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, kind: str, names: str) -> None:
+def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, named: str) -> None:
     with House(tmp_path) as house:
-        with refused(kind, names):
+        with refused("refused", named):
             house.submit(text)
         (tmp_path / "ticket.md").write_text(text)
         told = house.cli("submit", "--repo", str(house.repo), "--file", str(tmp_path / "ticket.md"))
@@ -164,7 +164,7 @@ def test_what_is_misspelt_is_answered_with_the_nearest_name(tmp_path: Path) -> N
             house.submit(pipeline="ful")
         with refused("refused", "../../etc", "ABC-123"):
             house.submit(ticket="../../etc")
-        with refused("refused", "LOCAL-nobody"):
+        with refused("no-such-task", "LOCAL-nobody"):
             house.submit(after=("LOCAL-nobody",))
         assert house.cli("show", "LOCAL-nobody").returncode == 4
 

@@ -271,7 +271,7 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         house.wait_for_end(other)
         assert [line for line in house.log if line["event"] == "task_not_loaded"]
         assert state.read_text() == future
-        with refused("broken-task", "99"):
+        with refused("unreadable", "99"):
             house.client.task(later)
 
 
