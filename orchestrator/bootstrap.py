@@ -20,8 +20,8 @@ import structlog
 
 from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.schedule.pressure import judge
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import ProcessState
 from orchestrator.daemon import systemd
 from orchestrator.daemon.login_monitor import UNLOOKED, watch_login
 from orchestrator.daemon.reports import SAID
@@ -33,9 +33,9 @@ from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import Settings, SettingsError, config_folders, environment
-from orchestrator.storage.journal import StoreError
 from orchestrator.storage.provided_secrets import PROVIDED
-from orchestrator.storage.store import FolderStore, Summary, UncommittedTask
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.store import FolderStore
 from orchestrator.wiring import Daemon, build_daemon, bundled_redactor, forget
 from orchestrator.workspaces.git import end_all
 
@@ -133,19 +133,19 @@ def _take_up(daemon: Daemon) -> list[str]:
     for found in daemon.store.summaries():
         try:
             match found:
-                case Summary() if found.ended:
+                case TaskSummary() if found.ended:
                     daemon.supervisor.ended[found.id] = found.status
                     daemon.supervisor.account.remember(found.spent)
                     if found.files & PROVIDED:
-                        forget(daemon.provisions, daemon.store.folder(found.id))
+                        forget(daemon.provisions, found.id)
                     if found.status in SAID and SUMMARY_FILE not in found.files:
                         untold.append(found.id)
-                case Summary():
+                case TaskSummary():
                     loaded = daemon.store.load(found.id, keep_open=True)
                     daemon.supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
                     daemon.reports.catch_up(loaded.task)
                 case UncommittedTask():
-                    daemon.store.remove(found)
+                    daemon.store.delete(found.task_id)
                     log.info("unborn_task_removed", task=found.task_id)
                 case _:
                     raise found
@@ -179,7 +179,7 @@ def _look_after(daemon: Daemon, sources: Sources, watch: Watch) -> None:
 
     def look() -> None:
         declared = daemon.settings.definition_folders()
-        tasks = (Path(task.folder) for task in daemon.supervisor.tasks.values())
+        tasks = map(daemon.store.files.path_of, daemon.supervisor.tasks)
         watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
 
     look()
@@ -190,7 +190,7 @@ def _seen(daemon: Daemon, sources: Sources, paths: set[Path]) -> None:
     """Somebody changed files: settings, definitions, or what lies in a live task's folder."""
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
         daemon.supervisor.look_for_foreign_edit(folder.name)
-    declared = {path for path in paths if path.parent.parent != daemon.store.tasks_dir}
+    declared = {path for path in paths if path.parent.parent != daemon.store.files.root}
     if any(path.name == "orchestrator.toml" or path == sources.config for path in declared):
         _reload_settings(daemon, sources)
     if any(path.suffix in {".toml", ".md"} for path in declared):

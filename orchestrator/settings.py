@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.core.task.budget import Caps
-from orchestrator.core.task.check_rules import MOST_CHECKS, Integration, Rules
+from orchestrator.core.task.checks import MOST_CHECKS, Integration, Rules
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where

@@ -1,6 +1,5 @@
 """Building everything and wiring it: the one place where parts meet that do not know each other."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,9 +16,9 @@ from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors, Shortage
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.pressure import Sensor
@@ -47,6 +46,7 @@ from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.storage.vault import Vault, VaultError
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
@@ -94,9 +94,9 @@ class Daemon:
     def clear(self, task: Task, *, whole: bool = False) -> None:
         """Remove the worktree of an ended task and what people provided for it, or all of it. Blocks."""
         self.dispatcher.workspace.remove(task.id)
-        self.provisions.forget(Path(task.folder))
+        self.provisions.forget(task.id)
         if whole:
-            shutil.rmtree(task.folder)
+            self.store.delete(task.id)
 
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine."""
@@ -104,7 +104,7 @@ class Daemon:
 
     def look(self, task: Task) -> Evidence:
         """What there is to see of the task's stage."""
-        return evidence_of(task, _pipeline_of(task), self.workspace)
+        return evidence_of(task, accepted_pipeline(self.store.files, task.id), self.workspace)
 
     def redact(self, text: str) -> str:
         """A text as it may leave."""
@@ -128,7 +128,7 @@ class Daemon:
         self.outward.use(settings.forge, trackers)
         judge = self.running.launching.judge
         self.running.launch_with(_launching(settings, self.declared, self.provisions, judge))
-        self.messenger.use(_notifier(settings))
+        self.messenger.use(_notifier(settings, self.store.files))
         self.supervisor.set_room(_room(settings))
         self.floors = _floors(settings)
         self.stalls.stall_after = settings.stall_after
@@ -137,24 +137,26 @@ class Daemon:
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
     """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
     declared = DefinitionRegistry(settings.definition_folders())
+    files = store.files
+    pipeline_of = partial(_pipeline_of, files)
     timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
-    provisions = ProvidedSecrets(Vault(settings.data_dir, credentials_folder()))
+    provisions = ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), files)
     judge = Judge(git_of=workspace.git_of, redactor=redactor)
-    reports = Reports(_pipeline_of, partial(change_of, workspace), redactor.masked)
-    running = RunExecutor(runs, _launching(settings, declared, provisions, judge), clock.now)
-    messenger = Messenger(_notifier(settings))
+    reports = Reports(pipeline_of, partial(change_of, workspace), redactor.masked, files)
+    running = RunExecutor(runs, _launching(settings, declared, provisions, judge), clock.now, files)
+    messenger = Messenger(_notifier(settings, files))
     checkpoints = Checkpoints(workspace, store, clock.now)
     trackers = _trackers(settings)
-    outward = PublishTargets(settings.forge, trackers, environment(), _pipeline_of)
+    outward = PublishTargets(settings.forge, trackers, environment(), pipeline_of, files)
     adapters = Adapters(
         running=running,
         workspace=workspace,
         checkpoints=checkpoints,
         gates=Gates(workspace, provisions.secrets),
-        publisher=_publisher(settings, workspace, outward, redactor),
+        publisher=_publisher(settings, workspace, outward, redactor, files),
         timers=timers,
         tell=messenger.tell,
-        pipeline_of=_pipeline_of,
+        pipeline_of=pipeline_of,
         clock=clock.now,
         redact=redactor.masked,
     )
@@ -186,7 +188,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
         redactor=redactor,
         provisions=provisions,
         messenger=messenger,
-        stalls=StallDetector(supervisor.tasks.values, supervisor.post, clock.now, settings.stall_after),
+        stalls=StallDetector(supervisor.tasks.values, supervisor.post, clock.now, files, settings.stall_after),
         sensor=Sensor(settings.data_dir),
         floors=_floors(settings),
     )
@@ -195,28 +197,35 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
 def _supervisor(
     settings: Settings, store: FolderStore, dispatcher: CommandExecutor, running: RunExecutor
 ) -> Supervisor:
-    views = TaskLookups(pipeline_of=_pipeline_of, model_of=lambda task: _model_of(task, running.launching))
+    pipeline_of = partial(_pipeline_of, store.files)
+    views = TaskLookups(
+        pipeline_of=pipeline_of, model_of=lambda task: _model_of(task, pipeline_of(task), running.launching)
+    )
     supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
     supervisor.account.recall(store.account())
     dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
     return supervisor
 
 
-def _publisher(settings: Settings, workspace: Workspace, outward: PublishTargets, redactor: Redactor) -> Publisher:
+def _publisher(
+    settings: Settings, workspace: Workspace, outward: PublishTargets, redactor: Redactor, files: TaskFiles
+) -> Publisher:
     return Publisher(
         workspace=workspace,
-        release=Release(workspace),
+        files=files,
+        release=Release(workspace, files),
         hosts=outward.hosts,
         redactor=redactor,
         quarantined=settings.data_dir / QUARANTINE,
         tell_tracker=outward.tell,
+        family_of=lambda task: _pipeline_of(files, task).family,
         clock=clock.now,
     )
 
 
-def _notifier(settings: Settings) -> Notifier | None:
+def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
     command = settings.people.notify_command
-    return Notifier(command, environment()) if command else None
+    return Notifier(command, environment(), files) if command else None
 
 
 def _preflight(settings: Settings, declared: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
@@ -250,15 +259,15 @@ def _trackers(settings: Settings) -> Trackers:
 
 def _forget_ended(provisions: ProvidedSecrets, task: Task) -> None:
     if task.status.is_final:
-        forget(provisions, Path(task.folder))
+        forget(provisions, task.id)
 
 
-def forget(provisions: ProvidedSecrets, task_folder: Path) -> None:
+def forget(provisions: ProvidedSecrets, task_id: str) -> None:
     """Take what was provided for an ended task off the disk; where that fails the log says so, and each start tries."""
     try:
-        provisions.forget(task_folder)
+        provisions.forget(task_id)
     except (VaultError, OSError) as error:
-        log.warning("provided_values_left", folder=str(task_folder), reason=str(error))
+        log.warning("provided_values_left", task=task_id, reason=str(error))
 
 
 def _room(settings: Settings) -> Capacity:
@@ -278,15 +287,15 @@ def _floors(settings: Settings) -> Floors:
     )
 
 
-def _model_of(task: Task, launching: LaunchConfig) -> str:
+def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:
     """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
-    role = _pipeline_of(task).stage(task.stage).role
-    named = model_of(launching.role(role), task.terms, launching.tiers) if role else None
+    role = pipeline.stage(task.stage).role
+    named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
 
 
-def _pipeline_of(task: Task) -> Pipeline:
-    return accepted_pipeline(task.folder)
+def _pipeline_of(files: TaskFiles, task: Task) -> Pipeline:
+    return accepted_pipeline(files, task.id)
 
 
 def bundled_redactor() -> Redactor:
@@ -297,7 +306,7 @@ def bundled_redactor() -> Redactor:
 
 def _intake(settings: Settings, store: FolderStore, declared: DefinitionRegistry, redactor: Redactor) -> TaskFactory:
     return TaskFactory(
-        tasks_dir=store.tasks_dir,
+        files=store.files,
         quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
         pipelines=lambda: declared.now.pipelines,

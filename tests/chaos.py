@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.house import ENDED, House, line_count
 from tests.fakes.repositories import git
@@ -89,7 +89,7 @@ def storm(house: House, dice: random.Random, kills: int) -> Toll:
         house.kill()
         state = house.state(task)
         toll.kills += 1
-        toll.moments[f"{state['stage']}/{state['owed']}"] += 1
+        toll.moments[f"{state['stage']}/{state['next_action']}"] += 1
         house.launch()
     house.wait_for("an answer of the daemon", house.answers)
     _ask(house, task, "resume")

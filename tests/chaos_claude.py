@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.agents.installation import find_claude
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 

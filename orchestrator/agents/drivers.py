@@ -162,7 +162,7 @@ class StreamDriver:
 
         A second answer to the same request, or one to a request that is over, has no effect (measured).
         """
-        wanted = asks[0].asking.request_id
+        wanted = asks[0].draft.request_id
         message = _message(request)
         if wanted is None or message.get("request_id") != wanted:
             raise RequestLost(wanted)
@@ -285,7 +285,7 @@ def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, s
 def _decision(given: JsonObject, asks: Sequence[UserRequest]) -> Mapping[str, object]:
     """Allowed or denied, in the CLI's words; answers to questions are a part of the input that is allowed."""
     first = asks[0]
-    if first.asking.subject is Subject.QUESTION:
+    if first.draft.subject is Subject.QUESTION:
         questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
         answers = {str(text): _plain(ask.answer or DECIDE_YOURSELF) for text, ask in zip(questions, asks, strict=False)}
         return {"behavior": "allow", "updatedInput": {**given, "answers": answers}}

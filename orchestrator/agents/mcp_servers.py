@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from orchestrator.core.task.preflight import Preflight, put_in, variables_in
+from orchestrator.core.task.ticket import Preflight, put_in, variables_in
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.table import nearest
 from orchestrator.pipelines.definition_files import read_declared

@@ -28,7 +28,7 @@ from orchestrator.core.events.agent_messages import (
     Verification,
     in_order,
 )
-from orchestrator.core.task.model import Agent
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
 from orchestrator.processes.output import Output
@@ -89,10 +89,10 @@ class _Turn:
 def _turn_of(agent: Agent) -> _Turn:
     """The turn that an agent is in, as far as it was heard before."""
     return _Turn(
-        tool_uses=agent.tool_uses,
-        open={f"{EARLIER} {number}": EARLIER for number in range(agent.open_tools)},
-        timed_out=list(agent.timed_out),
-        tokens={EARLIER: agent.turn_tokens},
+        tool_uses=agent.turn.tool_uses,
+        open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
+        timed_out=list(agent.turn.timed_out),
+        tokens={EARLIER: agent.turn.tokens},
     )
 
 
@@ -106,7 +106,7 @@ class OutputReader:
         self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
         self._markers = Markers()
         self._turn = _turn_of(agent)
-        self._tokens = agent.tokens_used - agent.tokens_before
+        self._tokens = agent.usage.tokens - agent.usage.tokens_before_session
         self._refused = 0
 
     @property
@@ -256,11 +256,14 @@ class OutputReader:
                 agent,
                 read_offset=max(offset, agent.read_offset),
                 last_update=at,
-                tool_uses=uses,
-                open_tools=at_work,
-                timed_out=late,
-                turn_tokens=tokens,
-                retry_until=retry_until,
+                turn=replace(
+                    agent.turn,
+                    tool_uses=uses,
+                    open_tools=at_work,
+                    timed_out=late,
+                    tokens=tokens,
+                    retry_until=retry_until,
+                ),
             )
 
         self._ears.telemetry(heard)

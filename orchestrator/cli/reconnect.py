@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from orchestrator.cli.output import note
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable
 
 T = TypeVar("T")

@@ -20,9 +20,9 @@ from orchestrator.clock import not_before
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.runs import HeardLimit, Note, Post, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
@@ -208,16 +208,18 @@ class CommandExecutor:
         self._with.timers.ring_at(f"wake {task.id}", not_before(command.at), ring)
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
-        prepare, at = self._with.workspace.prepare, f"{task.created_at:%Y%m%d_%H%M%S}"
-        made = await asyncio.to_thread(prepare, task.id, Path(task.repo), task.base_commit, command.branch, at)
+        prepare, at = self._with.workspace.prepare, f"{task.timing.created_at:%Y%m%d_%H%M%S}"
+        made = await asyncio.to_thread(
+            prepare, task.id, Path(task.source.repo), task.source.base_commit, command.branch, at
+        )
         ready = events.WorkspaceReady(
             at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
         )
         self._post(task.id, ready)
 
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
-        stage = self._with.pipeline_of(task).stage(command.stage)
-        evidence = await asyncio.to_thread(self._with.gates.look, task, stage, command)
+        pipeline = self._with.pipeline_of(task)
+        evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
         )
@@ -236,6 +238,6 @@ class CommandExecutor:
     def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        delivered = workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
+        delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
         workspace.discard(task.id)
         return delivered.branch

@@ -22,6 +22,7 @@ from typing import cast
 import orjson
 
 from orchestrator.core.decide import machine, state_moves
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import (
     FailureReport,
@@ -32,18 +33,18 @@ from orchestrator.core.events.operations import (
     Transition,
 )
 from orchestrator.core.task.failures import KEPT
-from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,
     initial,
+    manual,
     task_from,
     with_changes,
 )
@@ -51,7 +52,7 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
-from orchestrator.workspaces.evaluation.gates import seen_in
+from orchestrator.workspaces.evaluation.gates import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.workspace import Workspace
 
@@ -96,46 +97,47 @@ class StandaloneWorkspace:
         """Where to go on. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
-        if pipeline.stage(task.stage).work is Work.STEPS:
+        if pipeline.stage(task.stage).work.commits:
             with suppress(GitError):
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
         return resume_point(pipeline, task, evidence, self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError."""
+        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
+
+        The failures that a daemon would record on the way are left to whoever evaluates the work here.
+        """
         with self._locked():
             document, pipeline, task = self._read()
-            stage = pipeline.stage(task.stage)
             evidence = seen_in(self.folder)
-            if stage.work is Work.STEPS:
+            if pipeline.stage(task.stage).work.commits:
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
-            edge = state_moves.check_move(pipeline, task, move, evidence)
-            left = tuple(dict.fromkeys((*move.artifacts, *state_moves.present_artifacts(stage, evidence))))
-            vouched = state_moves.record_bypass(task, self.by)
-            after = state_moves.apply_move(pipeline, vouched, replace(move, artifacts=left), edge, self.now())
-            self._write(
-                with_changes(document, task, state_moves.update_plan(pipeline.stage(after.stage), after, evidence))
-            )
+            after = self._decided(pipeline, task, move, evidence)
+            self._write(with_changes(document, task, replace(after, failures=task.failures)))
         return {"ok": True, "new_state": state_moves.state_of(after)}
 
     def step(self, update: StepUpdate) -> JsonObject:
         """Take in news of a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
-            document, _, task = self._read()
-            steps = state_moves.update_step(task.steps, update, self.now())
-            self._write(with_changes(document, task, replace(task, steps=steps)))
+            document, pipeline, task = self._read()
+            self._write(with_changes(document, task, self._decided(pipeline, task, update)))
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
     def fail(self, report: FailureReport) -> JsonObject:
         """Put a failure on record. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
-            document, _, task = self._read()
-            state_moves.require_new(task, report.failure)
-            after = replace(task, failures=task.failures.with_failure(report.failure))
+            document, pipeline, task = self._read()
+            after = self._decided(pipeline, task, report)
             entries = [*cast(list[Json], document.get("failure_log") or ()), shown_failure(after.failures.entries[-1])]
             self._keep_older(entries[:-KEPT])
             self._write({**with_changes(document, task, after), "failure_log": entries[-KEPT:]})
         return {"ok": True, "failure_id": after.failures.entries[-1].id}
+
+    def _decided(self, pipeline: Pipeline, task: Task, operation: Operation, evidence: Evidence = NOTHING_SEEN) -> Task:
+        """Return the task after one decision of the engine that runs tasks with a daemon too."""
+        at = operation.failure.occurred_at if isinstance(operation, FailureReport) else self.now()
+        event = OperationRequested(at=at, operation=operation, evidence=evidence, by=self.by)
+        return machine.decide(pipeline, task, event)[0]
 
     def _read(self) -> tuple[JsonObject, Pipeline, Task]:
         path = self.folder / STATE
@@ -146,7 +148,7 @@ class StandaloneWorkspace:
         document = parsed(content)
         if document is None:
             raise UnreadableState(f"{path} is no JSON object; mend it by hand")
-        pipeline = self._pipeline(str(document.get("pipeline_variant") or "full"))
+        pipeline = manual(self._pipeline(str(document.get("pipeline_variant") or "full")))
         try:
             return document, pipeline, task_from(document, pipeline, str(self.folder))
         except UnreadableState as error:
@@ -186,7 +188,7 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task's folder in a data folder; its daemon must not be at work, or DataFolderTaken is raised."""
+    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
 
     folder: Path
     now: Callable[[], datetime]
@@ -196,13 +198,13 @@ class OfflineTask:
         """Where it stands. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            return state_moves.current(accepted_pipeline(task.folder), task, to_document(task))
+            return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
         """Where to go on. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            pipeline = accepted_pipeline(task.folder)
+            pipeline = accepted_pipeline(store.files, task.id)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
@@ -222,7 +224,7 @@ class OfflineTask:
         """The task after one decision. What that owes is asked for when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
-            pipeline = accepted_pipeline(before.folder)
+            pipeline = accepted_pipeline(store.files, before.id)
             evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
             event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
             after, _ = machine.decide(pipeline, before, event)
@@ -246,10 +248,10 @@ def is_task(folder: Path) -> bool:
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
-    evidence = seen_in(Path(task.folder))
-    if task.worktree is None or pipeline.stage(task.stage).work is not Work.STEPS:
+    evidence = seen_of(task)
+    if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
-    facts = workspace.facts(task.id, task.base_commit, task.head or task.base_commit)
+    facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
 

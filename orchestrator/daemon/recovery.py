@@ -15,13 +15,14 @@ from typing import cast
 import orjson
 
 from orchestrator.core.task.checkpoint import infer_task
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.files import read_file, sealed, unsealed, write_atomically
 from orchestrator.redaction.display import escape_text
-from orchestrator.storage.journal import NAME, StoreError, checkpoints
+from orchestrator.storage.journal import NAME, checkpoints
+from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document
 from orchestrator.storage.state_file import NAME as STATE
 from orchestrator.storage.state_file import FutureFile, state_of
@@ -54,7 +55,7 @@ def recover(store: FolderStore, task_id: str, pipeline: Pipeline, at: datetime) 
 
     Raises NothingLost where they can be, NoStateLeft where nothing whole is left, StoreError and OSError.
     """
-    folder = store.folder(task_id)
+    folder = store.files.path_of(task_id)
     try:
         store.load(task_id)
     except FutureFile:

@@ -7,17 +7,17 @@ the next start, one that the disk refused with the next decision.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import PurePath
 
 import structlog
 
-from orchestrator.core.decide.lifecycle import REPORT_FILE, evaluations
+from orchestrator.core.decide.work.checks import REPORT_FILE, evaluations
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.files import write_atomically
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation import test_report
 from orchestrator.workspaces.evaluation.check_file import changed_on_branch
 from orchestrator.workspaces.workspace import Workspace
@@ -32,11 +32,11 @@ _Told = tuple[int, tuple[str, ...]]
 
 def change_of(workspace: Workspace, task: Task) -> Change:
     """What a task has changed since its base commit, as far as its clone can still be read. Blocks for a moment."""
-    if task.head is None or task.head == task.base_commit:
+    if task.source.head is None or task.source.head == task.source.base_commit:
         return Change(size="nothing was committed")
     try:
-        size = workspace.diff_stat(task.id, task.base_commit, task.head)
-        differ = changed_on_branch(workspace.git_of(task.id), task.base_commit, task.head)
+        size = workspace.diff_stat(task.id, task.source.base_commit, task.source.head)
+        differ = changed_on_branch(workspace.git_of(task.id), task.source.base_commit, task.source.head)
     except (OrchestratorError, OSError) as error:
         log.warning("change_not_measured", task=task.id, error=str(error))
         return Change(size="not to be told: its commits cannot be read")
@@ -57,9 +57,13 @@ class Reports:
     """Keeps what tasks leave to read up to date with what is decided; `change_of` blocks for a moment."""
 
     def __init__(
-        self, pipeline_of: Callable[[Task], Pipeline], change_of: Callable[[Task], Change], redact: Callable[[str], str]
+        self,
+        pipeline_of: Callable[[Task], Pipeline],
+        change_of: Callable[[Task], Change],
+        redact: Callable[[str], str],
+        files: TaskFiles,
     ) -> None:
-        self._pipeline_of, self._change_of, self._redact = pipeline_of, change_of, redact
+        self._pipeline_of, self._change_of, self._redact, self._files = pipeline_of, change_of, redact, files
         self._known: dict[str, _Known] = {}
 
     def decided(self, task: Task, event: Event) -> None:
@@ -71,9 +75,9 @@ class Reports:
 
     def catch_up(self, task: Task) -> None:
         """Write what is missing: the reports of the newest evaluation, the summary of a halt."""
-        if test_report.is_evaluated(task) and not all(path.is_file() for path in self._paths(task)):
+        if test_report.is_evaluated(task) and not all(self._files.has(task.id, name) for name in self._names(task)):
             self._tell(task, task.updated_at)
-        if not (Path(task.folder) / (BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE)).is_file():
+        if not self._files.has(task.id, BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE):
             self._sum_up(task)
 
     def _tell(self, task: Task, at: datetime) -> None:
@@ -85,14 +89,21 @@ class Reports:
         if known.told == told:
             return
         concluded = known.since if known.told and known.since and known.told[0] == number else at
-        if self._written(task, {path.name: test_report.test_report(task, concluded) for path in self._paths(task)}):
+        if self._written(task, {name: test_report.test_report(task, concluded) for name in self._names(task)}):
             known.told, known.since = told, concluded
 
     def _sum_up(self, task: Task) -> None:
         if task.status not in SAID:
             return
         published = task.publication
-        come_to = (task.status, task.head, task.failures.total, task.block_reason, published.pr_url, published.tag)
+        come_to = (
+            task.status,
+            task.source.head,
+            task.failures.total,
+            task.block_reason,
+            published.pr_url,
+            published.tag,
+        )
         known = self._known.setdefault(task.id, _Known())
         if known.summed_up != come_to and self._written(task, self._summaries(task)):
             known.summed_up = come_to
@@ -105,13 +116,12 @@ class Reports:
     def _written(self, task: Task, files: Mapping[str, str]) -> bool:
         try:
             for name, text in files.items():
-                write_atomically(Path(task.folder) / name, self._redact(text).encode("utf-8", "replace"))
+                self._files.write(task.id, name, self._redact(text).encode("utf-8", "replace"))
         except OSError as error:
             log.warning("report_not_written", task=task.id, files=sorted(files), error=str(error))
             return False
         return True
 
-    def _paths(self, task: Task) -> tuple[Path, Path]:
-        number = evaluations(self._pipeline_of(task), task)
-        newest = Path(task.folder) / REPORT_FILE
-        return newest, newest.with_name(f"{newest.stem}-{number}{newest.suffix}")
+    def _names(self, task: Task) -> tuple[str, str]:
+        number, newest = evaluations(self._pipeline_of(task), task), PurePath(REPORT_FILE)
+        return newest.name, f"{newest.stem}-{number}{newest.suffix}"

@@ -15,12 +15,14 @@ import structlog
 from orchestrator.agents.drivers import Driver, Launch
 from orchestrator.agents.exit_reason import final_output, reason_of
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
+from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked, Limit
+from orchestrator.core.task.agent import Agent, ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
-from orchestrator.core.task.model import Agent, ProcessState, Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.errors import OrchestratorError
@@ -33,6 +35,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
 from orchestrator.storage import tokens
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
@@ -70,6 +73,7 @@ class _Followed:
     """
 
     task: Task
+    run: str
     follower: OutputReader | None
     check: Check | None
     reads_on: bool = False
@@ -78,8 +82,8 @@ class _Followed:
 class RunExecutor:
     """All runs of all tasks; tells of them through `post` and `note`."""
 
-    def __init__(self, runs: Runs, launching: LaunchConfig, clock: Callable[[], datetime]) -> None:
-        self._runs, self.launching, self._clock = runs, launching, clock
+    def __init__(self, runs: Runs, launching: LaunchConfig, clock: Callable[[], datetime], files: TaskFiles) -> None:
+        self._runs, self.launching, self._clock, self._files = runs, launching, clock, files
         self._followed: dict[Path, _Followed] = {}
         self._answers: set[asyncio.Task[bool]] = set()
         self._judging: set[asyncio.Task[None]] = set()
@@ -98,18 +102,18 @@ class RunExecutor:
 
     def alive(self, task: Task) -> bool:
         """Whether the task's run has a living holder."""
-        return task.run is not None and self._runs.is_alive(_folder(task, task.run.folder))
+        return task.run is not None and self._runs.is_alive(self._files.run_folder(task.id, task.run.folder))
 
     def usage(self, task: Task) -> Usage | None:
         """What the task's run takes of the machine."""
-        return self._runs.usage(_folder(task, task.run.folder)) if task.run is not None else None
+        return self._runs.usage(self._files.run_folder(task.id, task.run.folder)) if task.run is not None else None
 
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
         """Start an agent of a role; nothing if that attempt began before.
 
         One that goes on with a session finds in its outbox what that session had left in the one before.
         """
-        folder = Path(task.folder) / f"agents/{command.attempt}"
+        folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
@@ -120,10 +124,10 @@ class RunExecutor:
             attempt=command.attempt,
             session_id=command.session_id,
             resume=command.resume,
-            cwd=Path(task.worktree or task.folder),
+            cwd=Path(task.source.worktree) if task.source.worktree else self._files.path_of(task.id),
             outbox=outbox,
             base_env=self.launching.base_env,
-            model=model_of(role, task.terms, self.launching.tiers),
+            model=model_of(role, task.policy, self.launching.tiers),
             allowed_tools=role.tools,
             disallowed_tools=role.disallowed_tools,
             system_prompt=role.prompt,
@@ -131,16 +135,16 @@ class RunExecutor:
             max_turns=role.max_turns,
             effort=role.effort,
             mcp_servers=role.mcp_servers,
-            add_dirs=(Path(task.folder),),
-            asks=task.terms.autonomy is Autonomy.INTERACTIVE,
-            max_usd=usd_left(task.total_spent, task.terms.caps),
+            add_dirs=(self._files.path_of(task.id),),
+            asks=task.policy.autonomy is Autonomy.INTERACTIVE,
+            max_usd=usd_left(task.spending.total, task.policy.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
             token="" if has_begun(folder) else tokens.issue_token(folder),
             socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)
         spec = RunSpec(
-            run=f"{task.id}/agents/{command.attempt}",
+            run=f"{task.id}/{agent_run_folder(command.attempt)}",
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -148,12 +152,12 @@ class RunExecutor:
             masks=await self._masks(task),
             limits=self.launching.limits,
         )
-        await self._start(task, folder, spec)
+        await self._start(task, agent_run_folder(command.attempt), spec)
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; nothing if that run began before."""
         limits = replace(self.launching.limits, orphan_after=None)
-        folder = _folder(task, command.folder)
+        folder = self._files.run_folder(task.id, command.folder)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
             argv=argv(command.check),
@@ -164,7 +168,7 @@ class RunExecutor:
             masks=await self._masks(task),
             limits=replace(limits, term_grace=CLEANUP_GRACE) if command.check.cleanup else limits,
         )
-        await self._start(task, folder, spec)
+        await self._start(task, command.folder, spec)
 
     async def look(self, task: Task, command: do.RunCheck) -> None:
         """Carry out a check that is the daemon's own look, and tell what it came to."""
@@ -175,15 +179,15 @@ class RunExecutor:
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
         """Hand an agent its turn; the same uuid is handed over once."""
         line = self.launching.driver.turn(command.text, command.uuid)
-        await self._runs.send(Path(task.folder) / f"agents/{command.attempt}", line)
+        await self._runs.send(self._files.run_folder(task.id, agent_run_folder(command.attempt)), line)
 
     async def send_answer(self, task: Task, command: do.SendAnswer) -> None:
         """Answer a request of an agent's, whose line is found again in its output; and tell of it if it was taken.
 
         Its line was cut of a carriage return when it was heard, so reading begins one byte before.
         """
-        folder = Path(task.folder) / f"agents/{command.attempt}"
-        before = max(0, command.asks[0].asking.start - 1)
+        folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
+        before = max(0, command.asks[0].draft.start - 1)
         found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
         request = found.lstrip(b"\n").partition(b"\n")[0]
         if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
@@ -194,11 +198,13 @@ class RunExecutor:
     async def interrupt(self, task: Task, command: do.InterruptTurn) -> None:
         """End an agent's turn; that it ended is heard from the agent."""
         request = f"interrupt-{command.attempt}-{command.turn}"
-        await self._say(Path(task.folder) / f"agents/{command.attempt}", self.launching.driver.interrupt(request))
+        await self._say(
+            self._files.run_folder(task.id, agent_run_folder(command.attempt)), self.launching.driver.interrupt(request)
+        )
 
     async def freeze(self, task: Task, command: do.FreezeRun) -> None:
         """Bring a run's tree to a stand, and tell of it or of what would not stand still."""
-        folder = _folder(task, command.folder)
+        folder = self._files.run_folder(task.id, command.folder)
         try:
             frozen = await self._runs.freeze(folder)
         except RunGone:
@@ -213,7 +219,7 @@ class RunExecutor:
 
     async def thaw(self, task: Task, command: do.ThawRun) -> None:
         """Let a run's tree go on, and tell of it."""
-        folder = _folder(task, command.folder)
+        folder = self._files.run_folder(task.id, command.folder)
         try:
             await self._runs.thaw(folder)
         except RunGone:
@@ -223,27 +229,28 @@ class RunExecutor:
 
     async def stop(self, task: Task, command: do.StopRun) -> None:
         """Begin the end of a run; that it ended is told when it has."""
-        folder = _folder(task, command.folder)
+        folder = self._files.run_folder(task.id, command.folder)
         self.follow(task, command.folder)
         if not has_begun(folder) and not self._runs.is_alive(folder):
             self._end(folder, "it was never started", None)
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
-            request = f"interrupt-{task.agent.attempt}-{task.agent.turn}"
+            request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._say(folder, self.launching.driver.interrupt(request))
         await self._runs.stop(folder)
         self._look(folder)
 
     def follow(self, task: Task, run: str) -> None:
         """Listen to a run from where reading stopped; one that is listened to already stays so."""
-        folder = _folder(task, run)
+        folder = self._files.run_folder(task.id, run)
         if folder not in self._followed:
             is_agent = run.startswith("agents/")
             self._followed[folder] = _Followed(
                 task=task,
+                run=run,
                 follower=self._follower(task, folder) if is_agent else None,
-                check=None if is_agent else task.next_check,
+                check=None if is_agent else task.evaluation.next_check,
             )
             self._runs.adopt(folder)
         asyncio.get_running_loop().call_soon(self._look, folder)
@@ -251,16 +258,16 @@ class RunExecutor:
     def abandon(self, task: Task) -> None:
         """End whatever is left of a task whose folder is gone."""
         if task.run is not None:
-            folder = _folder(task, task.run.folder)
+            folder = self._files.run_folder(task.id, task.run.folder)
             self._followed.pop(folder, None)
             log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))
 
-    async def _start(self, task: Task, folder: Path, spec: RunSpec) -> None:
+    async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
+        folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        run = str(folder.relative_to(task.folder))
         self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
@@ -320,15 +327,14 @@ class RunExecutor:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, reason_of(end, complaint or final_output(folder)), end)
         elif self._runs.froze_itself(folder):
-            run = str(folder.relative_to(followed.task.folder))
-            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=run))
+            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
 
     def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
         followed = self._followed.pop(folder)
         if followed.follower is not None:
             self._tell_of_agent(followed.task, followed.follower, reason, end)
         elif followed.check is not None:
-            self._tell_of_check(followed.task, folder, followed.check, end)
+            self._tell_of_check(followed, folder, followed.check, end)
 
     def _tell_of_agent(self, task: Task, follower: OutputReader, reason: str, end: Exit | None) -> None:
         event = events.AgentExited(
@@ -342,15 +348,16 @@ class RunExecutor:
         )
         self._post(task.id, event)
 
-    def _tell_of_check(self, task: Task, folder: Path, check: Check, end: Exit | None) -> None:
+    def _tell_of_check(self, followed: _Followed, folder: Path, check: Check, end: Exit | None) -> None:
         """A check that was stopped, or ended with its holder or the machine, has no result.
 
         It is run again if it is still wanted.
         """
         if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
-            self._tell_result(task, folder, check, None)
+            self._tell_result(followed.task, followed.run, check, None)
             return
-        judging = asyncio.get_running_loop().create_task(self._judge(task, check, _ended(folder, end)))
+        ended = _ended(followed.run, folder, end)
+        judging = asyncio.get_running_loop().create_task(self._judge(followed.task, check, ended))
         self._judging.add(judging)
         judging.add_done_callback(self._judging.discard)
 
@@ -361,19 +368,15 @@ class RunExecutor:
         except Exception:  # a check without a result would be waited for without end
             log.exception("check_not_judged", task=task.id, check=check.name)
             result = None
-        self._tell_result(task, ended.folder, check, result)
+        self._tell_result(task, ended.run, check, result)
 
-    def _tell_result(self, task: Task, folder: Path, check: Check, result: CheckResult | None) -> None:
-        run = str(folder.relative_to(task.folder))
+    def _tell_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
         self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
 
 
-def _folder(task: Task, run: str) -> Path:
-    return Path(task.folder) / run
-
-
-def _ended(folder: Path, end: Exit) -> CheckRun:
+def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
     return CheckRun(
+        run=run,
         folder=folder,
         exit_code=-end.signal if end.signal else end.code,
         timed_out=end.timed_out,

@@ -1,14 +1,14 @@
 """The way in: a submission is fetched if it names a ticket, taken in by intake, and handed to the loop."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, TaskFactory
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -47,13 +47,18 @@ class Submissions:
                     self._refuse_a_second(requirement, task)
                 return await self.loop.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
         except Exception:
-            await asyncio.to_thread(shutil.rmtree, task.folder, ignore_errors=True)
+            with suppress(OSError):
+                await asyncio.to_thread(self.intake.files.delete, task.id)
             raise
 
     def _refuse_a_second(self, requirement: Requirement, new: Task) -> None:
         """Two tasks of one ticket would do the same work; what a person hands in as a text is a ticket of its own."""
         for task in self.loop.tasks.values():
-            same = (task.ticket.source, task.ticket.key, task.repo) == (new.ticket.source, new.ticket.key, new.repo)
+            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
+                new.ticket.source,
+                new.ticket.key,
+                new.source.repo,
+            )
             if same and not task.status.is_final:
                 raise AlreadyActive(
                     f"{requirement.url} has a task in this repository already: {task.id} ({task.status.value}); "

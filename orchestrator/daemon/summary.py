@@ -13,7 +13,8 @@ from orchestrator.core.decide.final_message import (
 )
 from orchestrator.core.task.checks import CheckResult, nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Step, Task
+from orchestrator.core.task.progress import Step
+from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import as_code, inert
 
 SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"
@@ -31,6 +32,7 @@ class Change:
 
 def summary(task: Task, change: Change) -> str:
     """The Markdown of summary.md; of a task that has ended it begins with the message that closes it."""
+    source = task.source
     parts = [
         f"# {task.ticket.key}: {inert(task.title)}",
         *([_closing(task)] if has_ended(task) else []),
@@ -38,8 +40,8 @@ def summary(task: Task, change: Change) -> str:
         "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
         "## Checks\n\n" + _checks(task, change.checks_differ),
         "## What went wrong on the way\n\n" + ("\n".join(map(_failure, task.failures.entries)) or "Nothing."),
-        f"## To look at it\n\n    git -C {task.repo} log -p {task.base_commit[:12]}..{task.branch}",
-        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+        f"## To look at it\n\n    git -C {source.repo} log -p {source.base_commit[:12]}..{source.branch}",
+        f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -59,7 +61,7 @@ def blocked_summary(task: Task) -> str:
         "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
         "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
         f"## What to do next\n\n{inert(recommended(task))}",
-        f"Everything the agents wrote and the checks printed is in {task.folder}.",
+        f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
@@ -70,13 +72,16 @@ def _closing(task: Task) -> str:
 
 
 def _facts(task: Task, changed: str) -> str:
-    head = as_code((task.head or task.base_commit)[:12])
+    head = as_code((task.source.commit)[:12])
     rows = [
-        ("Branch", f"{as_code(task.branch)} at {head}, from {as_code(task.base_branch)}"),
-        ("Repository", inert(task.repo)),
+        ("Branch", f"{as_code(task.source.branch)} at {head}, from {as_code(task.source.base_branch)}"),
+        ("Repository", inert(task.source.repo)),
         ("Change", inert(changed)),
         ("Evaluations", _evaluations(task)),
-        ("Agents", f"{task.agent.attempt} processes, {task.agent.tokens_used} tokens, {task.agent.cost_usd:.2f} USD"),
+        (
+            "Agents",
+            f"{task.agent.attempt} processes, {task.agent.usage.tokens} tokens, {task.agent.usage.cost_usd:.2f} USD",
+        ),
     ]
     return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value.replace('|', _PIPE)} |" for name, value in rows)))
 
@@ -98,15 +103,15 @@ def _checks(task: Task, checks_differ: bool) -> str:
         (
             "| Check | Verdict | Time | Why |",
             "|---|---|---|---|",
-            *(_row(name, one) for name, one in task.results.items()),
+            *(_row(name, one) for name, one in task.evaluation.results.items()),
         )
     )
     commands = "\n".join(
-        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.checks if one.command
+        f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.evaluation.checks if one.command
     )
     unseen = "**No check ran: nobody has seen this change work.**"
     notes = [
-        *([unseen] if nothing_ran(task.checks, task.results) else []),
+        *([unseen] if nothing_ran(task.evaluation.checks, task.evaluation.results) else []),
         *(["The branch changes `.orchestrator.toml`; the checks above are those of the base commit."] * checks_differ),
     ]
     return "\n\n".join(part for part in (table, commands, *notes) if part)

@@ -7,7 +7,6 @@ that is under way.
 """
 
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,13 +16,13 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.model import Priority, Task, TaskStatus, Ticket, TicketType
+from orchestrator.core.task.checks import Evaluation
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.formats.table import nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
@@ -38,6 +37,7 @@ from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.repository import inspect_repository, open_repository
 
@@ -87,9 +87,9 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Takes submissions in; `tasks_dir` is where every task has its folder, `quarantine_dir` no agent's business."""
+    """Takes submissions in; `quarantine_dir` is no agent's business."""
 
-    tasks_dir: Path
+    files: TaskFiles
     quarantine_dir: Path
     settings: Settings
     pipelines: Callable[[], Mapping[str, Pipeline]]
@@ -109,32 +109,36 @@ class TaskFactory:
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
-        folder, key = self._new_folder(ticket, now)
+        task_id, key = self._new_id(ticket, now)
         task = Task(
-            id=folder.name,
+            id=task_id,
             title=taken.requirement.title,
-            folder=str(folder),
+            folder=str(self.files.path_of(task_id)),
             ticket=Ticket(
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
-            repo=str(repository.path),
-            base_branch=repository.base,
-            base_commit=repository.base_commit,
-            created_at=now,
+            source=Source(
+                repo=str(repository.path),
+                base_branch=repository.base,
+                base_commit=repository.base_commit,
+                branch=_branch(pipeline, key, task_id, kind),
+            ),
+            timing=Timing(created_at=now),
             updated_at=now,
-            branch=_branch(pipeline, key, folder.name, kind),
-            checks=checks,
-            priority=submission.priority or requirement.priority or Priority.NORMAL,
-            after=submission.after,
-            start_at=not_before(submission.at) if submission.at else None,
-            terms=self._terms(submission, requirement),
+            evaluation=Evaluation(checks=checks),
+            schedule=Schedule(
+                priority=submission.priority or requirement.priority or Priority.NORMAL,
+                after=submission.after,
+                start_at=not_before(submission.at) if submission.at else None,
+            ),
+            policy=self._terms(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
-            _write_down(task, taken, pipeline)
+            self._write_down(task, taken, pipeline)
         except BaseException:
-            shutil.rmtree(folder)
+            self.files.delete(task_id)
             raise
         return task
 
@@ -170,29 +174,36 @@ class TaskFactory:
             f"What was fetched is kept in {kept} for you alone: delete it when you have looked at it"
         )
 
-    def _new_folder(self, ticket: str | None, now: datetime) -> tuple[Path, str]:
-        """A folder of its own for the task, and the ticket's key; ids are `KEY_<time>`, or LOCAL-<time> without one."""
+    def _new_id(self, ticket: str | None, now: datetime) -> tuple[str, str]:
+        """The id of the task, whose folder is made, and the ticket's key; ids are `KEY_<time>`, or LOCAL-<time>."""
         if ticket is not None and not _KEY.fullmatch(ticket):
             raise SubmissionRefused(f"{ticket!r:.60} is no ticket key; write it like ABC-123, or leave it out")
         base = f"{ticket}_{now:%Y%m%d_%H%M%S}" if ticket else f"LOCAL-{now:%Y%m%d_%H%M%S}"
         for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
-            folder = self.tasks_dir / (base + suffix)
+            task_id = base + suffix
             try:
-                make_private(self.tasks_dir)
-                folder.mkdir(mode=0o700)
+                self.files.create(task_id)
             except FileExistsError:
                 continue
-            return folder, ticket or folder.name
+            return task_id, ticket or task_id
         raise SubmissionRefused("a thousand tickets came in this second; submit this one again")
+
+    def _write_down(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
+        """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
+        requirement = taken.requirement
+        parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
+        self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
+        self.files.write(task.id, PARSED_FILE, _json(parsed))
+        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
 
 
 @lru_cache(maxsize=KEPT_PIPELINES)
-def accepted_pipeline(folder: str) -> Pipeline:
-    """The pipeline of a task's folder, as it was declared when the task was submitted.
+def accepted_pipeline(files: TaskFiles, task_id: str) -> Pipeline:
+    """Return the pipeline of a task as it was declared when the task was submitted.
 
-    Raises DefinitionError if that copy is gone or damaged.
+    Raises DefinitionError if the task's copy is gone or damaged.
     """
-    path = Path(folder) / PIPELINE_FILE
+    path = files.path_of(task_id, PIPELINE_FILE)
     return parse_pipeline(read_declared(path), str(path))
 
 
@@ -223,15 +234,6 @@ def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str
 
 def _fit(name: str) -> str:
     return _UNFIT_FOR_REF.sub("-", name).strip("-.")
-
-
-def _write_down(task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
-    """What the task starts from, in its folder."""
-    folder, requirement = Path(task.folder), taken.requirement
-    parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
-    write_atomically(folder / TICKET_FILE, _json(ticket_document(task, taken)))
-    write_atomically(folder / PARSED_FILE, _json(parsed))
-    write_atomically(folder / PIPELINE_FILE, pipeline.text.encode())
 
 
 def _json(document: JsonObject) -> bytes:

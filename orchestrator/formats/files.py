@@ -4,6 +4,7 @@ Writing leaves either the old content or the new. Reading takes plain files only
 with a checksum of itself, so that a torn or edited one is known.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -39,14 +40,37 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         sync_folder(path.parent)
 
 
-def read_file(path: Path) -> bytes | None:
-    """What a file holds: nothing if there is no file, None if what is there is no plain file of sensible size."""
+class NotRegularFile(OSError):
+    """There is a link, a folder, a FIFO, a socket or a device where a regular file is expected."""
+
+
+def open_regular(path: Path | str, *, dir_fd: int | None = None) -> int:
+    """Open a regular file for reading, relative to the open folder `dir_fd` if given, and return the descriptor.
+
+    Follows no link and never waits for the other end of a FIFO. Raises OSError, among it NotRegularFile.
+    """
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=dir_fd
+        )
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket, or a device without a driver
+            raise NotRegularFile(error.errno, error.strerror, str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularFile(errno.EINVAL, "Not a regular file", str(path))
+    return descriptor
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return a file's content: empty if it is missing, None if it is not a regular file or larger than 64 MiB."""
+    try:
+        descriptor = open_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return b""
+    except NotRegularFile:
+        return None
     try:
         size = os.fstat(descriptor).st_size
         return os.read(descriptor, size) if size <= LARGEST_DOCUMENT else None

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, stamp
 
 

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
-from orchestrator.formats.files import write_atomically
 from orchestrator.integrations.notification_payload import announcement
 from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import MARKER
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.judge import environment
 
 log = structlog.get_logger()
@@ -63,29 +63,31 @@ class Notifier:
     ValueError for a command without a program: where nobody is to be told there is no notifier.
     """
 
-    def __init__(self, command: tuple[str, ...], base_env: Mapping[str, str], limit: float = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, command: tuple[str, ...], base_env: Mapping[str, str], files: TaskFiles, limit: float = DEFAULT_LIMIT
+    ) -> None:
         self._program, *self._arguments = command
-        self._limit = limit
+        self._files, self._limit = files, limit
         desktop = {name: value for name, value in base_env.items() if name in _TO_REACH_PEOPLE}
         self._env = environment(base_env) | desktop
         self._one_at_a_time = asyncio.Lock()
 
     async def tell(self, task: Task, notice: Notice) -> Answer:
         """Tell it, unless it was told before. What failed may be told again: nothing of it is remembered."""
-        file = Path(task.folder) / FOLDER / notice.key
+        name = f"{FOLDER}/{notice.key}"
         async with self._one_at_a_time:
-            if file.exists():
+            if self._files.has(task.id, name):
                 return Answer(told=DeliveryResult.ALREADY_SENT)
             document = announcement(task, notice)
             try:
-                reason, output = await self._run(document, mark=Path(f"/dev/null{file}"))
+                reason, output = await self._run(document, mark=Path(f"/dev/null/{task.id}/{name}"))
             except (OSError, ValueError) as error:
                 said = error.strerror if isinstance(error, OSError) else str(error)
                 reason, output = f"notify_command could not start {escape_text(self._program)}: {said}", ""
             if reason:
                 log.warning("notice_not_sent", task=task.id, key=notice.key, reason=reason, output=output)
                 return Answer(told=DeliveryResult.FAILED, reason=reason)
-            _remember(file, document)
+            self._remember(task, name, document)
             log.info("notice_sent", task=task.id, key=notice.key, kind=notice.kind.value)
             return Answer(told=DeliveryResult.SENT)
 
@@ -113,6 +115,13 @@ class Notifier:
             finally:
                 await _end(process, mark)
             return self._meaning(code), output.last()
+
+    def _remember(self, task: Task, name: str, document: Mapping[str, Json]) -> None:
+        """Record a delivered notice; if that fails, the notice will be delivered again."""
+        try:
+            self._files.write(task.id, name, json.dumps(document).encode() + b"\n")
+        except OSError as error:
+            log.warning("notice_not_remembered", task=task.id, file=name, error=str(error))
 
     def _meaning(self, code: int | None) -> str:
         if code is None:
@@ -188,12 +197,3 @@ def _as_file(document: Mapping[str, Json]) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _remember(file: Path, document: Mapping[str, Json]) -> None:
-    """Put down what was told; where that cannot be, it will be told again."""
-    try:
-        file.parent.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(file, json.dumps(document).encode() + b"\n")
-    except OSError as error:
-        log.warning("notice_not_remembered", file=str(file), error=str(error))

@@ -4,26 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
-from orchestrator.core.task.pipeline import (
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 
 COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
@@ -31,13 +13,6 @@ COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
 _WIDTH = 100
 _MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
 _DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
-_SHAPES = {
-    Work.INTAKE: ("[/", "/]", "parallelogram"),
-    Work.AGENT: ("[", "]", "box"),
-    Work.STEPS: ("[[", "]]", "box3d"),
-    Work.CHECKS: ("{{", "}}", "hexagon"),
-    Work.DELIVER: ("([", "])", "oval"),
-}
 _FAILS = dict.fromkeys(Publish, ("it fails", "it has failed {times}")) | {
     Publish.PULL_REQUEST: ("its reviewers want a change", "they want one after it was changed {times}"),
     Publish.RELEASE: ("a person wants a change", "one is wanted after it was changed {times}"),
@@ -71,7 +46,7 @@ def mermaid(pipeline: Pipeline) -> str:
     """The pipeline as a Mermaid flowchart, as Markdown of GitHub and GitLab shows it."""
     lines = ["flowchart TD"]
     for stage in pipeline.stages.values():
-        left, right, _ = _SHAPES[stage.work]
+        left, right, _ = stage.work.shape
         lines.append(f'    {stage.name}{left}"{_marked_up(stage.name, *about(stage))}"{right}')
     lines.append(f"    start([start]) --> {pipeline.start}")
     for edge in graph_edges(pipeline):
@@ -85,7 +60,7 @@ def dot(pipeline: Pipeline) -> str:
     """The pipeline in the language of Graphviz."""
     lines = [f"digraph {_quoted(pipeline.name)} {{", "    start [shape=point];"]
     for stage in pipeline.stages.values():
-        shape = _SHAPES[stage.work][2]
+        shape = stage.work.shape[2]
         lines.append(f"    {stage.name} [shape={shape}, label={_quoted(stage.name, *about(stage))}];")
     lines.append(f"    start -> {pipeline.start};")
     for edge in graph_edges(pipeline):
@@ -111,44 +86,13 @@ def text(pipeline: Pipeline) -> str:
 
 def about(stage: Stage) -> tuple[str, ...]:
     """What is done in a stage, and who does it if it is not the daemon."""
-    done = f"{stage.work}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.value
+    done = f"{stage.work.name}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.name
     return (done, stage.role) if stage.role else (done,)
-
-
-def condition(guard: Guard) -> str:  # noqa: C901, PLR0912 - one case for each guard
-    """A guard in a few words."""
-    match guard:
-        case TicketFiltered(accept=accept):
-            return f"the ticket is {' or '.join(accept)}"
-        case FileExists(file=file):
-            return f"{file} is there"
-        case FileMinChars(file=file, more_than=count):
-            return f"{file} has more than {count} characters"
-        case HeadingCount(file=file, prefix=prefix, at_least=count):
-            return f'{file} has {_at_least(count, "line")} beginning "{prefix}"'
-        case GlobCount(pattern=pattern, at_least=count):
-            return f"{_at_least(count, 'file')} {pattern} {'is' if count == 1 else 'are'} there"
-        case JsonNonempty(file=file, any_of=keys):
-            return f"{file} has one of {', '.join(keys)}"
-        case BudgetLeft(name=name):
-            return f"{name} is not used up"
-        case BudgetWithin(name=name):
-            return f"{name} is not exceeded"
-        case StepsCompleted():
-            return "every step is completed"
-        case StepsCommitted():
-            return "every step has a commit"
-        case TreeClean():
-            return "nothing is uncommitted"
-        case ChecksAcceptable(accept=accept):
-            return f"every check is {' or '.join(accept)}"
-        case _:
-            assert_never(guard)
 
 
 def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
     approved = ("a person approves it",) if stage.review else ()
-    conditions = (*map(condition, stage.guards), *approved)
+    conditions = (*(guard.describe() for guard in stage.guards), *approved)
     yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=conditions)
     if stage.on_fail is not None and stage.budget is not None:
         once, often = _FAILS[stage.publish]
@@ -156,10 +100,6 @@ def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
         halt = often.format(times="once" if limit <= 1 else f"{limit} times") + f" ({stage.budget})"
         yield Edge(source=stage.name, target=stage.on_fail, way=EdgeKind.BACK, labels=(once,))
         yield Edge(source=stage.name, target=BLOCKED, way=EdgeKind.HALT, labels=(halt,))
-
-
-def _at_least(count: int, what: str) -> str:
-    return f"a {what}" if count == 1 else f"{count} or more {what}s"
 
 
 def _closing(pipeline: Pipeline) -> str:

@@ -9,8 +9,7 @@ from typing import cast
 
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.core.task.failures import Analysis, Failure
-from orchestrator.core.task.model import StepStatus
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
 from orchestrator.formats.codec import Json, time_of, to_json
 
 LINE, PARAGRAPH, PAGE = 300, 2000, 10_000

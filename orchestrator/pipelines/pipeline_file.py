@@ -1,54 +1,21 @@
 """A pipeline's TOML file, read and checked as a whole: whatever is wrong in it is said at once, each with its line."""
 
-from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from string import Formatter
 from types import MappingProxyType
-from typing import assert_never
+from typing import get_type_hints
 
-from orchestrator.core.task.pipeline import (
-    ENGINE_BUDGETS,
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.decide.work import WORK
+from orchestrator.core.decide.work.agent import AgentWork
+from orchestrator.core.guards import GUARDS
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Family, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
+from orchestrator.pipelines.families import DEFAULT_FAMILY, FAMILIES
 from orchestrator.pipelines.pipeline_rules import note_broken_rules
 
-_GUARDS: Mapping[str, Callable[[Table], Guard]] = {
-    "ticket_filtered": lambda table: TicketFiltered(accept=table.texts("accept", TicketFiltered().accept)),
-    "file_exists": lambda table: FileExists(file=table.text("file")),
-    "file_min_chars": lambda table: FileMinChars(file=table.text("file"), more_than=table.whole("more_than")),
-    "heading_count": lambda table: HeadingCount(
-        file=table.text("file"), prefix=table.text("prefix"), at_least=table.whole("at_least", at_least=1, default=1)
-    ),
-    "glob_count": lambda table: GlobCount(
-        pattern=table.text("pattern"), at_least=table.whole("at_least", at_least=1, default=1)
-    ),
-    "json_nonempty": lambda table: JsonNonempty(file=table.text("file"), any_of=table.texts("any_of")),
-    "budget_left": lambda table: BudgetLeft(name=table.text("name")),
-    "budget_within": lambda table: BudgetWithin(name=table.text("name")),
-    "steps_completed": lambda _: StepsCompleted(),
-    "steps_committed": lambda _: StepsCommitted(),
-    "tree_clean": lambda _: TreeClean(),
-    "checks_acceptable": lambda table: ChecksAcceptable(accept=table.texts("accept", ChecksAcceptable().accept)),
-}
-
-_ACCEPTABLE = {"ticket_filtered": TicketFiltered().accept, "checks_acceptable": ("PASS", "WARN", "SKIPPED")}
 _BRANCH_WORDS = ("ticket", "task", "type")
 
 
@@ -65,8 +32,9 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         table = read_toml(text, source)
     except DefinitionError as error:
         raise PipelineError(error.problems) from error
+    family = _family(table)
     stages_table = table.table("stages")
-    stages = {name: _stage(name, stages_table.table(name)) for name in stages_table.names()}
+    stages = {name: _stage(name, stages_table.table(name), family) for name in stages_table.names()}
     pipeline = Pipeline(
         name=table.text("name"),
         description=table.text("description"),
@@ -74,6 +42,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         stages=MappingProxyType(stages),
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
+        family=family,
         source=source,
         text=text,
     )
@@ -84,14 +53,14 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
     return pipeline
 
 
-def _stage(name: str, table: Table) -> Stage:
+def _stage(name: str, table: Table, family: Family) -> Stage:
     work = _work(table)
     stage = Stage(
         name=name,
-        work=work or Work.AGENT,
+        work=work or AgentWork(),
         role=table.maybe_text("role"),
         artifacts=table.texts("artifacts", ()),
-        guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner)) is not None),
+        guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner, family))),
         next=table.maybe_text("next"),
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
@@ -109,10 +78,9 @@ def _stage(name: str, table: Table) -> Stage:
 
 def _work(table: Table) -> Work | None:
     word = table.text("work")
-    kinds = {kind.value: kind for kind in Work}
-    if word and word not in kinds:
-        table.note("work", f"unknown kind of work {word!r}; {nearest(word, kinds)}")
-    return kinds.get(word)
+    if word and word not in WORK:
+        table.note("work", f"unknown kind of work {word!r}; {nearest(word, WORK)}")
+    return WORK.get(word)
 
 
 def _publish(table: Table) -> Publish:
@@ -123,36 +91,66 @@ def _publish(table: Table) -> Publish:
     return kinds.get(word, Publish.BRANCH)
 
 
-def _guard(table: Table) -> Guard | None:
+def _family(table: Table) -> Family:
+    word = table.text("family") if table.has("family") else DEFAULT_FAMILY.name
+    if word not in FAMILIES:
+        table.note("family", f"unknown family {word!r}; {nearest(word, FAMILIES)}")
+    return FAMILIES.get(word, DEFAULT_FAMILY)
+
+
+def _guard(table: Table, family: Family) -> Guard | None:
     word = table.text("guard")
-    if word not in _GUARDS:
+    kinds = {**GUARDS, **family.guards}
+    if word not in kinds:
         if word:
-            table.note("guard", f"unknown guard {word!r}; {nearest(word, _GUARDS)}")
+            table.note("guard", f"unknown guard {word!r}; {nearest(word, kinds)}")
         return None
-    guard = _GUARDS[word](table)
+    kind = kinds[word]
+    guard = kind(**{one.name: _guard_value(table, kind, one) for one in fields(kind)})
     table.done()
-    for accepted in guard.accept if isinstance(guard, TicketFiltered | ChecksAcceptable) else ():
-        if accepted not in _ACCEPTABLE[word]:
-            table.note("accept", f"{word} cannot accept {accepted!r}; {nearest(accepted, _ACCEPTABLE[word])}")
     return guard
 
 
+def _guard_value(table: Table, kind: type[Guard], key: Field[object]) -> object:
+    """Read one key of a guard as its field declares it."""
+    name, optional = key.name, key.default is not MISSING
+    if optional and not table.has(name):
+        return key.default
+    declared = get_type_hints(kind)[name]
+    if declared is int:
+        return table.whole(name, at_least=key.metadata.get("minimum", 0))
+    if declared is str:
+        return table.text(name)
+    texts, choices = table.texts(name), key.metadata.get("choices", ())
+    for one in texts:
+        if choices and one not in choices:
+            table.note(name, f"{table.text('guard')} cannot {name} {one!r}; {nearest(one, choices)}")
+    return texts
+
+
 def _check_work(stage: Stage, table: Table) -> None:
-    match stage.work:
-        case Work.AGENT | Work.STEPS if stage.role is None:
-            table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
-        case Work.INTAKE | Work.DELIVER if stage.role is not None:
-            table.note("role", f"stage {stage.name} is done by the daemon ({stage.work}): take its role away")
-        case Work.AGENT | Work.STEPS | Work.CHECKS | Work.INTAKE | Work.DELIVER:
-            pass
-        case _:
-            assert_never(stage.work)
-    if stage.work is not Work.DELIVER and table.has("publish"):
-        table.note("publish", f'only a stage with work = "deliver" publishes, {stage.name} has work = "{stage.work}"')
-    if stage.work is Work.STEPS and stage.plan is None:
-        table.report.note(table.path, f'stage {stage.name} works through steps: say which with plan = "plan.md"')
-    if stage.work is not Work.STEPS and stage.plan is not None:
-        table.note("plan", f'only a stage with work = "steps" has a plan, {stage.name} has work = "{stage.work}"')
+    """Report what does not fit the stage's kind of work."""
+    work = stage.work
+    if work.needs_role and stage.role is None:
+        table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
+    if not work.takes_role and stage.role is not None:
+        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): take its role away")
+    if not work.publishes and table.has("publish"):
+        table.note("publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_said(work)}")
+    if work.has_steps and stage.plan is None:
+        table.report.note(table.path, f"stage {stage.name} works through steps: say which with plan = …")
+    if not work.has_steps and stage.plan is not None:
+        table.note("plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_said(work)}")
+
+
+def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:
+    """Return the kinds of work that have steps or publish, as a pipeline file says them."""
+    fitting = [kind for kind in WORK.values() if has_steps <= kind.has_steps and publishes <= kind.publishes]
+    return " or ".join(map(_said, fitting))
+
+
+def _said(work: Work) -> str:
+    return f'work = "{work.name}"'
 
 
 def _budgets(table: Table) -> dict[str, int]:

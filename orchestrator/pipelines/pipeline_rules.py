@@ -3,31 +3,11 @@
 import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from typing import assert_never
 
-from orchestrator.core.task.pipeline import (
-    ENGINE_BUDGETS,
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    Pipeline,
-    Stage,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
 from orchestrator.formats.table import Path, Problem, Report, nearest
-
-RESERVED_STAGES = ("BLOCKED", "COMPLETED", "EVALUATION_PASS", "EVALUATION_FAIL", "READY_FOR_IMPL")
-"""Words that state.json prints or accepts in the place of a stage, so no stage may be called by them."""
 
 DAEMONS_FILES = ("ticket.json", "state.json", "journal.jsonl", "failures.jsonl", "state-history.json")
 """Files of a task that only the daemon writes."""
@@ -40,7 +20,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
     """Report all that is wrong with a pipeline whose single values are well formed."""
     _note_start(pipeline, report)
     for stage in pipeline.stages.values():
-        _note_name(stage, report)
+        _note_name(stage, pipeline, report)
         _note_ways_out(stage, pipeline, report)
         _note_artifacts(stage, report)
         _note_review(stage, report)
@@ -55,7 +35,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
 
 def _note_review(stage: Stage, report: Report) -> None:
     """Changes that a reviewer asks for need somebody who can make them."""
-    if stage.review and stage.work not in (Work.AGENT, Work.STEPS) and stage.on_fail is None:
+    if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
         said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
         report.note(("stages", stage.name, "review"), said)
 
@@ -81,10 +61,11 @@ def _note_start(pipeline: Pipeline, report: Report) -> None:
         report.note(("start",), f"start names an unknown stage {pipeline.start!r}; {hint}")
 
 
-def _note_name(stage: Stage, report: Report) -> None:
+def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
+    """A stage may not bear a word that state.json prints or accepts in the place of a stage."""
     if not _STAGE_NAME.fullmatch(stage.name):
         report.note(("stages", stage.name), f"a stage is called in capitals, digits and _, not {stage.name!r}")
-    if stage.name in RESERVED_STAGES:
+    if stage.name in (*AS_STATE.values(), *pipeline.family.aliases):
         report.note(("stages", stage.name), f"{stage.name} is the word for a result, no stage can be called so")
 
 
@@ -94,7 +75,7 @@ def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
         if target is not None and target not in pipeline.stages:
             hint = nearest(target, pipeline.stages)
             report.note((*path, key), f"{key} of {stage.name} names an unknown stage {target!r}; {hint}")
-    if stage.next is None and stage.work is not Work.DELIVER:
+    if stage.next is None and not stage.work.publishes:
         report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
     if stage.on_fail is not None and stage.budget is None:
         report.note((*path, "on_fail"), f"{stage.name} could go back for ever: say budget = … beside on_fail")
@@ -115,20 +96,12 @@ def _note_artifacts(stage: Stage, report: Report) -> None:
 
 
 def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) -> None:
-    match guard:
-        case FileExists(file=file) | FileMinChars(file=file) | HeadingCount(file=file) | JsonNonempty(file=file):
-            _note_file(file, pipeline, report, (*path, "file"))
-        case GlobCount(pattern=pattern):
-            _note_file(pattern, pipeline, report, (*path, "pattern"))
-        case BudgetLeft(name=name) | BudgetWithin(name=name):
-            _note_budget(name, pipeline, report, (*path, "name"))
-        case StepsCompleted() | StepsCommitted():
-            if all(stage.work is not Work.STEPS for stage in pipeline.stages.values()):
-                report.note(path, 'no stage has work = "steps", so this guard can never open')
-        case TicketFiltered() | TreeClean() | ChecksAcceptable():
-            pass
-        case _:
-            assert_never(guard)
+    for key in guard.file_keys:
+        _note_file(getattr(guard, key), pipeline, report, (*path, key))
+    for key in guard.budget_keys:
+        _note_budget(getattr(guard, key), pipeline, report, (*path, key))
+    if guard.needs_steps and not any(stage.work.has_steps for stage in pipeline.stages.values()):
+        report.note(path, 'no stage has work = "steps", so this guard can never open')
 
 
 def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
@@ -147,7 +120,7 @@ def _note_idle_budgets(pipeline: Pipeline, report: Report) -> None:
     """A budget that nothing counts against is most likely a misspelt one."""
     used = {stage.budget for stage in pipeline.stages.values()}
     for stage in pipeline.stages.values():
-        used.update(guard.name for guard in stage.guards if isinstance(guard, BudgetLeft | BudgetWithin))
+        used.update(getattr(guard, key) for guard in stage.guards for key in guard.budget_keys)
     for name in pipeline.budgets:
         if name not in used and name not in ENGINE_BUDGETS:
             report.note(("budgets", name), f"nothing counts against the budget {name!r}")

@@ -1,40 +1,34 @@
 """JSON Schemas of the files that people and programs meet: state.json, pipelines, the front matter of roles."""
 
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from types import NoneType
-from typing import get_type_hints
+from typing import cast, get_type_hints
 
 from orchestrator.core.decide.transitions import AS_STATE
-from orchestrator.core.task import pipeline as words
+from orchestrator.core.decide.work import WORK
+from orchestrator.core.guards import GUARDS
+from orchestrator.core.task.agent import Agent, Session, TurnProgress, Usage
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
-from orchestrator.core.task.model import Agent, SensitiveCheck, StageRecord, Step, Task, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.core.task.ticket import Preflight, SensitiveCheck, TicketType
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.json_schema import array, maybe, one_of, properties_of, record, schema_of
+from orchestrator.pipelines.families import FAMILIES
 from orchestrator.pipelines.role import EFFORTS, PERMISSION_MODES, OnAsk, Tier
-from orchestrator.storage.state_document import PUBLISHED, RESULT_NAMES, SAME_NAME
+from orchestrator.storage.migration import SCHEMA_VERSION
+from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, SAME_NAME
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
 _TEXTS, _NULL = array(_TEXT), schema_of(NoneType)
-_GUARDS: Mapping[str, type] = {
-    "ticket_filtered": words.TicketFiltered,
-    "file_exists": words.FileExists,
-    "file_min_chars": words.FileMinChars,
-    "heading_count": words.HeadingCount,
-    "glob_count": words.GlobCount,
-    "json_nonempty": words.JsonNonempty,
-    "budget_left": words.BudgetLeft,
-    "budget_within": words.BudgetWithin,
-    "steps_completed": words.StepsCompleted,
-    "steps_committed": words.StepsCommitted,
-    "tree_clean": words.TreeClean,
-    "checks_acceptable": words.ChecksAcceptable,
+_ALL_GUARDS = {
+    name: kind for table in (GUARDS, *(one.guards for one in FAMILIES.values())) for name, kind in table.items()
 }
 
 
@@ -50,13 +44,14 @@ def state_schema() -> JsonObject:
     hints = get_type_hints(Task)
     facts = _facts()
     properties: JsonObject = {
-        "schema_version": {"const": 1},
+        "schema_version": {"const": SCHEMA_VERSION},
         **dict.fromkeys(("task_id", "ticket_id", "workspace_dir", "pipeline_variant", "requirement_source"), _TEXT),
-        **dict.fromkeys(("updated_at", "created_at"), _TIME),
+        "updated_at": _TIME,
         **dict.fromkeys(("current_state", "stage"), _TEXT),
         "ticket_type": schema_of(TicketType),
         "current_agent": maybe(_TEXT),
         **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
+        **{name: one for part in FLAT for name, one in properties_of(hints[part]).items()},
         "progress": {"type": "integer", "minimum": 0, "maximum": 100},
         "current_phase": _NULL,
         "total_phases": _NULL,
@@ -82,9 +77,9 @@ def pipeline_schema() -> JsonObject:
     """A pipeline's TOML file, as JSON."""
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
-        "work": schema_of(words.Work),
+        "work": one_of(*WORK),
         "artifacts": _TEXTS,
-        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _GUARDS.items()]}),
+        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _ALL_GUARDS.items()]}),
         "publish": schema_of(Publish),
         "review": schema_of(bool),
     }
@@ -96,6 +91,7 @@ def pipeline_schema() -> JsonObject:
                 "description": _TEXT,
                 "start": _TEXT,
                 "branch": _TEXT,
+                "family": one_of(*FAMILIES),
                 "budgets": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
                 "stages": {"type": "object", "additionalProperties": record(stage, ["work"])},
             },
@@ -119,7 +115,7 @@ def role_schema() -> JsonObject:
     return _titled("the front matter of a role", record(properties, ["name", "description"]))
 
 
-def _guard(name: str, kind: type) -> JsonObject:
+def _guard(name: str, kind: type[Guard]) -> JsonObject:
     needed = [one.name for one in fields(kind) if one.default is MISSING]
     return record({"guard": {"const": name}, **properties_of(kind)}, ["guard", *needed])
 
@@ -147,7 +143,19 @@ def _stage_record(facts: JsonObject) -> JsonObject:
 
 def _agent() -> JsonObject:
     checkpoint = record({"last_saved": maybe(_TIME), "auto_save_interval": _WHOLE})
-    return record({**properties_of(Agent), "current_phase": _NULL, "checkpoint": checkpoint})
+    own = _without(Agent, "session", "turn", "usage", "last_saved")["properties"]
+    return record({
+        **cast(JsonObject, own),
+        "session_id": maybe(_TEXT),
+        "current_phase": _NULL,
+        "current_step": maybe(_WHOLE),
+        "tokens_used": _WHOLE,
+        "cost_usd": schema_of(float),
+        "checkpoint": checkpoint,
+        "session": _without(Session, "id"),
+        "turn": _without(TurnProgress, "step"),
+        "usage": _without(Usage, "tokens", "cost_usd"),
+    })  # fmt: skip
 
 
 def _failure() -> JsonObject:

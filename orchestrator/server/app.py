@@ -28,10 +28,7 @@ from orchestrator.server.task_index import TaskIndex
 
 
 def create_app(backend: Backend) -> FastAPI:
-    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex.
-
-    A daemon has one app, made before its first decision: the app keeps the order of the decisions.
-    """
+    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex."""
     app = FastAPI(title="orchestrator", version=__version__, docs_url="/docs", redoc_url=None)
     app.state.backend = backend
     app.state.register = TaskIndex(backend)
@@ -40,7 +37,7 @@ def create_app(backend: Backend) -> FastAPI:
     app.state.providing = asyncio.Lock()
     answer_with_problems(app)
     state_operations.answer_with_documents(app)
-    app.add_middleware(PeerAuthMiddleware, tasks_dir=backend.store.tasks_dir)
+    app.add_middleware(PeerAuthMiddleware, files=backend.store.files)
     for part in (
         tasks,
         publications,

@@ -6,7 +6,7 @@ from typing import Protocol
 from fastapi import Request
 
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage

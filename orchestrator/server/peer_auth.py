@@ -28,6 +28,7 @@ from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.problems import Problem, Refusal, answer
 from orchestrator.storage import tokens
+from orchestrator.storage.task_files import TaskFiles
 
 LARGEST_REQUEST = 8 * 1024 * 1024
 """Bytes: the largest ticket, with every character escaped."""
@@ -78,8 +79,8 @@ _OF_AN_AGENT = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MUL
 class PeerAuthMiddleware:
     """Lets in whoever may come in, and says who it is."""
 
-    def __init__(self, app: ASGIApp, tasks_dir: Path) -> None:
-        self._app, self._tasks_dir = app, tasks_dir
+    def __init__(self, app: ASGIApp, files: TaskFiles) -> None:
+        self._app, self._files = app, files
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse with 403, or with 413 what is too large, or hand on."""
@@ -100,21 +101,21 @@ class PeerAuthMiddleware:
 
     def _agent(self, caller: Caller, scope: Scope) -> Caller | None:
         """The caller as an agent that asks what it may; None if it is none, or asks anything else."""
-        run = run_above(caller.pid, self._tasks_dir) if scope["path"].startswith("/api/tasks/") else None
+        run = run_above(caller.pid, self._files.root) if scope["path"].startswith("/api/tasks/") else None
         if run is None:
             return None
-        task, kind, attempt, *_ = (*Path(run).relative_to(self._tasks_dir).parts, "", "", "")
+        task, kind, attempt, *_ = (*Path(run).relative_to(self._files.root).parts, "", "", "")
         wanted = {(method, f"/api/tasks/{task}/{rest}") for method, rest in OPEN_TO_AGENTS}
         if kind != "agents" or not attempt.isdecimal() or (scope["method"], scope["path"]) not in wanted:
             return None
         word = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").removeprefix("Bearer ")
-        known = tokens.is_token_of(self._tasks_dir / task / kind / attempt, word)
+        known = tokens.is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), word)
         return replace(caller, attempt=int(attempt)) if known else None
 
     def _objection_to(self, caller: Caller) -> Problem | None:
         if caller.uid not in {0, os.getuid()}:
             said = f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
-        elif (run := run_above(caller.pid, self._tasks_dir)) is not None:
+        elif (run := run_above(caller.pid, self._files.root)) is not None:
             said = f"the caller belongs to {run}: agents do not command the daemon that runs them"
         elif not _lives(caller.pid):
             said = f"process {caller.pid} ended before it was known who it was; let the caller wait for its answer"

@@ -10,14 +10,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import BadAnswer
 from orchestrator.daemon.task_factory import AlreadyActive
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.integrations.tickets.http import AuthenticationFailed, NoSuchTicket, TrackerUnreachable, UnfitAnswer
 from orchestrator.server.schemas.views import AskView, ProblemView
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 
 log = structlog.get_logger()
 

@@ -9,12 +9,12 @@ import sys
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend
 from orchestrator.server.problems import Ambiguous
-from orchestrator.storage.store import Summary, UncommittedTask
+from orchestrator.storage.records import TaskSummary, UncommittedTask, summary_of
 
 NAMED = 20
 """How many unreadable folders are told of one by one."""
@@ -29,16 +29,19 @@ class TaskIndex:
     def __init__(self, backend: Backend) -> None:
         self.unreadable: tuple[str, ...] = ()
         self._backend = backend
-        self._ended: dict[str, Summary] = {}
+        self._ended: dict[str, TaskSummary] = {}
         self._read = False
         self._reading = asyncio.Lock()
         backend.supervisor.listen(self._decided)
 
-    async def everything(self) -> list[Summary | Task]:
+    async def everything(self) -> list[TaskSummary | Task]:
         """All tasks, newest first; a task at work is given whole."""
         await self._read_ended()
         live = self._backend.supervisor.tasks
-        every: list[Summary | Task] = [*live.values(), *(line for id_, line in self._ended.items() if id_ not in live)]
+        every: list[TaskSummary | Task] = [
+            *live.values(),
+            *(line for id_, line in self._ended.items() if id_ not in live),
+        ]
         return sorted(every, key=task_age, reverse=True)
 
     async def find(self, name: str) -> Task:
@@ -58,7 +61,7 @@ class TaskIndex:
             return name
         if not _NAME.fullmatch(name):
             raise NoSuchTask(f"{name!r:.60} is neither a task's id nor a ticket's key; `orchestrator tasks` lists all")
-        if self._backend.store.folder(name).is_dir():
+        if self._backend.store.holds(name):
             return name
         every = await self.everything()
         found = [one for one in every if _key(one) == name] or [one for one in every if _means(name, one.id)]
@@ -77,10 +80,10 @@ class TaskIndex:
                 self._ended = lines | self._ended
                 self._read = True
 
-    def _from_disk(self) -> tuple[dict[str, Summary], tuple[str, ...]]:
+    def _from_disk(self) -> tuple[dict[str, TaskSummary], tuple[str, ...]]:
         lines, unreadable = {}, []
         for found in self._backend.store.summaries():
-            if isinstance(found, Summary):
+            if isinstance(found, TaskSummary):
                 repo, stage = sys.intern(found.repo), sys.intern(found.stage)
                 lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
             elif not isinstance(found, UncommittedTask):
@@ -93,23 +96,9 @@ class TaskIndex:
             self._ended[task.id] = summary_of(task)
 
 
-def task_age(one: Summary | Task) -> tuple[str, str]:
+def task_age(one: TaskSummary | Task) -> tuple[str, str]:
     """What tasks are ordered by: when they came in, and their id."""
-    return (one.created_at if isinstance(one, Summary) else stamp(one.created_at)), one.id
-
-
-def summary_of(task: Task) -> Summary:
-    """The line that is kept of a task once it has ended."""
-    return Summary(
-        id=task.id,
-        title=task.title,
-        ticket=task.ticket.key,
-        status=task.status,
-        stage=task.stage,
-        repo=task.repo,
-        created_at=stamp(task.created_at),
-        updated_at=stamp(task.updated_at),
-    )
+    return (one.created_at if isinstance(one, TaskSummary) else stamp(one.timing.created_at)), one.id
 
 
 def _means(name: str, task_id: str) -> bool:
@@ -117,5 +106,5 @@ def _means(name: str, task_id: str) -> bool:
     return task_id == name or (task_id.startswith(name) and not _WHOLE_ID.fullmatch(name))
 
 
-def _key(one: Summary | Task) -> str:
-    return one.ticket if isinstance(one, Summary) else one.ticket.key
+def _key(one: TaskSummary | Task) -> str:
+    return one.ticket if isinstance(one, TaskSummary) else one.ticket.key

@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import cast
 
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
-from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, to_json
 from orchestrator.formats.files import make_private, read_file, sealed, unsealed, write_atomically
 from orchestrator.storage.journal import CHECKPOINTS, checkpoints
+from orchestrator.storage.records import NoSuchCheckpoint
 
 BELOW = "journal_bytes"
 """The first key below what a checkpoint itself says."""
-
-
-class NoSuchCheckpoint(OrchestratorError):
-    """A task has no readable checkpoint of that number."""
-
-    def __init__(self, task_id: str, number: int) -> None:
-        super().__init__(
-            f"{task_id} has no readable checkpoint {number} (`orchestrator checkpoints list {task_id}` lists them)"
-        )
 
 
 def write(folder: Path, checkpoint: Checkpoint, state: JsonObject, journal_bytes: int) -> None:

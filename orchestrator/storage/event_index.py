@@ -21,12 +21,10 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.codec import stamp
 from orchestrator.formats.files import parsed
 from orchestrator.storage.journal import NAME
+from orchestrator.storage.records import Cursor
 
 log = structlog.get_logger()
 
@@ -45,7 +43,7 @@ class UnfitIndex(OrchestratorError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class IndexEntry:
     """A decision's place in the order; `end` is where its line in the task's journal ends, in bytes."""
 
     number: int
@@ -53,14 +51,6 @@ class Entry:
     task: str
     seq: int
     end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """How far somebody has read: to the entry of this number, which ends at this byte of the index."""
-
-    number: int
-    at: int
 
 
 class EventIndex:
@@ -81,9 +71,9 @@ class EventIndex:
             self._owe(at, task, seq, end)
         self._write()
 
-    def add(self, task: Task, event: Event) -> None:
+    def add(self, at: str, task: str, seq: int, end: int) -> None:
         """Put a decision, just committed, behind all others; what the disk does not take is kept for the next time."""
-        self._owe(stamp(event.at), task.id, task.seq, _size(self._tasks_dir / task.id / NAME))
+        self._owe(at, task, seq, end)
         self._write()
 
     def after(self, number: int) -> Cursor:
@@ -96,7 +86,7 @@ class EventIndex:
         found, entry = self._first(lambda entry: entry.stamp >= at)
         return Cursor(number=entry.number - 1 if entry else self.last, at=found)
 
-    def read(self, mark: Cursor) -> tuple[list[Entry], Cursor]:
+    def read(self, mark: Cursor) -> tuple[list[IndexEntry], Cursor]:
         """Some of the entries behind a mark, none only at the end, and the mark behind them. Blocks for the disk."""
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
@@ -152,7 +142,7 @@ class EventIndex:
             return
         self._owed.clear()
 
-    def _first(self, fits: Callable[[Entry], bool]) -> tuple[int, Entry | None]:
+    def _first(self, fits: Callable[[IndexEntry], bool]) -> tuple[int, IndexEntry | None]:
         """Where the first entry begins from which on all fit, and that entry; else the end."""
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
@@ -172,7 +162,7 @@ def _append(file: int, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "the index could not be written whole")
 
 
-def _line_from(file: int, at: int) -> tuple[int, Entry | None]:
+def _line_from(file: int, at: int) -> tuple[int, IndexEntry | None]:
     """The first line that begins at a byte or beyond it: where, and its entry; the end if there is none."""
     before = max(0, at - 1)
     content = os.pread(file, 2 * LONGEST, before)
@@ -181,9 +171,9 @@ def _line_from(file: int, at: int) -> tuple[int, Entry | None]:
     return before + skipped if match else os.fstat(file).st_size, match and _entry(match)
 
 
-def _entry(match: re.Match[bytes]) -> Entry:
+def _entry(match: re.Match[bytes]) -> IndexEntry:
     number, at, task, seq, end = match.groups()
-    return Entry(number=int(number), stamp=at.decode(), task=task.decode(), seq=int(seq), end=int(end))
+    return IndexEntry(number=int(number), stamp=at.decode(), task=task.decode(), seq=int(seq), end=int(end))
 
 
 def _decisions(path: Path, task: str, begin: int) -> Iterator[tuple[str, int, int]]:

@@ -14,12 +14,12 @@ from typing import cast
 import orjson
 
 from orchestrator.core.events.events import Event, TaskSubmitted
-from orchestrator.core.task.model import Task
-from orchestrator.errors import OrchestratorError
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import parsed, read_file, unsealed
 from orchestrator.formats.patch import Operation, applied
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.records import StoreError
 
 NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -27,10 +27,6 @@ MEND = "restore it from a backup, or stop the daemon and run `orchestrator check
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
-
-
-class StoreError(OrchestratorError):
-    """Something on disk could not be read or written."""
 
 
 class DamagedJournal(StoreError):

@@ -3,14 +3,13 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import IS_SECRET, RequestKind, RequestStatus, variable_of
-from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.redaction.masking import is_secret
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.storage.vault import FILE, Vault, VaultError
 
 FOLDER = "provided"
@@ -27,12 +26,13 @@ class ProvidedSecrets:
     """
 
     vault: Vault
+    files: TaskFiles
     _in_use: Lock = field(default_factory=Lock, repr=False)
 
     def keep(self, task: Task, name: str, value: str) -> None:
         """Keep a value for a dependency of that name."""
         with self._in_use:
-            self.vault.put(Path(task.folder), task.id, name, value)
+            self.vault.put(self.files.path_of(task.id), task.id, name, value)
 
     def environment(self, task: Task) -> Mapping[str, str]:
         """The variables in which an agent of the task finds what was provided; of a file, its path."""
@@ -55,12 +55,12 @@ class ProvidedSecrets:
             if types[name] in ALWAYS_SECRET or is_secret(name, value)
         }
 
-    def forget(self, task_folder: Path) -> None:
+    def forget(self, task_id: str) -> None:
         """Take everything provided for a task off the disk."""
         with self._in_use:
-            if (task_folder / FILE).exists():
-                self.vault.forget(task_folder)
-            folder = task_folder / FOLDER
+            if self.files.has(task_id, FILE):
+                self.vault.forget(self.files.path_of(task_id))
+            folder = self.files.path_of(task_id, FOLDER)
             for file in folder.iterdir() if folder.is_dir() else ():
                 file.unlink(missing_ok=True)
 
@@ -70,7 +70,7 @@ class ProvidedSecrets:
         if not wanted:
             return {}
         with self._in_use:
-            values = self.vault.values(Path(task.folder), task.id)
+            values = self.vault.values(self.files.path_of(task.id), task.id)
         lost = [name for name in wanted if name not in values]
         if lost:
             again = "; ".join(f"orchestrator provide {shlex.quote(task.id)} {shlex.quote(name)}" for name in lost)
@@ -78,16 +78,16 @@ class ProvidedSecrets:
         return {name: values[name] for name in wanted}
 
     def _as_file(self, task: Task, name: str, value: str) -> str:
-        path = make_private(Path(task.folder) / FOLDER) / variable_of(name)
-        write_atomically(path, value.encode())
-        return str(path)
+        file = f"{FOLDER}/{variable_of(name)}"
+        self.files.write(task.id, file, value.encode())
+        return str(self.files.path_of(task.id, file))
 
 
 def _types(task: Task) -> Mapping[str, DependencyType]:
     """The kind of every dependency of a task that was provided as a value."""
     types = {
-        ask.asking.name: DependencyType(ask.asking.type)
-        for ask in task.asks
+        ask.draft.name: DependencyType(ask.draft.type)
+        for ask in task.requests
         if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
     }
     return {name: kind for name, kind in types.items() if kind in IS_SECRET}

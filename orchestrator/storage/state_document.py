@@ -3,37 +3,51 @@
 One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
 kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
 
-The seed keeps some facts of a task in the stage that they come from; in a pipeline without that stage they stand beside
-the stages.
+The original format keeps some facts of a task in the stage where they arise; in a pipeline without such a stage they
+stand beside the stages.
 """
 
 from collections.abc import Iterable
+from dataclasses import fields
 from functools import lru_cache
 from typing import cast
 
 from orchestrator.core.decide.transitions import AS_STATE
+from orchestrator.core.task.agent import Agent, TurnProgress
 from orchestrator.core.task.checks import Check
-from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import Agent, StageRecord, Step, Task
-from orchestrator.core.task.pipeline import REVISIONS
+from orchestrator.core.task.failures import Failure
+from orchestrator.core.task.progress import StageFacts, StageRecord, Step
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Schedule, Source, Task, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import UserRequest
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, to_json
+from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 
-SCHEMA_VERSION = 1
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
 """Values whose form is kept: most decisions leave most steps, stages and failures alone."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
-STAGES_WITH_FACTS = ("TICKET_INTAKE", "IMPLEMENTATION", "EVALUATION", "COMPLETION")
+REVISIONS, CYCLES = "design_revisions", "eval_cycles"
+"""Budgets that the original format shows under names of its own."""
+MARKS = {
+    "sensitive_check": StageFacts.TICKET,
+    "revision": StageFacts.DRAFTS,
+    "plan_progress": StageFacts.STEPS,
+    "results": StageFacts.CHECKS,
+    "pr_url": StageFacts.PUBLICATION,
+}
+"""The key by which one sees that a stage's record shows those facts."""
+TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
+USAGE = ("tokens_before_session", "cost_before_session")
 
 SAME_NAME = (
-    *("seq", "title", "status", "block_reason", "repo", "worktree", "branch", "base_branch", "base_commit", "head"),
-    *("priority", "after", "start_at", "started_at", "completed_at", "failed_at", "owed", "retry_at", "feedback"),
-    *("wanted", "asks", "notices", "spent", "spent_at_limit"),
+    *("seq", "title", "status", "block_reason", "next_action", "retry_at", "feedback", "requested_changes"),
+    *("requests", "notices", "spending"),
 )
+FLAT = ("source", "schedule", "timing")
+"""Records of a task whose fields stand at the top of the document."""
 
 
 def to_document(task: Task) -> JsonObject:
@@ -43,7 +57,7 @@ def to_document(task: Task) -> JsonObject:
         "task_id": task.id,
         "updated_at": stamp(task.updated_at),
         "ticket_id": task.ticket.key,
-        "created_at": stamp(task.created_at),
+        "created_at": stamp(task.timing.created_at),
         "workspace_dir": task.folder,
         "ticket_type": task.ticket.type.value,
         "pipeline_variant": task.pipeline,
@@ -52,29 +66,34 @@ def to_document(task: Task) -> JsonObject:
         "stage": task.stage,
         "current_agent": task.agent.role,
         **{name: to_json(getattr(task, name)) for name in SAME_NAME},
+        **_shown(task.source),
+        **_shown(task.schedule),
+        **_shown(task.timing),
         "publication": _shown(task.publication),
         "progress": task.progress,
         "current_phase": None,
         "total_phases": None,
         "run": to_json(task.run),
-        "states": {name: _stage(task, name, record) for name, record in task.stages.items()},
-        "checks": {check.name: check.command for check in task.checks},
-        "check_options": {check.name: _check_options(check) for check in task.checks},
+        "states": {name: _stage(task, record) for name, record in task.stages.items()},
+        "checks": {check.name: check.command for check in task.evaluation.checks},
+        "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
         "agent": _agent(task.agent),
-        "waiting": [_ask(ask) for ask in task.pending_asks],
+        "waiting": [_ask(ask) for ask in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
-        "failure_summary": _summary(task.failures),
+        "failure_summary": task.failures.summary,
         "config": _config(task),
     }
-    for stage in STAGES_WITH_FACTS:
-        if stage not in task.stages:
-            document |= _facts(task, stage)
+    shown = {record.facts for record in task.stages.values()}
+    for facts in MARKS.values():
+        if facts not in shown and facts is not StageFacts.DRAFTS:
+            document |= _facts(task, facts)
     return document
 
 
 def from_document(document: JsonObject) -> Task:
     """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    document = migrated(document)
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
     config = _object(document["config"])
@@ -83,7 +102,7 @@ def from_document(document: JsonObject) -> Task:
         "id": document["task_id"],
         "folder": document["workspace_dir"],
         "pipeline": document["pipeline_variant"],
-        "stages": document["states"],
+        "stages": {name: _stage_from(record) for name, record in _objects(document["states"]).items()},
         "ticket": {
             "key": document["ticket_id"],
             "type": document["ticket_type"],
@@ -91,27 +110,39 @@ def from_document(document: JsonObject) -> Task:
             "sensitive_check": _record_with(records, "sensitive_check").get("sensitive_check"),
             "preflight": _preflight_from(_record_with(records, "mcp_preflight").get("mcp_preflight")),
         },
-        "checks": _checks_from(document),
         "steps": _object(_record_with(records, "plan_progress").get("plan_progress") or {"steps": []})["steps"],
-        "results": evaluation.get("result_details") or {},
-        "report_path": evaluation.get("report_path"),
+        **dict.fromkeys(FLAT, document),
+        "evaluation": {
+            "checks": _checks_from(document),
+            "results": evaluation.get("result_details") or {},
+            "report_path": evaluation.get("report_path"),
+        },
         "failures": _failures_from(document),
-        "terms": {**config, **_autonomy_from(_object(config["autonomy"]))},
+        "policy": {**config, **_autonomy_from(_object(config["autonomy"]))},
         "publication": {**_object(document.get("publication") or {}), **_picked(delivery, PUBLISHED)},
     }
+    if "agent" in document:
+        own_words["agent"] = _agent_from(_object(document["agent"]))
     return from_json(Task, own_words)
 
 
-def _stage(task: Task, name: str, record: StageRecord) -> JsonObject:
-    """A stage's record with the facts that the seed keeps in the stage of that name."""
-    shown = _shown(record) | _facts(task, name)
-    if name == "DESIGN":
-        shown["revision"] = task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0
-    return shown
+def _stage(task: Task, record: StageRecord) -> JsonObject:
+    """Return a stage's record with the facts that are shown in it."""
+    return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
-def _shown(value: StageRecord | Step | TaskPolicy | Publication) -> JsonObject:
+def _without_facts(record: StageRecord) -> JsonObject:
+    return {key: value for key, value in _shown(record).items() if key != "facts"}
+
+
+def _stage_from(record: JsonObject) -> JsonObject:
+    """Return a stage's record; which facts it shows is seen by their keys."""
+    return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
+
+
+@lru_cache(maxsize=KEPT_SHOWN)
+def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
     """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
     return cast(JsonObject, to_json(value))
 
@@ -123,32 +154,63 @@ def _check_options(check: Check) -> JsonObject:
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
 
-def _facts(task: Task, stage: str) -> JsonObject:
-    match stage:
-        case "TICKET_INTAKE":
+def _facts(task: Task, facts: StageFacts) -> JsonObject:
+    match facts:
+        case StageFacts.TICKET:
             ticket = task.ticket
             return {"sensitive_check": to_json(ticket.sensitive_check), "mcp_preflight": to_json(ticket.preflight)}
-        case "IMPLEMENTATION":
+        case StageFacts.STEPS:
             commits: list[Json] = [commit for step in task.steps for commit in step.commits]
             steps: list[Json] = [_shown(step) for step in task.steps]
             progress: Json = {"total_steps": len(steps), "steps": steps} if steps else None
-            return {"branch": task.branch, "plan_progress": progress, "commits": commits}
-        case "EVALUATION":
+            return {"branch": task.source.branch, "plan_progress": progress, "commits": commits}
+        case StageFacts.CHECKS:
             results: JsonObject = dict.fromkeys(RESULT_NAMES)
-            results |= {check: result.verdict.value for check, result in task.results.items()}
-            return {"results": results, "result_details": to_json(task.results), "report_path": task.report_path}
-        case "COMPLETION":
+            results |= {check: result.verdict.value for check, result in task.evaluation.results.items()}
+            return {
+                "results": results,
+                "result_details": to_json(task.evaluation.results),
+                "report_path": task.evaluation.report_path,
+            }
+        case StageFacts.PUBLICATION:
             return _picked(_shown(task.publication), PUBLISHED)
-        case _:
-            return {}
+        case StageFacts.DRAFTS:
+            return {"revision": task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0}
 
 
 def _agent(agent: Agent) -> JsonObject:
-    shown = cast(JsonObject, to_json(agent))
-    saved = stamp(agent.last_saved) if agent.last_saved else None
-    return shown | {
+    """The agent; what scripts read of its session, turn and usage stands beside them and not in them."""
+    session, turn, usage = agent.session, agent.turn, agent.usage
+    return {
+        "status": agent.status.value,
+        "blocked_by": to_json(agent.blocked_by),
+        "role": agent.role,
+        "attempt": agent.attempt,
+        "pid": agent.pid,
+        "session_id": session.id,
         "current_phase": None,
-        "checkpoint": {"last_saved": saved, "auto_save_interval": AUTO_SAVE_INTERVAL},
+        "current_step": turn.step,
+        "tokens_used": usage.tokens,
+        "cost_usd": usage.cost_usd,
+        "read_offset": agent.read_offset,
+        "last_update": to_json(agent.last_update),
+        "checkpoint": {"last_saved": to_json(agent.last_saved), "auto_save_interval": AUTO_SAVE_INTERVAL},
+        "session": {"is_known": session.is_known, "origin": session.origin.value},
+        "turn": {name: to_json(getattr(turn, name)) for name in TURN},
+        "usage": {name: getattr(usage, name) for name in USAGE},
+        "setbacks": to_json(agent.setbacks),
+    }
+
+
+def _agent_from(shown: JsonObject) -> JsonObject:
+    parts = {name: _object(shown.get(name) or {}) for name in ("session", "turn", "usage", "checkpoint")}
+    usage = {name: shown[key] for name, key in (("tokens", "tokens_used"), ("cost_usd", "cost_usd")) if key in shown}
+    return {
+        **shown,
+        "session": {"id": shown.get("session_id"), **parts["session"]},
+        "turn": {"step": shown.get("current_step"), **parts["turn"]},
+        "usage": {**usage, **parts["usage"]},
+        "last_saved": parts["checkpoint"].get("last_saved"),
     }
 
 
@@ -189,32 +251,16 @@ def _plan_step(step: str | None) -> str | None:
     return f"plan.md#step-{step}" if step and step.isdecimal() else None
 
 
-def _summary(log: FailureLog) -> JsonObject:
-    return {
-        "total_failures": log.total,
-        "by_state": dict(log.by_state),
-        "by_type": dict(log.by_type),
-        "recurring_patterns": [
-            {
-                "pattern": known.pattern,
-                "occurrences": known.occurrences,
-                "failure_ids": list(known.failure_ids),
-            }
-            for known in log.patterns
-        ],
-    }
-
-
 def _config(task: Task) -> JsonObject:
     limits = {name: budget.limit for name, budget in task.budgets.items()}
     return {
         "max_design_revisions": limits.get(REVISIONS),
-        "max_eval_cycles": limits.get("eval_cycles"),
-        **_shown(task.terms),
+        "max_eval_cycles": limits.get(CYCLES),
+        **_shown(task.policy),
         "autonomy": {
-            "mode": task.terms.autonomy.value,
-            "on_blocked": task.terms.on_blocked.value,
-            "auto_merge": task.terms.auto_merge,
+            "mode": task.policy.autonomy.value,
+            "on_blocked": task.policy.on_blocked.value,
+            "auto_merge": task.policy.auto_merge,
         },
     }
 
@@ -224,11 +270,11 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(ask: UserRequest) -> JsonObject:
-    """What is waited for, as a reader of state.json looks for it; the whole record stands in `asks`."""
+    """What is waited for, as a reader of state.json looks for it; the whole record stands in `requests`."""
     return {
         "number": ask.number,
         "kind": ask.kind.value,
-        "text": ask.asking.text,
+        "text": ask.draft.text,
         "asked_at": stamp(ask.asked_at),
         "deadline": stamp(ask.deadline) if ask.deadline else None,
     }

@@ -4,7 +4,6 @@ It is replaced by rename and never waited for, and it may fail to be written: th
 """
 
 import os
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -12,8 +11,8 @@ from typing import cast
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file, sealed, unsealed, write_atomically
 from orchestrator.formats.patch import difference
-from orchestrator.storage.journal import StoreError
-from orchestrator.storage.state_document import SCHEMA_VERSION
+from orchestrator.storage.migration import SCHEMA_VERSION, migrated
+from orchestrator.storage.records import ForeignEdit, StoreError
 
 NAME = "state.json"
 MOST_CHANGES = 50
@@ -23,15 +22,6 @@ Signature = tuple[int, int, int] | None
 
 class FutureFile(StoreError):
     """A file was written by a later version of this program."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignEdit:
-    """A state.json by another hand: the name it was kept under, and the paths that it had changed, at most fifty."""
-
-    task_id: str
-    kept_as: str
-    changed: tuple[str, ...]
 
 
 class StateFile:
@@ -85,10 +75,10 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
 
 
 def top_of(folder: Path) -> JsonObject | None:
-    """What state.json says above the stages, all that a list shows; None if it is not whole."""
+    """What state.json says above the stages in the present format, all that a list shows; None if it is not whole."""
     document = unsealed(read_file(folder / NAME) or b"", before="states")
     require_known(folder / NAME, document or {})
-    return document
+    return document and migrated(document)
 
 
 def set_aside(folder: Path, seq: int) -> str:

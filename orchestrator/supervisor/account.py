@@ -8,8 +8,8 @@ import structlog
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit
 from orchestrator.core.events.events import Event, ResumeRequested, RetryRequested, TurnFinished
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
-from orchestrator.core.task.model import PauseReason
 from orchestrator.core.task.usage_limits import NAMELESS, AccountState, Windows, window_of
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import NotCommitted, OrchestratorError
 
 log = structlog.get_logger()

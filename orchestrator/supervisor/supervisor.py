@@ -20,7 +20,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
 from orchestrator.core.events.agent_events import Limit
-from orchestrator.core.events.commands import Command, SendTurn
+from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
     DaemonStarted,
@@ -37,12 +37,15 @@ from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.checkpoint import reason_for
-from orchestrator.core.task.model import Agent, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.account import Account
 from orchestrator.supervisor.inbox import Inbox, retry_until_committed
-from orchestrator.supervisor.protocols import CommandExecutor, ForeignEdit, Store, TaskLookups
+from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
 
 log = structlog.get_logger()
 
@@ -294,7 +297,7 @@ class Supervisor:
             self._lose(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
-        after, commands = machine.decide(self._views.pipeline_of(before), before, event)
+        after, commands = machine.decide(self._views.pipeline_of(before), before, event, self._allowance(before, event))
         if after is before:
             return before
         try:
@@ -303,19 +306,21 @@ class Supervisor:
             self._lose(before, error)
             raise
         self.tasks[after.id] = after
-        follows = isinstance(event, TurnFinished) and any(isinstance(command, SendTurn) for command in commands)
-        hold = admission.held_before_turn(after, self.scene(), -1) if follows else None
-        if hold is not None:
-            commands = tuple(command for command in commands if not isinstance(command, SendTurn))
         self._dispatch(after, event, commands)
         reason = reason_for(before, after, event)
         if reason is not None:
             self._hands.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
             self._go_on_after_limit(event)
-        if hold is not None:
-            self.post(after.id, PauseRequested(at=event.at, blocked_by=hold[0], reason=hold[1]))
         return after
+
+    def _allowance(self, task: Task, event: Event) -> Allowance:
+        """Return what the account and the day allow a task.
+
+        Only at the end of a turn may another follow within the same decision. Before every other turn the task is
+        between two decisions, and `_hold_back` has looked at it.
+        """
+        return admission.allowance_for(task, self.scene()) if isinstance(event, TurnFinished) else EVERYTHING
 
     def _go_on_after_limit(self, word: ResumeRequested) -> None:
         """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
@@ -333,7 +338,7 @@ class Supervisor:
             self._hands.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spent)
+                self.account.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
@@ -345,7 +350,7 @@ class Supervisor:
         if task is not None and task.agent.attempt == attempt:
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._noted.add(task_id)
-            if task.owed is NextAction.TURN and not task.is_paused and cap_reached(task):
+            if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self.post(task_id, AlarmRang(at=self._clock()))
 
     def _lose(self, task: Task, error: Exception) -> None:

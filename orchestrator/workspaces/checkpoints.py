@@ -24,11 +24,11 @@ import structlog
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import CheckpointSaved, Event
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, SavedWork, checkpoint_of
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
-from orchestrator.storage import checkpoint_files
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.workspace import Delivery, Workspace
 
 log = structlog.get_logger()
@@ -59,8 +59,12 @@ class NotAtRest(InvalidTransition):
 class Store(Protocol):
     """Where checkpoints are written together with the state."""
 
-    def folder(self, task_id: str) -> Path: ...
+    @property
+    def files(self) -> TaskFiles: ...
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None: ...
+    def checkpoints(self, task_id: str) -> list[Checkpoint]: ...
+    def checkpoint(self, task_id: str, number: int) -> Checkpoint: ...
+    def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint: ...
 
 
 class Loop(Protocol):
@@ -119,15 +123,15 @@ class Checkpoints:
 
     def kept(self, task: Task) -> list[Checkpoint]:
         """Every checkpoint that the task has, newest first. Blocks."""
-        return checkpoint_files.kept(self._store.folder(task.id))
+        return self._store.checkpoints(task.id)
 
     def found(self, task: Task, number: int) -> Checkpoint:
         """One of them. Blocks; raises NoSuchCheckpoint."""
-        return checkpoint_files.found(self._store.folder(task.id), number)
+        return self._store.checkpoint(task.id, number)
 
     def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
         """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
-        return checkpoint_files.pin(self._store.folder(task.id), number, pinned=pinned)
+        return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
     async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
         """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
@@ -136,7 +140,7 @@ class Checkpoints:
         """
         work = self._work(task, number)
         name = branch or f"orchestrator/{task.id}/checkpoint-{number}"
-        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.repo), name, work.whole)
+        return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
         """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
@@ -167,13 +171,13 @@ class Checkpoints:
         return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
 
     def _around(self, task: Task, number: int) -> CheckpointContext:
-        folder = self._store.folder(task.id)
+        folder = self._store.files.path_of(task.id)
         work = None
-        if task.worktree is not None:
+        if task.source.worktree is not None:
             text = f"checkpoint {number} of {task.id} in {task.stage}"
             try:
                 work = self._workspace.checkpoint(task.id, number, text)
-                self._workspace.forget(task.id, {one.number for one in checkpoint_files.kept(folder)})
+                self._workspace.forget(task.id, {one.number for one in self._store.checkpoints(task.id)})
             except (OrchestratorError, OSError) as error:
                 log.warning("checkpoint_without_work", task=task.id, reason=str(error))
         return CheckpointContext(

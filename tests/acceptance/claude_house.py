@@ -16,8 +16,9 @@ import orjson
 import psutil
 
 from orchestrator.cli.demo.environment import REPOSITORY, TICKET
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView

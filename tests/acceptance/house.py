@@ -29,7 +29,8 @@ import orjson
 import pytest
 
 import orchestrator
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER

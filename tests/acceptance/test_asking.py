@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestStatus, Subject
 from tests.acceptance.claude_house import ClaudeHouse, Ticker

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason
+from orchestrator.core.task.agent import PauseReason
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House, Json, line_count

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House
 from tests.fakes.repositories import git
 

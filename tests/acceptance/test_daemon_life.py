@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, refused, state_of, ticking_until
 from tests.looking import taken_away
@@ -220,7 +221,7 @@ def test_a_task_whose_folder_is_deleted_ends_and_the_daemon_lives_on(tmp_path: P
 def test_state_json_edited_by_hand_is_set_aside_and_the_truth_restored(tmp_path: Path) -> None:
     with House(tmp_path, scenario=FOR_EVER) as house:
         task = house.submit()
-        house.wait_for("the last decision for long", lambda: house.state(task)["agent"]["session_seen"])
+        house.wait_for("the last decision for long", lambda: house.state(task)["agent"]["session"]["is_known"])
         state = house.folder(task) / "state.json"
         house.overwrite(state, state.read_text().replace('"in_progress"', '"completed"'))
         house.wait_for("the truth", lambda: house.journal(task, "ForeignEditFound"))
@@ -264,7 +265,7 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         house.wait_until(later, lambda now: now.agent.pid)
         house.stop()
         state = house.folder(later) / "state.json"
-        future = state.read_text().replace('"schema_version": 1', '"schema_version": 99')
+        future = state.read_text().replace('"schema_version": 2', '"schema_version": 99')
         state.write_text(future)
         house.start()
         let_go(tmp_path)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House, line_count
 from tests.acceptance.test_asking import ASKING, QUESTION
 from tests.acceptance.test_parking import sessions

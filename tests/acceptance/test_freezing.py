@@ -133,7 +133,7 @@ def test_an_agent_that_froze_while_the_daemon_was_away_goes_on_and_no_time_count
         assert pid is not None
         house.kill()
         house.wait_for("the freeze of the orphan", lambda: stands_still(pid))
-        deadline = datetime.fromisoformat(house.state(task)["agent"]["turn_deadline"])
+        deadline = datetime.fromisoformat(house.state(task)["agent"]["turn"]["deadline"])
         house.wait_for("the end of the turn's time", lambda: datetime.now(UTC) > deadline)
         let_go(ticks)
         house.start()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import RequestRefused
 from tests.acceptance.house import ENDED, House, line_count
 from tests.chaos import STAGES_TURNS, STEPS, THINKING

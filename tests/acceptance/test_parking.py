@@ -9,7 +9,7 @@ from secrets import token_hex
 import orjson
 import pytest
 
-from orchestrator.core.task.model import AgentStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.user_requests import RequestStatus
 from tests.acceptance.claude_house import ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, bash

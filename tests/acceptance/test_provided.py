@@ -3,7 +3,7 @@
 from pathlib import Path
 from secrets import token_hex
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.storage.vault import FILE
 from tests.acceptance.house import House, Json
 from tests.fakes.repositories import git

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.forge_house import TOKEN_VARIABLE, Proposed, proposed
 from tests.acceptance.house import ENDED
 from tests.fakes.forge_server import TOKEN, sha_of

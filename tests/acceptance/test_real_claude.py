@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskView
 from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskView
 from tests.acceptance.claude_house import PATIENCE, STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.forge_house import Proposed, proposed
 from tests.acceptance.house import House
 from tests.fakes.repositories import git
@@ -48,7 +48,7 @@ def test_a_release_needs_no_word_where_the_settings_say_so(tmp_path: Path) -> No
     with proposed(tmp_path, auto_merge=True) as there:
         task = submit(there.house)
         assert_released(there, task)
-        assert there.house.state(task).get("asks", []) == []
+        assert there.house.state(task).get("requests", []) == []
 
 
 def test_a_daemon_killed_over_a_release_makes_it_once(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_tag_that_stands_elsewhere_is_never_moved_nor_asked_about(tmp_path: Pa
         task = submit(there.house)
         halted = there.house.wait_for_end(task, TaskStatus.BLOCKED)
         assert "v1.4.0" in (halted.block_reason or "")
-        assert there.house.state(task).get("asks", []) == []
+        assert there.house.state(task).get("requests", []) == []
         assert tag_of(repository) == git(there.house.repo, "rev-parse", "main")
         other = there.upstream.bare if where == "here" else there.house.repo
         assert tag_of(other) == ""

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.cli.demo.environment import REPOSITORY
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.forge_house import TOKEN_VARIABLE, Upstream

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import PauseReason, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 from tests.acceptance.house import House

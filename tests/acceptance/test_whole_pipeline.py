@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from tests.acceptance.house import House, line_count, listing
 from tests.fakes.repositories import Trap, git

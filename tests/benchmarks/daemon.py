@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.summary import SUMMARY_FILE
 from orchestrator.formats.files import parsed, sealed
 from orchestrator.settings import environment
@@ -119,7 +119,7 @@ def _finish(data: Path) -> None:
     task = replace(a_worked_on_task(data, "ABC-00000_20261121_220000"), status=TaskStatus.COMPLETED)
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
     store.close()
-    folder = store.folder(task.id)
+    folder = store.files.path_of(task.id)
     (folder / SUMMARY_FILE).touch()
     state, journal = (folder / "state.json").read_bytes(), (folder / "journal.jsonl").read_bytes()
     for number in range(1, FINISHED):

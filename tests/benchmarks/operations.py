@@ -15,8 +15,9 @@ import orjson
 from orchestrator import clock
 from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
 from orchestrator.core.task.failures import KEPT, Failure
-from orchestrator.core.task.model import StepStatus, TicketType
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.offline_state import OLDER, STATE, StandaloneWorkspace
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.pipelines.bundled import Kind, bundled

@@ -24,6 +24,7 @@ from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
     CancelRequested,
@@ -34,9 +35,11 @@ from orchestrator.core.events.events import (
     TaskSubmitted,
 )
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import NextAction, ProcessState, Task, Ticket
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.notice import Notice
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
+from orchestrator.core.task.task import NextAction, Source, Task, Timing
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
@@ -73,7 +76,7 @@ PIPELINE = Pipeline(
     name="talk",
     description="One stage that never ends.",
     start="TALK",
-    stages={"TALK": Stage(name="TALK", work=Work.AGENT, role="talker")},
+    stages={"TALK": Stage(name="TALK", work=WORK["agent"], role="talker")},
     budgets=ENGINE_BUDGETS,
     branch="talk/{task}",
 )
@@ -173,7 +176,7 @@ async def _measured(base: Path) -> list[Row]:
         reactions = Reactions(supervisor, ear)
         for task in _tasks(base):
             await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
-        await reactions.until(lambda: all(task.owed is NextAction.TURN for task in supervisor.tasks.values()))
+        await reactions.until(lambda: all(task.next_action is NextAction.TURN for task in supervisor.tasks.values()))
         names = list(supervisor.tasks)
         began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
         for number in range(SAMPLES):
@@ -207,7 +210,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         base_env=dict(os.environ),
         limits=LIMITS,
     )
-    running = RunExecutor(runs, launching, clock.now)
+    running = RunExecutor(runs, launching, clock.now, store.files)
     checkpoints = Checkpoints(workspace, store, clock.now)
     dispatcher = CommandExecutor(
         Adapters(
@@ -217,11 +220,13 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
             gates=Gates(workspace, lambda _: {}),
             publisher=Publisher(
                 workspace=workspace,
-                release=Release(workspace),
+                files=store.files,
+                release=Release(workspace, store.files),
                 hosts=dict,
                 redactor=Redactor(()),
                 quarantined=data / "quarantine",
                 tell_tracker=_left,
+                family_of=lambda _: PLAIN,
                 clock=clock.now,
             ),
             timers=timers,
@@ -279,12 +284,9 @@ def _tasks(base: Path) -> list[Task]:
             folder=str(base / "data/tasks" / name),
             ticket=Ticket(key=name),
             pipeline=PIPELINE.name,
-            repo=str(base / "repo"),
-            base_branch="main",
-            base_commit=commit,
-            created_at=now,
+            source=Source(repo=str(base / "repo"), base_branch="main", base_commit=commit, branch=f"talk/{name}"),
+            timing=Timing(created_at=now),
             updated_at=now,
-            branch=f"talk/{name}",
         )
         for name in names
     ]

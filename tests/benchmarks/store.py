@@ -14,23 +14,15 @@ from time import perf_counter
 import psutil
 
 from orchestrator.core.events.events import TaskSubmitted, TurnFinished, TurnOutcome
-from orchestrator.core.task.checks import Check, CheckResult, Verdict
+from orchestrator.core.task.agent import Agent, AgentStatus, Session, TurnProgress
+from orchestrator.core.task.checks import Check, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import (
-    Agent,
-    AgentStatus,
-    Budget,
-    SensitiveCheck,
-    StageRecord,
-    StageStatus,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    Ticket,
-)
+from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
+from orchestrator.core.task.task import Source, Task, TaskStatus, Timing
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.storage.journal import NAME
-from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.records import TaskSummary
+from orchestrator.storage.store import FolderStore
 
 Row = tuple[str, str, str]
 COMMITS = 300
@@ -67,16 +59,21 @@ def a_worked_on_task(folder: Path, task_id: str) -> Task:
         folder=str(folder / "tasks" / task_id),
         ticket=Ticket(key="ABC-123", sensitive_check=SensitiveCheck(result="CLEAN", scanned_at=NIGHT)),
         pipeline="full",
-        repo="/home/someone/work/parser",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=NIGHT,
+        source=Source(
+            repo="/home/someone/work/parser",
+            base_branch="main",
+            base_commit="b" * 40,
+            branch="feature/ABC-123",
+            worktree=f"/data/worktrees/{task_id}",
+            head="7" * 40,
+        ),
+        timing=Timing(created_at=NIGHT),
         updated_at=NIGHT,
-        branch="feature/ABC-123",
-        worktree=f"/data/worktrees/{task_id}",
-        head="7" * 40,
-        checks=tuple(
-            Check(name=name, command=f"make {name}", source="repo") for name in ("unit_test", "lint", "types")
+        evaluation=Evaluation(
+            checks=tuple(
+                Check(name=name, command=f"make {name}", source="repo") for name in ("unit_test", "lint", "types")
+            ),
+            results={"unit_test": CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=81.5)},
         ),
         seq=1,
         status=TaskStatus.IN_PROGRESS,
@@ -87,9 +84,14 @@ def a_worked_on_task(folder: Path, task_id: str) -> Task:
             )
             for name in STAGES
         },
-        agent=Agent(status=AgentStatus.RUNNING, role="implementer", attempt=7, session_id="5" * 36, turn=30),
+        agent=Agent(
+            status=AgentStatus.RUNNING,
+            role="implementer",
+            attempt=7,
+            session=Session(id="5" * 36),
+            turn=TurnProgress(number=30),
+        ),
         steps=steps,
-        results={"unit_test": CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=81.5)},
         failures=failures,
         budgets={name: Budget(limit=3, used=1) for name in ("eval_cycles", "gate_retries", "agent_retries")},
     )
@@ -120,7 +122,13 @@ def _next(task: Task) -> tuple[Task, TurnFinished]:
     """The decision that is made most often: an agent's turn ended."""
     at = task.updated_at + timedelta(seconds=1)
     event = TurnFinished(at=at, attempt=7, outcome=TurnOutcome.OK, offset=1000 * task.seq, tool_uses=9, tokens=task.seq)
-    agent = replace(task.agent, read_offset=event.offset, tool_uses=9, tokens_used=task.seq, last_update=at)
+    agent = replace(
+        task.agent,
+        read_offset=event.offset,
+        turn=replace(task.agent.turn, tool_uses=9),
+        usage=replace(task.agent.usage, tokens=task.seq),
+        last_update=at,
+    )
     return replace(task, seq=task.seq + 1, updated_at=at, agent=agent), event
 
 
@@ -128,7 +136,7 @@ def _commits(folder: Path) -> list[Row]:
     store = FolderStore(folder)
     task = a_worked_on_task(folder, "ABC-123_20261121_220000")
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))
-    journal = store.folder(task.id) / NAME
+    journal = store.files.path_of(task.id) / NAME
     bare_file = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     bare, durable, settled, size = [], [], [], journal.stat().st_size
     for _ in range(COMMITS):
@@ -146,7 +154,7 @@ def _commits(folder: Path) -> list[Row]:
         bare.append(perf_counter() - began)
     os.close(bare_file)
     store.close()
-    state = (store.folder(task.id) / "state.json").stat().st_size
+    state = (store.files.path_of(task.id) / "state.json").stat().st_size
     fsync, commit, both = (median(times) * 1e6 for times in (bare, durable, settled))
     return [
         (
@@ -193,7 +201,7 @@ def _taken_up(folder: Path) -> tuple[float, int]:
 def _take_up(folder: Path) -> None:
     store = FolderStore(folder)
     began = perf_counter()
-    ended = {found.id: found.status for found in store.summaries() if isinstance(found, Summary)}
+    ended = {found.id: found.status for found in store.summaries() if isinstance(found, TaskSummary)}
     seconds = perf_counter() - began
     gc.collect()
     print(seconds, psutil.Process().memory_info().rss, end="")

@@ -19,8 +19,9 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer
 from orchestrator.core.decide.prompt import outbox_of, turn_text
 from orchestrator.core.events.agent_events import AgentEvent, SessionActivity, SessionState
-from orchestrator.core.task.model import StageRecord, StageStatus, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageRecord, StageStatus
+from orchestrator.core.task.task import Task
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
 DEADLINE = 60.0
@@ -148,7 +149,7 @@ class Stage:
 
     def step(self, number: int, **changes: object) -> str:
         """The text that the daemon would send for a step of the plan."""
-        agent = replace(self.task.agent, current_step=number)
+        agent = replace(self.task.agent, turn=replace(self.task.agent.turn, step=number))
         return self.turn("IMPLEMENTATION", None, **{"agent": agent, **changes})
 
     @contextmanager

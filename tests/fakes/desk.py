@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -16,8 +15,8 @@ from orchestrator import clock
 from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
 from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.submissions import Submissions
@@ -74,7 +73,7 @@ class Desk:
     def __post_init__(self) -> None:
         views = TaskLookups(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
         self.supervisor = Supervisor(self.store, self.hands, views, Capacity(), clock.now)
-        self.provisions = ProvidedSecrets(Vault(self.settings.data_dir))
+        self.provisions = ProvidedSecrets(Vault(self.settings.data_dir), self.store.files)
         self.workspace = Workspace(self.settings.data_dir)
         self.checkpoints = Checkpoints(self.workspace, self.store, clock.now)
         self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
@@ -83,7 +82,7 @@ class Desk:
     async def accept(self, submission: Submission, by: str) -> Task:
         """As the daemon does it."""
         intake = TaskFactory(
-            tasks_dir=self.store.tasks_dir,
+            files=self.store.files,
             quarantine_dir=self.settings.data_dir / "quarantine",
             settings=self.settings,
             pipelines=lambda: self.definitions.pipelines,
@@ -108,7 +107,7 @@ class Desk:
     def clear(self, task: Task, *, whole: bool = False) -> None:
         """Nothing but its folder is there."""
         if whole:
-            shutil.rmtree(task.folder)
+            self.store.delete(task.id)
 
     def usage(self, task: Task) -> Usage | None:  # noqa: ARG002 - the protocol's
         """Nothing runs."""

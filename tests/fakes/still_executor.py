@@ -2,7 +2,7 @@
 
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 
 
 class StillExecutor:

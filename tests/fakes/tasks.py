@@ -1,11 +1,12 @@
 """A task as it is handed in, and the bundled pipelines that it may go through."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
-from orchestrator.core.task.checks import Check, CheckKind
-from orchestrator.core.task.model import SensitiveCheck, Task, Ticket
+from orchestrator.core.task.checks import Check, CheckKind, Results
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Source, Task, Timing
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.world import START
@@ -29,19 +30,24 @@ def full_pipeline() -> Pipeline:
     return bundled_pipeline("full")
 
 
+def with_results(task: Task, results: Results, **changes: object) -> Task:
+    """A task whose newest evaluation came to `results`; any of its fields may be another."""
+    return replace(task, evaluation=replace(task.evaluation, results=results), **changes)  # type: ignore[arg-type]
+
+
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
-    """A task as it is handed in; any of its fields may be another."""
+    """A task as it is handed in; any of its fields, and those of its source and evaluation, may be another."""
     task = Task(
         id=task_id,
         title="Add a flag",
         folder=f"/data/tasks/{task_id}",
         ticket=Ticket(key=task_id, sensitive_check=SensitiveCheck(result="CLEAN")),
         pipeline="full",
-        repo="/repo",
-        base_branch="main",
-        base_commit="b" * 40,
-        created_at=START,
+        source=Source(repo="/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{task_id}"),
+        timing=Timing(created_at=START),
         updated_at=START,
-        branch=f"feature/{task_id}",
     )
+    for part in (task.source, task.evaluation):
+        own = {one.name: changes.pop(one.name) for one in fields(part) if one.name in changes}
+        changes[type(part).__name__.lower()] = replace(part, **own)  # type: ignore[arg-type]  # any field
     return replace(task, **changes)  # type: ignore[arg-type]  # any field

@@ -18,8 +18,8 @@ from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.storage.state_document import from_document, to_document
 
@@ -81,10 +81,10 @@ class World:
         match command:
             case do.PrepareWorkspace():
                 self._once("workspace")
-                ready = events.WorkspaceReady(at=at, worktree="/w", branch=command.branch, head=task.base_commit)
+                ready = events.WorkspaceReady(at=at, worktree="/w", branch=command.branch, head=task.source.base_commit)
                 return [ready]
             case do.StartAgent():
-                given = tuple(ask.asking.name for ask in task.asks if ask.status is RequestStatus.PROVIDED)
+                given = tuple(ask.draft.name for ask in task.requests if ask.status is RequestStatus.PROVIDED)
                 return self._start(f"agents/{command.attempt}", at, given)
             case do.FollowRun():
                 return self._heard(task, command.folder, at)
@@ -223,8 +223,8 @@ class World:
 
     def _work(self, task: Task) -> None:
         name = f"{task.stage} visit {task.stages[task.stage].visits}"
-        if self.pipeline.stage(task.stage).work is Work.STEPS:
-            name += f" step {task.agent.current_step}"
+        if self.pipeline.stage(task.stage).work.commits:
+            name += f" step {task.agent.turn.step}"
             self.commits.append(f"c{len(self.commits) + 1}".ljust(40, "0"))
         self._once(f"work {name}")
         self.works.add(name)
@@ -247,7 +247,7 @@ class World:
     def _ended(self, task: Task, folder: str, at: datetime) -> events.Event:
         if folder.startswith("agents/"):
             return events.AgentExited(at=at, attempt=int(folder.removeprefix("agents/")), code=0)
-        check = task.next_check
+        check = task.evaluation.next_check
         failed = self.effects[f"check {folder}"] and int(folder[5]) <= self.failing
         result = CheckResult(verdict=Verdict.FAIL if failed else Verdict.PASS, reason="as the world has it")
         return events.CheckFinished(at=at, folder=folder, name=check.name if check else "", result=result)
@@ -273,9 +273,9 @@ class World:
         done = f"{task.stage} visit {command.visit}" in self.works
         fresh = tuple(name for name in files if name in stage.artifacts or (name.startswith("design") and done))
         since = self.commits.index(command.since) + 1 if command.since in self.commits else 0
-        new = tuple(self.commits[since:]) if stage.work is Work.STEPS else ()
+        new = tuple(self.commits[since:]) if stage.work.commits else ()
         evidence = Evidence(
-            files=files if done or stage.work is not Work.AGENT else {},
+            files=files if done or not stage.work.judges_new_files_only else {},
             fresh=fresh if done else (),
             head=self.commits[-1] if new else None,
             commits=new,
@@ -352,8 +352,8 @@ class Night:
                 before = task
                 task, commands = machine.decide(pipeline, task, event)
                 idle = 0 if task is not before else idle + 1
-                assert idle < 10, f"stuck: {task.stage} owes {task.owed}, {task.run}"
-                assert task.seq < MOST_DECISIONS, f"endless: {task.stage} owes {task.owed}, {task.run}"
+                assert idle < 10, f"stuck: {task.stage} owes {task.next_action}, {task.run}"
+                assert task.seq < MOST_DECISIONS, f"endless: {task.stage} owes {task.next_action}, {task.run}"
                 self.plug.moment()
                 saved = task
                 if asked:

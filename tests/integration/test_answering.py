@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
@@ -57,7 +58,7 @@ async def asked(orchestrator: Shell, desk: Desk, *asking: RequestDraft) -> str:
 
 
 def answers(desk: Desk, task: str) -> list[tuple[RequestStatus, str | None]]:
-    return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].asks]
+    return [(ask.status, ask.answer) for ask in desk.supervisor.tasks[task].requests]
 
 
 @pytest.mark.parametrize("text", ["postgres", "2", "Postgres"])
@@ -202,7 +203,7 @@ async def test_every_look_at_a_task_says_in_plain_words_what_it_waits_for(orches
 async def test_a_draft_is_kept_until_it_is_sent_off(orchestrator: Shell, desk: Desk) -> None:
     draft = await orchestrator("submit", "text", "--draft", "--budget", "2.5")
     task = draft.out.strip()
-    assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].terms.caps.usd) == (TaskStatus.DRAFT, 2.5)
+    assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].policy.caps.usd) == (TaskStatus.DRAFT, 2.5)
     assert f"orchestrator submit --task {task}" in draft.err
     assert (await orchestrator("submit", "--task", task)).out == f"{task}\n"
     await desk.supervisor.settled()
@@ -216,7 +217,7 @@ async def test_a_budget_is_raised_in_one_kind_and_the_others_stay(orchestrator: 
     task = (await orchestrator("submit", "text", "--budget", "2")).out.strip()
     done = await orchestrator("budget", task, "--turns", "30", "--hours", "1.5")
     assert done.out.endswith("$0.00 of $2.00, 0 of 30 turns, 0.0 of 1.5 hours\n"), done
-    caps = desk.supervisor.tasks[task].terms.caps
+    caps = desk.supervisor.tasks[task].policy.caps
     assert (caps.usd, caps.tokens, caps.turns, caps.hours) == (2.0, None, 30, 1.5)
     assert json.loads((await orchestrator("budget", task, "--json")).out)["caps"]["turns"] == 30
     await orchestrator("cancel", task)

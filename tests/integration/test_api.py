@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
@@ -167,7 +167,7 @@ async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
     answer = await client.post("/api/tasks", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["detail"]
-    assert list(desk.store.tasks_dir.iterdir()) == []
+    assert list(desk.store.files.root.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_ma
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
-    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
     cleared = ["sh", "-c", "env -u " + MARKER + ' "$@"; exit $?', "sh"]
     cancel = f"/api/tasks/{task}/cancel"
     assert await status_seen_by([], desk, "POST", cancel, marked) == 403
@@ -327,14 +327,14 @@ async def test_the_journal_is_read_from_a_decision_on(client: httpx.AsyncClient,
     assert [entry["seq"] for entry in rest["entries"]] == [3]
     assert rest["nextSince"] == 3
     state = (await client.get(f"/api/tasks/{task}/state")).json()
-    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 1)
+    assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 2)
 
 
 async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
-    folder = desk.store.folder(task)
+    folder = desk.store.files.path_of(task)
     (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
     (folder / "stolen.md").symlink_to("/etc/passwd")
     listed = (await client.get(f"/api/tasks/{task}/artifacts")).json()["artifacts"]
@@ -349,7 +349,7 @@ async def test_a_transcript_is_read_by_offset_told_in_words_and_without_secrets(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
-    folder = desk.store.folder(task) / "agents/1"
+    folder = desk.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]}}
     first = orjson.dumps(said) + b"\n"
@@ -373,8 +373,8 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
         task = await submitted(client, desk, ticket="OLD-1")
         await client.post(f"/api/tasks/{task}/cancel")
     desk.store.close()
-    (desk.store.tasks_dir / "broken").mkdir()
-    (desk.store.tasks_dir / "broken" / "journal.jsonl").write_text("torn")
+    (desk.store.files.root / "broken").mkdir()
+    (desk.store.files.root / "broken" / "journal.jsonl").write_text("torn")
     anew = desk_at(desk.settings.data_dir)
     anew.supervisor.ended[task] = TaskStatus.CANCELLED
     async with at_work(anew) as client:
@@ -389,7 +389,7 @@ async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx
     task = await submitted(client, desk)
     before = desk.supervisor.tasks[task]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    full = (desk.store.folder(task) / "journal.jsonl").stat().st_size
+    full = (desk.store.files.path_of(task) / "journal.jsonl").stat().st_size
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
         paused = await client.post(f"/api/tasks/{task}/pause")
@@ -400,7 +400,7 @@ async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx
     for answer in (paused, handed_in):
         assert (answer.status_code, answer.json()["title"]) == (507, "The request could not be written down")
     assert desk.supervisor.tasks == {task: before}
-    assert [folder.name for folder in desk.store.tasks_dir.iterdir()] == [task]
+    assert [folder.name for folder in desk.store.files.root.iterdir()] == [task]
 
 
 async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClient) -> None:

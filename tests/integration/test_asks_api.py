@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from orchestrator.core.events.agent_messages import DependencyType
 from orchestrator.core.schedule.admission import waiting_queue
-from orchestrator.core.task.model import AgentStatus
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from orchestrator.processes.spec import MARKER
 from tests.fakes.desk import Desk, at_work, desk_at, status_seen_by
@@ -100,7 +100,7 @@ async def test_an_answer_that_fits_no_option_is_refused_with_what_would(
     refused = await client.post(f"/api/questions/{task}.1/answer", json={"answer": answer})
     assert (refused.status_code, refused.json()["type"]) == (422, "urn:orchestrator:problem:bad-answer")
     assert says in refused.json()["detail"]
-    assert desk.supervisor.tasks[task].pending_asks
+    assert desk.supervisor.tasks[task].pending_requests
 
 
 async def test_of_two_answers_the_first_counts_and_the_second_is_told_it(client: httpx.AsyncClient, desk: Desk) -> None:
@@ -153,18 +153,22 @@ async def test_a_review_shows_files_and_the_size_of_the_change(client: httpx.Asy
     before = desk.supervisor.tasks[task]
     repo = desk.settings.data_dir.parent / "repo"
     made = await asyncio.to_thread(
-        desk.workspace.prepare, task, repo, before.base_commit, before.branch, "20261121_220000"
+        desk.workspace.prepare, task, repo, before.source.base_commit, before.source.branch, "20261121_220000"
     )
     head = commit(made.worktree, {"new.txt": "one\ntwo\n"})
-    desk.workspace.facts(task, before.base_commit, before.base_commit)
+    desk.workspace.facts(task, before.source.base_commit, before.source.base_commit)
     record = replace(before.stages[before.stage], artifacts=("plan.md",))
     desk.supervisor.tasks[task] = replace(
-        before, worktree=str(made.worktree), head=head, stages={**before.stages, before.stage: record}
+        before,
+        source=replace(before.source, worktree=str(made.worktree), head=head),
+        stages={**before.stages, before.stage: record},
     )
     shown = (await client.get(f"/api/reviews/{task}.1")).json()
     assert shown["change"] == {"files": 1, "added": 2, "removed": 0}
     assert (shown["files"], shown["head"]) == ([f"{before.folder}/plan.md"], head)
-    desk.supervisor.tasks[task] = replace(before, worktree=str(made.worktree), head="f" * 40)
+    desk.supervisor.tasks[task] = replace(
+        before, source=replace(before.source, worktree=str(made.worktree), head="f" * 40)
+    )
     assert (await client.get(f"/api/reviews/{task}.1")).json()["change"] is None
 
 
@@ -231,7 +235,7 @@ async def test_a_value_that_cannot_be_provided_is_refused_without_being_told(
     refused = await client.post(f"/api/dependencies/{task}.1/provide", json=body)
     assert (refused.status_code, says in refused.json()["detail"]) == (422, True), refused.text
     assert VALUE not in refused.text
-    assert desk.supervisor.tasks[task].pending_asks
+    assert desk.supervisor.tasks[task].pending_requests
     malformed = await client.post(f"/api/dependencies/{task}.1/provide", json={"value": [VALUE], "extra": VALUE})
     assert (malformed.status_code, VALUE in malformed.text) == (400, False)
 
@@ -282,7 +286,7 @@ async def test_an_ended_or_blocked_task_takes_no_answers_and_a_paused_one_does(
 
 async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
-    marked = {MARKER: str(desk.store.folder(task) / "agents/1")}
+    marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
     verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
     for verb in verbs:
         assert await status_seen_by([], desk, "POST", f"/api/{verb.format(task)}", marked) == 403
@@ -291,7 +295,7 @@ async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, 
     assert await status_seen_by([], desk, "PATCH", f"/api/tasks/{task}", marked) == 403
     assert await status_seen_by([], desk, "GET", "/api/limits", marked) == 403
     assert await status_seen_by([], desk, "DELETE", "/api/limits", marked) == 403
-    assert len(desk.supervisor.tasks[task].pending_asks) == 3
+    assert len(desk.supervisor.tasks[task].pending_requests) == 3
     assert not desk.supervisor.room.draining
 
 

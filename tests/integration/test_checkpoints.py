@@ -14,11 +14,12 @@ import pytest
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
-from orchestrator.storage.checkpoint_files import NoSuchCheckpoint
-from orchestrator.storage.journal import StoreError, lines
+from orchestrator.storage.journal import lines
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
@@ -75,7 +76,7 @@ class House:
 
     @property
     def folder(self) -> Path:
-        return self.store.folder(TASK)
+        return self.store.files.path_of(TASK)
 
     async def begin(self) -> None:
         """The task with its worktree, waiting for its first agent."""

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.check_rules import MOST_CHECKS, Integration, Rules
-from orchestrator.core.task.checks import Check, CheckKind, ResultSource, Verdict
+from orchestrator.core.task.checks import MOST_CHECKS, Check, CheckKind, Integration, ResultSource, Rules, Verdict
 from orchestrator.formats.table import DefinitionError
 from orchestrator.workspaces.evaluation.check_file import CheckError, changed_on_branch
 from orchestrator.workspaces.evaluation.judge import environment, judge

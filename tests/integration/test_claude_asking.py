@@ -65,7 +65,7 @@ def answered(asked: Asked, *answers: tuple[RequestStatus, str]) -> list[UserRequ
     return [
         UserRequest(
             number=number,
-            asking=one,
+            draft=one,
             digest=one.digest,
             stage="ANALYSIS",
             visit=1,

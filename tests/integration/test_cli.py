@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from orchestrator.cli.app import COMMANDS
-from orchestrator.core.task.model import NextAction, TaskStatus
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell, only_error
@@ -119,10 +119,21 @@ async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: S
     done = await orchestrator("submit", "second", *options, *more)
     assert done.code == 0, done.err
     task = desk.supervisor.tasks[done.out.strip()]
-    assert (task.title, task.ticket.type, task.priority, task.base_branch) == ("T", "bugfix", "high", "main")
-    assert (task.after, task.start_at and task.start_at.year) == ((before.out.strip(),), 2999)
-    assert {check.name: check.command for check in task.checks if check.command} == {"a": "true", "b": "x=1 true"}
-    assert (task.terms.on_blocked, task.terms.auto_merge) == ("halt", True)
+    assert (task.title, task.ticket.type, task.schedule.priority, task.source.base_branch) == (
+        "T",
+        "bugfix",
+        "high",
+        "main",
+    )
+    assert (task.schedule.after, task.schedule.start_at and task.schedule.start_at.year) == (
+        (before.out.strip(),),
+        2999,
+    )
+    assert {check.name: check.command for check in task.evaluation.checks if check.command} == {
+        "a": "true",
+        "b": "x=1 true",
+    }
+    assert (task.policy.on_blocked, task.policy.auto_merge) == ("halt", True)
     assert f"orchestrator logs {task.id} -f" in done.err
 
 
@@ -167,7 +178,7 @@ async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell
     task = (await orchestrator("submit", "text")).out.strip()
     assert "no agent has worked" in (await orchestrator("logs", task)).err
     for attempt in (1, 2):
-        folder = desk.store.folder(task) / f"agents/{attempt}"
+        folder = desk.store.files.path_of(task) / f"agents/{attempt}"
         folder.mkdir(parents=True)
         said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"I am {attempt}\x1b[2J"}]}}
         (folder / "stdout.jsonl").write_text(json.dumps(said) + "\n")
@@ -260,7 +271,7 @@ async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrat
 
 async def test_a_follower_who_is_interrupted_says_nothing_more(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
-    folder = desk.store.folder(task) / "agents/1"
+    folder = desk.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     (folder / "stdout.jsonl").write_text("hello\n")
     process = await orchestrator.start("logs", task, "--agent", "1", "-f", "--raw")
@@ -286,7 +297,7 @@ async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, c
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         task = (await orchestrator("submit", "first", "--ticket", "ABC-1")).out.strip()
-        folder = desk.store.folder(task) / "agents/1"
+        folder = desk.store.files.path_of(task) / "agents/1"
         folder.mkdir(parents=True)
         (folder / "stdout.jsonl").write_text('{"type": "system", "subtype": "init"}\n')
         (folder / "exit").write_text("{}")
@@ -311,7 +322,7 @@ async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(or
     at_work = desk.supervisor.tasks[first]
     desk.supervisor.tasks |= {
         f"T-{number}": replace(
-            at_work, id=f"T-{number}", status=TaskStatus.PENDING, owed=NextAction.ADMISSION, run=None
+            at_work, id=f"T-{number}", status=TaskStatus.PENDING, next_action=NextAction.ADMISSION, run=None
         )
         for number in range(22)
     }

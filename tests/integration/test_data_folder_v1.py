@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import time_of, to_json
 from orchestrator.server.schemas.bodies import TaskFilter
 from orchestrator.server.schemas.checkpoints import CheckpointView
@@ -17,8 +17,10 @@ from orchestrator.server.schemas.task_views import task_view
 from orchestrator.server.schemas.views import FailuresView, TaskView, View, WhyView, to_view
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.journal import lines
+from orchestrator.storage.migration import migrated
+from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.state_document import to_document
-from orchestrator.storage.store import FolderStore, Summary
+from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
 from orchestrator.wiring import bundled_redactor
 from tests.acceptance.house import House, Json
@@ -64,7 +66,7 @@ def test_a_task_is_loaded_as_the_version_that_wrote_it_loads_it(there: Recorded,
     expected = there.expected["tasks"][part]
     loaded = store.load(expected["id"])
     assert (loaded.foreign, loaded.changed) == (None, ())
-    assert views_of(store, loaded.task, scene(there, store)) == expected
+    assert views_of(store, loaded.task, scene(there, store)) == {**expected, "state": migrated(expected["state"])}
 
 
 @pytest.mark.parametrize("part", parts())
@@ -73,7 +75,7 @@ def test_a_journal_replayed_from_its_first_line_gives_the_same_task(
 ) -> None:
     expected = bare.expected["tasks"][part]
     document = to_document(store_of_journals.load(expected["id"]).task)
-    assert without_telemetry(document) == without_telemetry(expected["state"])
+    assert without_telemetry(document) == without_telemetry(migrated(expected["state"]))
 
 
 def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store: FolderStore) -> None:
@@ -81,7 +83,7 @@ def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store
     rows = [line.split(" ") for line in (there.data / "events.idx").read_text().splitlines()]
     assert len(rows) == there.expected["events"]
     ordered = {task: [int(seq) for _, _, name, seq, _ in rows if name == task] for task in ids(there)}
-    assert ordered == {task: [line["seq"] for line in lines(store.folder(task))] for task in ids(there)}
+    assert ordered == {task: [line["seq"] for line in lines(store.files.path_of(task))] for task in ids(there)}
 
 
 def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
@@ -132,7 +134,7 @@ def views_of(store: FolderStore, task: Task, scene: SchedulerSnapshot) -> Json:
     where = {"task": task.id, "status": task.status, "stage": task.stage}
     still = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
     reason = to_view(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
-    folder = store.folder(task.id)
+    folder = store.files.path_of(task.id)
     return {
         "id": task.id,
         "seq": task.seq,
@@ -151,7 +153,7 @@ def shown(view: View) -> Json:
 
 def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
     """What texts about a task depend on, as of the time of the recording."""
-    found = [one for one in store.summaries() if isinstance(one, Summary)]
+    found = [one for one in store.summaries() if isinstance(one, TaskSummary)]
     return SchedulerSnapshot(
         tasks=tuple(store.load(one.id).task for one in found if not one.ended),
         ended={one.id: one.status for one in found if one.ended},

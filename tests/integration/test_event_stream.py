@@ -96,7 +96,7 @@ def told(events: list[Json]) -> list[tuple[str, int]]:
 def in_journals(desk: Desk) -> set[tuple[str, int]]:
     """Every decision on disk."""
     found = set()
-    for journal in desk.store.tasks_dir.glob("*/journal.jsonl"):
+    for journal in desk.store.files.root.glob("*/journal.jsonl"):
         found |= {(journal.parent.name, orjson.loads(line)["seq"]) for line in journal.read_bytes().splitlines()}
     return found
 
@@ -216,7 +216,7 @@ async def test_what_a_crash_left_out_of_the_index_is_put_behind_the_rest(desk: D
 async def test_a_torn_line_of_a_journal_is_no_event(desk: Desk) -> None:
     async with at_work(desk) as client:
         task = await submitted(client, desk)
-    journal = desk.store.folder(task) / "journal.jsonl"
+    journal = desk.store.files.path_of(task) / "journal.jsonl"
     with journal.open("ab") as file:
         file.write(b'{"seq": 3, "task_id": "')
     (desk.settings.data_dir / INDEX).unlink()
@@ -232,7 +232,7 @@ async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_told(des
         first, second = await submitted(client, desk), await submitted(client, desk)
         await client.post(f"/api/tasks/{first}/cancel")
         assert (first, 3) in told(await everything(client))
-        (desk.store.folder(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
+        (desk.store.files.path_of(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
         events = await everything(client)
         gaps = [event for event in events if event["event"] == "gap"]
         assert [gap["id"] for gap in gaps] == ["1", "2", "4"]
@@ -246,7 +246,7 @@ async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_told(client: htt
     for _ in range(2):
         await client.post(f"/api/tasks/{task}/pause")
         await client.post(f"/api/tasks/{task}/resume")
-    journal = desk.store.folder(task) / "journal.jsonl"
+    journal = desk.store.files.path_of(task) / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[2] = b"?" * (len(lines[2]) - 1) + b"\n"
     lines[3] = orjson.dumps({"task_id": task, "seq": 4}).ljust(len(lines[3]) - 1) + b"\n"
@@ -373,15 +373,15 @@ async def test_an_index_that_lost_its_beginning_says_so(client: httpx.AsyncClien
 
 async def test_folders_of_others_are_no_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
-    journal = (desk.store.folder(task) / "journal.jsonl").read_bytes()
+    journal = (desk.store.files.path_of(task) / "journal.jsonl").read_bytes()
     for name in ("copy of it", "copy", os.fsdecode(b"\xff"), "new\nline"):
-        (desk.store.tasks_dir / name).mkdir()
-        (desk.store.tasks_dir / name / "journal.jsonl").write_bytes(journal)
-    (desk.store.tasks_dir / "file").write_text("")
+        (desk.store.files.root / name).mkdir()
+        (desk.store.files.root / name / "journal.jsonl").write_bytes(journal)
+    (desk.store.files.root / "file").write_text("")
     index = desk.settings.data_dir / INDEX
     before = index.read_bytes()
     index.unlink()
-    assert EventIndex(desk.settings.data_dir, desk.store.tasks_dir).last == 2
+    assert EventIndex(desk.settings.data_dir, desk.store.files.root).last == 2
     assert index.read_bytes() == before
 
 

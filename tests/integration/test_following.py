@@ -10,7 +10,7 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.output_reader import MOST_REFUSED, MOST_TOKENS, TAKEN_AT_ONCE, OutputReader, ReaderCallbacks
 from orchestrator.core.events.agent_events import Asked, Limit
 from orchestrator.core.events.events import Event, TurnFinished
-from orchestrator.core.task.model import Agent
+from orchestrator.core.task.agent import Agent
 from orchestrator.formats.codec import JsonObject, to_json
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
@@ -57,7 +57,7 @@ def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> N
     ]
     end: JsonObject = {"type": "result", "subtype": "success", "result": "done", "usage": ENDLESS}
     heard = Heard(tmp_path, *said, *[end] * 2000)
-    assert heard.agent.turn_tokens <= MOST_TOKENS
+    assert heard.agent.turn.tokens <= MOST_TOKENS
     last = heard.events[-1]
     assert isinstance(last, TurnFinished)
     assert last.tokens <= MOST_TOKENS

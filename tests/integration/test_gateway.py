@@ -16,7 +16,7 @@ import structlog
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from orchestrator.core.task.model import TicketType
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.account import Account
 from orchestrator.integrations.tickets.gateway import (
     PROGRAM,

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.model import Priority, Task, TaskStatus, TicketType
-from orchestrator.core.task.preflight import Preflight
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import Preflight, TicketType
 from orchestrator.daemon.submissions import Submissions
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
@@ -26,6 +26,7 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
 from orchestrator.storage.state_document import from_document, to_document
+from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
@@ -71,7 +72,7 @@ class Desk:
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            tasks_dir=self.tasks,
+            files=FolderTaskFiles(self.tasks),
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,
@@ -120,8 +121,8 @@ async def test_a_jira_ticket_is_written_down_without_secrets(desk: Desk, jira: J
     masked = "[REDACTED:aws_access_key]"
     assert (task.id, task.title) == ("ABC-12_20260528_223000", f"Login fails with {masked}")
     assert (task.ticket.key, task.ticket.type, task.ticket.source) == ("ABC-12", TicketType.BUGFIX, "jira")
-    assert (task.branch, task.pipeline, task.priority) == ("bugfix/ABC-12", "full", Priority.CRITICAL)
-    assert (task.terms.autonomy, task.terms.on_blocked) == (Autonomy.INTERACTIVE, OnBlocked.HALT)
+    assert (task.source.branch, task.pipeline, task.schedule.priority) == ("bugfix/ABC-12", "full", Priority.CRITICAL)
+    assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.INTERACTIVE, OnBlocked.HALT)
     ticket = desk.written(task, "ticket.json")
     assert SECRET not in orjson.dumps(ticket).decode()
     assert {name: ticket[name] for name in ("ticket_id", "type", "requirement_source", "url", "labels", "status")} == {
@@ -158,14 +159,17 @@ async def test_issues_are_called_after_their_forge_and_their_number(desk: Desk) 
             await desk.accept("acme/app#12", github.account),
             await desk.accept(f"{gitlab.url}/acme/tools/app/-/issues/7", gitlab.account),
         ]
-    assert [(task.ticket.key, task.branch) for task in made] == [("GH-12", "feature/GH-12"), ("GL-7", "feature/GL-7")]
+    assert [(task.ticket.key, task.source.branch) for task in made] == [
+        ("GH-12", "feature/GH-12"),
+        ("GL-7", "feature/GL-7"),
+    ]
 
 
 async def test_a_text_of_ones_own_is_local_and_asks_nobody(desk: Desk) -> None:
     first, second = [await desk.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
     assert (first.id, second.id) == ("LOCAL-20260528_223000", "LOCAL-20260528_223000-2")
     assert (first.ticket.key, first.ticket.source, first.ticket.type) == (first.id, "local", TicketType.BUGFIX)
-    assert (first.terms.autonomy, first.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
+    assert (first.policy.autonomy, first.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
     ticket = desk.written(first, "ticket.json")
     assert (ticket["summary"], ticket["created"]) == ("Fix the crash", "2026-05-28T22:30:00.000Z")
     assert "url" not in ticket
@@ -178,15 +182,15 @@ async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
 async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
-    assert (task.title, task.ticket.type, task.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
-    assert (task.terms.autonomy, task.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
+    assert (task.title, task.ticket.type, task.schedule.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
+    assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
     freed = await desk.accept("Night work", on_blocked=OnBlocked.HALT, auto_merge=True)
-    assert (freed.terms.autonomy, freed.terms.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
-    assert (freed.terms.auto_merge, task.terms.auto_merge) == (True, False)
+    assert (freed.policy.autonomy, freed.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
+    assert (freed.policy.auto_merge, task.policy.auto_merge) == (True, False)
     front = "---\nkey: ABC-9\ntitle: Theirs\ntype: bugfix\npriority: high\nlabels: [a]\n---\nText\n"
     local = await desk.accept(front)
-    assert (local.ticket.key, local.title, local.priority) == ("ABC-9", "Theirs", Priority.HIGH)
-    assert (local.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
+    assert (local.ticket.key, local.title, local.schedule.priority) == ("ABC-9", "Theirs", Priority.HIGH)
+    assert (local.source.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
 
 
 async def test_a_kind_of_work_without_a_pipeline_of_its_own_is_refused(desk: Desk) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.check_rules import Rules
-from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict, with_result
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Rules, Verdict, with_result
+from orchestrator.core.task.task import Task
 from orchestrator.wiring import bundled_redactor
 from orchestrator.workspaces.evaluation.judge import REPORT, CheckRun, Judge, argv, first_failing_line
 from orchestrator.workspaces.evaluation.resolve import resolve
@@ -37,20 +36,23 @@ class Desk:
 
     def evaluate(self) -> dict[str, CheckResult]:
         """Run every check as the machine asks for it."""
-        while (check := self.task.next_check) is not None:
+        while (check := self.task.evaluation.next_check) is not None:
             result = self.run(check) if check.command else self.judge.of_look(self.task, check)
-            results = with_result(self.task.checks, self.task.results, check.name, result)
-            self.task = replace(self.task, results=results)
-        return dict(self.task.results)
+            results = with_result(self.task.evaluation.checks, self.task.evaluation.results, check.name, result)
+            self.task = replace(self.task, evaluation=replace(self.task.evaluation, results=results))
+        return dict(self.task.evaluation.results)
 
     def run(self, check: Check) -> CheckResult:
         """Run one command to its end."""
-        folder = self.data / f"logs/{len(self.task.results)}-{check.name}"
+        run = f"logs/{len(self.task.evaluation.results)}-{check.name}"
+        folder = self.data / run
         folder.mkdir(parents=True)
         env = {"PATH": PATH, "HOME": "/nonexistent", "ORCHESTRATOR_REPORT": str(folder / REPORT)}
         with (folder / "stdout.jsonl").open("wb") as out:
             done = subprocess.run(argv(check), cwd=self.repo, env=env, stdout=out, check=False)
-        return self.judge.of_run(self.task, check, CheckRun(folder=folder, exit_code=done.returncode, seconds=0.1))
+        return self.judge.of_run(
+            self.task, check, CheckRun(run=run, folder=folder, exit_code=done.returncode, seconds=0.1)
+        )
 
 
 RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\n"}
@@ -143,7 +145,7 @@ def test_a_secret_in_the_message_of_a_commit_fails(tmp_path: Path) -> None:
     token = "ghp_" + SECRET * 2
     git(desk.repo, "commit", "--quiet", "--amend", "--message", f"Call the forge\n\nwith {token}")
     head = git(desk.repo, "rev-parse", "HEAD")
-    desk.task = replace(desk.task, head=head)
+    desk.task = replace(desk.task, source=replace(desk.task.source, head=head))
     result = desk.evaluate()["security"]
     assert result.verdict is Verdict.FAIL
     assert result.reason.startswith(f"1 finding in what was changed: the message of commit {head[:12]}:3: ")
@@ -209,8 +211,8 @@ def test_the_first_failing_line_is_looked_for_in_rotated_output_first_and_is_bou
 
 def test_a_change_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
     desk = Desk(tmp_path, {"x.txt": ""}, {"a.txt": "x"})
-    look = next(check for check in desk.task.checks if check.reads is ResultSource.CHANGE)
-    gone: Task = replace(desk.task, head="f" * 40)
+    look = next(check for check in desk.task.evaluation.checks if check.reads is ResultSource.CHANGE)
+    gone: Task = replace(desk.task, source=replace(desk.task.source, head="f" * 40))
     result = desk.judge.of_look(gone, look)
     assert result.verdict is Verdict.FAIL
     assert result.reason.startswith("the change could not be read: `git ")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task
 from orchestrator.integrations.notify import Answer, DeliveryResult, Notifier
+from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 from tests.integration.processes.stage import state_of, until
@@ -25,7 +26,7 @@ SLEEPERS = "setsid sh -c 'setsid sleep 1000 & echo $! >escaped' & sleep 1000 & e
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
     (tmp_path / "task").mkdir()
-    return submitted(folder=str(tmp_path / "task"))
+    return submitted("task", folder=str(tmp_path / "task"))
 
 
 def notice(text: str = "Which port?", key: str = KEY) -> Notice:
@@ -35,7 +36,7 @@ def notice(text: str = "Which port?", key: str = KEY) -> Notice:
 def notifier(tmp_path: Path, script: str, limit: float = 60.0, env: dict[str, str] | None = None) -> Notifier:
     """One whose command is a shell script that runs in the test's folder."""
     command = ("/bin/sh", "-c", f"cd {shlex.quote(str(tmp_path))}\n{script}")
-    return Notifier(command, {"PATH": os.environ["PATH"], **(env or {})}, limit)
+    return Notifier(command, {"PATH": os.environ["PATH"], **(env or {})}, FolderTaskFiles(tmp_path), limit)
 
 
 def marker(task: Task) -> Path:
@@ -59,7 +60,7 @@ async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_
     assert (got["key"], got["event"], got["task_id"], got["text"]) == (
         KEY,
         "question_asked",
-        TASK_ID,
+        "task",
         "Größe?\n\x1b[2J",
     )
     assert json.loads(marker(task).read_text()) == got
@@ -124,18 +125,18 @@ async def test_what_a_command_said_last_is_in_the_log_with_nothing_that_moves_a_
     ],
 )
 async def test_a_command_that_cannot_be_started_is_named_by_its_setting(
-    task: Task, command: tuple[str, ...], reason: str
+    tmp_path: Path, task: Task, command: tuple[str, ...], reason: str
 ) -> None:
-    answer = await Notifier(command, {"PATH": "/bin"}).tell(task, notice())
+    answer = await Notifier(command, {"PATH": "/bin"}, FolderTaskFiles(tmp_path)).tell(task, notice())
     assert answer.told is DeliveryResult.FAILED
     assert answer.reason.startswith("notify_command could not start ")
     assert answer.reason.endswith(f": {reason}")
     assert answer.reason.isprintable()
 
 
-def test_a_command_without_a_program_is_a_mistake() -> None:
+def test_a_command_without_a_program_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unpack"):
-        Notifier((), {})
+        Notifier((), {}, FolderTaskFiles(tmp_path))
 
 
 async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, task: Task) -> None:
@@ -194,5 +195,5 @@ async def test_no_descriptor_stays_open(tmp_path: Path, task: Task) -> None:
     before = open_files()
     for _ in range(5):
         await teller.tell(task, notice())
-        await Notifier(("/no/such/program",), {}).tell(task, notice())
+        await Notifier(("/no/such/program",), {}, FolderTaskFiles(tmp_path)).tell(task, notice())
     assert open_files() == before

@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 from orchestrator import clock
 from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
 from orchestrator.core.task.failures import KEPT, Failure
-from orchestrator.core.task.model import StepStatus, TicketType
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.offline_state import OLDER, NoWorkspace, OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.formats.codec import Json
@@ -28,7 +28,8 @@ from orchestrator.pipelines.definition_files import Folders
 from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.pipelines.families.tickets.standalone_state import InitialState, UnreadableState
 from orchestrator.pipelines.schemas import state_schema
-from orchestrator.storage.store import DataFolderTaken, FolderStore
+from orchestrator.storage.records import StoreInUse
+from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.git import GitError
 from tests.fakes.desk import desk_at
 from tests.fakes.repositories import commit, git, repository
@@ -277,6 +278,6 @@ def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_re
 
 def test_a_task_whose_daemon_is_at_work_is_left_to_it(at_rest: Path) -> None:
     store = FolderStore(at_rest.parent.parent)
-    with pytest.raises(DataFolderTaken):
+    with pytest.raises(StoreInUse):
         OfflineTask(at_rest, clock.now, "ada").fail(report("x"))
     store.close()

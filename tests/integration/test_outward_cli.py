@@ -15,8 +15,9 @@ from orchestrator import clock
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.events.publish_events import MergeRefused, PullRequestOpened, PullRequestSeen
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
-from orchestrator.core.task.model import NextAction, StageStatus, TaskStatus
+from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 from tests.fakes.shell import ROOT, Shell, only_error
@@ -51,7 +52,7 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
         stage="COMPLETION",
         stages=done,
         status=TaskStatus.IN_PROGRESS,
-        owed=NextAction.PUBLISH,
+        next_action=NextAction.PUBLISH,
         run=None,
         publication=Publication(forge=FORGE),
     )
@@ -64,7 +65,7 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
 
 def kept(desk: Desk) -> list[str]:
     """The tasks that have a folder."""
-    return [path.name for path in desk.store.tasks_dir.iterdir()]
+    return [path.name for path in desk.store.files.root.iterdir()]
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> int:
@@ -87,7 +88,7 @@ async def test_a_merge_is_asked_for_and_told_with_what_stood_against_it(orchestr
     done = await orchestrator("merge", task)
     assert (done.code, done.out) == (0, f"{task} is to be merged: https://forge.example/team/shop/pull/7\n"), done.err
     assert "it was just pushed" in done.err
-    assert desk.supervisor.tasks[task].owed is NextAction.MERGE
+    assert desk.supervisor.tasks[task].next_action is NextAction.MERGE
 
 
 async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_was_refused(
@@ -96,7 +97,7 @@ async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_wa
     task = await proposed(orchestrator, desk)
     desk.supervisor.tasks[task] = replace(
         desk.supervisor.tasks[task],
-        asks=(),
+        requests=(),
         publication=replace(desk.supervisor.tasks[task].publication, hindrances=("no approvals", "ci failed")),
     )
     said = only_error(await orchestrator("merge", task), 5)
@@ -186,7 +187,7 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     }
     before = desk.supervisor.tasks[task]
     checks = (Check(name="clean", command=""), Check(name="unit_test", command="pytest"))
-    desk.supervisor.tasks[task] = replace(before, checks=checks, results=results)
+    desk.supervisor.tasks[task] = replace(before, evaluation=replace(before.evaluation, checks=checks, results=results))
     shown = " ".join((await orchestrator("show", task)).out.split())
     assert "pull request https://forge.example/team/shop/pull/7" in shown
     assert "not merged it was just pushed" in shown
@@ -198,8 +199,9 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     await desk.supervisor.settled()
     shown = (await orchestrator("show", task)).out
     assert "merge withdrawn forge" in " ".join(shown.split())
-    assert f"to read {desk.store.folder(task)}/summary.md {desk.store.folder(task)}/test-report.md" in " ".join(
-        shown.split()
+    assert (
+        f"to read {desk.store.files.path_of(task)}/summary.md {desk.store.files.path_of(task)}/test-report.md"
+        in " ".join(shown.split())
     )
     assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
 

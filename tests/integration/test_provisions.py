@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
 from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.vault import FILE, Vault, VaultError
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
@@ -17,8 +18,9 @@ from tests.fakes.world import START
 
 @pytest.fixture
 def provisions(tmp_path: Path) -> ProvidedSecrets:
-    (tmp_path / "task").mkdir()
-    return ProvidedSecrets(Vault(tmp_path))
+    files = FolderTaskFiles(tmp_path)
+    files.create("task")
+    return ProvidedSecrets(Vault(tmp_path), files)
 
 
 def wanting(
@@ -28,7 +30,7 @@ def wanting(
     asks = tuple(
         UserRequest(
             number=number,
-            asking=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
+            draft=RequestDraft(subject=Subject.DEPENDENCY, text="", name=name, type=kind.value),
             digest="",
             stage="IMPLEMENTATION",
             visit=1,
@@ -39,7 +41,7 @@ def wanting(
         )
         for number, (name, kind) in enumerate(dependencies, 1)
     )
-    return submitted(folder=str(tmp_path / "task"), asks=asks)
+    return submitted("task", folder=str(tmp_path / "task"), requests=asks)
 
 
 def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(
@@ -84,10 +86,10 @@ def test_what_is_forgotten_is_off_the_disk_and_forgotten_again_without_harm(
     provisions.keep(task, "CERT", "one\ntwo\n")
     file = Path(provisions.environment(task)["CERT"])
     for _ in range(2):
-        provisions.forget(tmp_path / "task")
+        provisions.forget("task")
         assert not file.exists()
         assert not (tmp_path / "task" / FILE).exists()
-    provisions.forget(tmp_path / "nowhere")
+    provisions.forget("nowhere")
 
 
 @pytest.mark.parametrize("lost", [FILE, "../vault.key"])

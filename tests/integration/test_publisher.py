@@ -13,8 +13,8 @@ from orchestrator import clock
 from orchestrator.core.decide.publishing import newest_marks
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import publish_events
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.forges import remote
 from orchestrator.integrations.forges.open_forge import Host
@@ -23,7 +23,9 @@ from orchestrator.integrations.publishing.merge_policy import UNSETTLED
 from orchestrator.integrations.publishing.publisher import AT_ONCE, SOON, Publisher, Publishing
 from orchestrator.integrations.publishing.release import Release
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes import github_api
@@ -49,19 +51,23 @@ class Stage:
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
+        files = FolderTaskFiles(folder / "tasks")
+        files.create("T-1")
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         self.publisher = Publisher(
             workspace=workspace,
-            release=Release(workspace),
+            files=files,
+            release=Release(workspace, files),
             hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
             tell_tracker=self.tell,
+            family_of=lambda _: TICKETS,
             clock=clock.now,
         )
         self.task = submitted(
             "T-1",
-            folder=str(folder),
+            folder=str(files.path_of("T-1")),
             repo=str(repo),
             base_commit=base,
             publication=Publication(forge=f"https://forge.test/{REPO}"),
@@ -124,7 +130,9 @@ def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage:
     stage.opened(Reply(comment_id=f"thread:{said[0].id}", mark="a"), task=before)
     for number in range(12):
         commit(stage.worktree, {f"{number}.txt": "x"})
-    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.head = stage.publisher.workspace.facts(
+        "T-1", stage.task.source.base_commit, stage.task.source.base_commit
+    ).head
     stage.opened(Reply(comment_id=f"thread:{said[1].id}", mark="b"), task=before)
     first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
     assert first == "Looked at; nothing was changed for it."
@@ -139,7 +147,7 @@ def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_t
     number = stage.opened().number
     assert stage.server.pulls[-1].labels == ["auto-generated", "feature", "parser"]
     git(stage.worktree, "commit", "--quiet", "--amend", "--message", f"Use {token}")
-    leaky = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    leaky = stage.publisher.workspace.facts("T-1", stage.task.source.base_commit, stage.task.source.base_commit).head
     with pytest.raises(SecretLeaked, match="github_token was added"):
         stage.after(do.OpenPullRequest(branch=BRANCH, commit=leaky, round=2, replies=()))
     assert stage.server.pulls[-1].number == number
@@ -195,7 +203,9 @@ def test_what_was_merged_with_the_last_round_is_not_proposed_again(stage: Stage)
 
 def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
     commit(stage.worktree, {"b.txt": "x"}, "Zo\udceb: @alice \u202e fixes #1")
-    stage.head = stage.publisher.workspace.facts("T-1", stage.task.base_commit, stage.task.base_commit).head
+    stage.head = stage.publisher.workspace.facts(
+        "T-1", stage.task.source.base_commit, stage.task.source.base_commit
+    ).head
     stage.server.branches[BRANCH] = stage.head
     number = stage.opened().number
     stage.server.reviews("alice", "APPROVED")
@@ -260,11 +270,11 @@ def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: St
 
 def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None:
     stage.opened()
-    terms = replace(stage.task.terms, look_every=300.0)
+    terms = replace(stage.task.policy, look_every=300.0)
     for retry_after, wait in (("3599", 3600.0), ("5", 300.0)):
         message: JsonObject = {"message": "You have exceeded a secondary rate limit"}
         stage.server.answer_next(Answer(status=403, body=message, headers={"Retry-After": retry_after}))
-        assert stage.seen(replace(stage.proposed(), terms=terms)).look_after == wait
+        assert stage.seen(replace(stage.proposed(), policy=terms)).look_after == wait
 
 
 def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon_but_not_for_ever(stage: Stage) -> None:
@@ -308,5 +318,5 @@ def test_a_repository_that_has_moved_is_found_when_its_remote_is_set_anew(stage:
     stage.server.answer_next(Answer(status=301, headers={"Location": f"{stage.server.api}/repositories/1/pulls/1"}))
     (told,) = stage.seen(moved).hindrances
     assert "the repository has moved: set its remote to the new address" in told
-    git(Path(stage.task.repo), "remote", "set-url", "origin", f"https://forge.test/{REPO}.git")
+    git(Path(stage.task.source.repo), "remote", "set-url", "origin", f"https://forge.test/{REPO}.git")
     assert not [one for one in stage.seen(moved).hindrances if "could not be looked at" in one]

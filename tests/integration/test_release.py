@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.core.events import commands as do
 from orchestrator.integrations.publishing.release import Release, ReleaseError, Upstream
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import submitted
@@ -21,16 +22,20 @@ class Stage:
         self.repo, self.workspace = folder / "repo", Workspace(folder / "data")
         self.base = repository(self.repo)
         made = self.workspace.prepare("T-1", self.repo, self.base, BRANCH)
-        self.worktree, self.release = made.worktree, Release(self.workspace)
-        self.task = submitted("T-1", folder=str(folder), repo=str(self.repo), base_commit=self.base, title=ticket)
-        (folder / "release-summary.md").write_text("## Included Changes\n\n- a flag\n")
+        self.worktree, self.release = made.worktree, Release(self.workspace, FolderTaskFiles(folder))
+        self.task = submitted(
+            "T-1", folder=str(folder / "T-1"), repo=str(self.repo), base_commit=self.base, title=ticket
+        )
+        (folder / "T-1").mkdir()
         self.bare = folder / "bare.git"
         git(folder, "clone", "--quiet", "--bare", str(self.repo), str(self.bare))
         self.upstream = Upstream(address=str(self.bare), login=None)
 
     def prepare(self) -> tuple[str, str]:
         head = self.workspace.facts("T-1", self.base, self.base).head
-        return self.release.prepare(self.task, head, lambda text: text, self.upstream)
+        return self.release.prepare(
+            self.task, "## Included Changes\n\n- a flag\n", head, lambda text: text, self.upstream
+        )
 
     def tag(self, version: str, head: str) -> str:
         order = do.TagRelease(version=version, commit=head, branch=BRANCH)

@@ -7,33 +7,41 @@ from pathlib import Path
 from orchestrator.core.events.events import AlarmRang
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure
-from orchestrator.core.task.model import StageRecord, Task, TaskStatus
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.summary import Change
+from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository
-from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.tasks import full_pipeline, submitted, with_results
 from tests.fakes.world import START
 
 FAILED = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=1, log="logs/1-unit_test/x")
 EVENT = AlarmRang(at=START)
 
 
-def reports() -> Reports:
+def reports(folder: Path) -> Reports:
+    """Those of the task whose folder this is."""
     return Reports(
-        lambda _: full_pipeline(), lambda _: Change(size="1 file"), lambda text: text.replace("hunter2", "[REDACTED]")
+        lambda _: full_pipeline(),
+        lambda _: Change(size="1 file"),
+        lambda text: text.replace("hunter2", "[REDACTED]"),
+        FolderTaskFiles(folder.parent),
     )
 
 
 def evaluated(folder: Path, visits: int = 1) -> Task:
     stages = {name: StageRecord() for name in full_pipeline().stages} | {"EVALUATION": StageRecord(visits=visits)}
     checks = (Check(name="unit_test", command="pytest"),)
-    return submitted(folder=str(folder), checks=checks, results={"unit_test": FAILED}, stages=stages, updated_at=START)
+    return submitted(
+        folder.name, folder=str(folder), checks=checks, results={"unit_test": FAILED}, stages=stages, updated_at=START
+    )
 
 
 def test_every_evaluation_has_its_report_and_the_newest_has_the_plain_name(tmp_path: Path) -> None:
-    keeper = reports()
+    keeper = reports(tmp_path)
     keeper.decided(evaluated(tmp_path), EVENT)
     first = (tmp_path / "test-report.md").read_text()
     assert (tmp_path / "test-report-1.md").read_text() == first
@@ -44,7 +52,7 @@ def test_every_evaluation_has_its_report_and_the_newest_has_the_plain_name(tmp_p
 
 
 def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: Path) -> None:
-    keeper, task = reports(), evaluated(tmp_path)
+    keeper, task = reports(tmp_path), evaluated(tmp_path)
     keeper.decided(task, EVENT)
     why = Analysis(root_cause_hypothesis="the password hunter2", confidence="low", suggested_fix="none")
     entry = Failure(
@@ -59,16 +67,17 @@ def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: 
 
 
 def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
-    keeper = reports()
-    keeper.decided(replace(evaluated(tmp_path), results={}), EVENT)
-    keeper.catch_up(replace(evaluated(tmp_path), results={}))
+    keeper = reports(tmp_path)
+    keeper.decided(with_results(evaluated(tmp_path), {}), EVENT)
+    keeper.catch_up(with_results(evaluated(tmp_path), {}))
     assert not list(tmp_path.iterdir())
     keeper.catch_up(evaluated(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"test-report.md", "test-report-1.md"}
 
 
 def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_path: Path) -> None:
-    keeper, folder = reports(), tmp_path / "task"
+    folder = tmp_path / "task"
+    keeper = reports(folder)
     keeper.decided(evaluated(folder), EVENT)
     folder.mkdir()
     keeper.decided(evaluated(folder), EVENT)
@@ -76,8 +85,10 @@ def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_pa
 
 
 def test_a_halt_is_summed_up_once_and_again_when_more_has_failed(tmp_path: Path) -> None:
-    keeper = reports()
-    halt = submitted(folder=str(tmp_path), status=TaskStatus.BLOCKED, block_reason="the password hunter2")
+    keeper = reports(tmp_path)
+    halt = submitted(
+        tmp_path.name, folder=str(tmp_path), status=TaskStatus.BLOCKED, block_reason="the password hunter2"
+    )
     keeper.decided(halt, EVENT)
     file = tmp_path / "BLOCKED-summary.md"
     assert "reason: the password [REDACTED]" in file.read_text()
@@ -93,15 +104,15 @@ def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(
     for status, name in ((TaskStatus.BLOCKED, "BLOCKED-summary.md"), (TaskStatus.COMPLETED, "summary.md")):
         folder = tmp_path / status
         folder.mkdir()
-        reports().catch_up(submitted(folder=str(folder), status=status))
+        reports(folder).catch_up(submitted(folder.name, folder=str(folder), status=status))
         assert [path.name for path in folder.iterdir()] == [name]
-    reports().catch_up(submitted(folder=str(tmp_path), status=TaskStatus.IN_PROGRESS))
+    reports(tmp_path).catch_up(submitted(tmp_path.name, folder=str(tmp_path), status=TaskStatus.IN_PROGRESS))
     assert not list(tmp_path.glob("*.md"))
 
 
 def test_a_summary_is_brought_up_to_date_when_the_change_is_out(tmp_path: Path) -> None:
-    keeper = reports()
-    task = submitted(folder=str(tmp_path), status=TaskStatus.REVIEW)
+    keeper = reports(tmp_path)
+    task = submitted(tmp_path.name, folder=str(tmp_path), status=TaskStatus.REVIEW)
     keeper.decided(task, EVENT)
     assert "| Change | 1 file |" in (tmp_path / "summary.md").read_text()
     tagged = replace(task, status=TaskStatus.COMPLETED, publication=Publication(tag="v1.0.0"))
@@ -114,9 +125,9 @@ def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_p
     workspace = Workspace(tmp_path / "data")
     task = submitted(repo=str(tmp_path / "repo"), base_commit=base)
     assert change_of(workspace, task) == Change(size="nothing was committed")
-    assert "cannot be read" in change_of(workspace, replace(task, head="f" * 40)).size
-    made = workspace.prepare(task.id, tmp_path / "repo", base, task.branch)
+    assert "cannot be read" in change_of(workspace, replace(task, source=replace(task.source, head="f" * 40))).size
+    made = workspace.prepare(task.id, tmp_path / "repo", base, task.source.branch)
     head = commit(made.worktree, {".orchestrator.toml": "[checks]\n", "b.txt": "two\n"})
     workspace.facts(task.id, base, base)
-    found = change_of(workspace, replace(task, head=head))
+    found = change_of(workspace, replace(task, source=replace(task.source, head=head)))
     assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True)

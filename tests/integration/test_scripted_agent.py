@@ -45,8 +45,11 @@ from orchestrator.core.events.agent_messages import (
     Recovery,
 )
 from orchestrator.core.task import guards
-from orchestrator.core.task.checks import CheckResult, Verdict
-from orchestrator.core.task.model import Agent, Step, Task, Ticket
+from orchestrator.core.task.agent import Agent, Session, SessionOrigin, TurnProgress
+from orchestrator.core.task.checks import CheckResult, Evaluation, Verdict
+from orchestrator.core.task.progress import Step
+from orchestrator.core.task.task import Source, Task, Timing
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.fakes.conversation import AGENT, IDLE, Conversation, Stage, appeared, eventually, of, user_line
 from tests.integration.processes.stage import state_of
@@ -78,14 +81,16 @@ def stage(tmp_path: Path) -> Stage:
         folder=str(tmp_path / "task (1)"),
         ticket=Ticket(key="LOCAL-1"),
         pipeline="full",
-        repo=str(worktree),
-        base_branch="main",
-        base_commit=git(worktree, "rev-parse", "HEAD"),
-        created_at=now,
+        source=Source(
+            repo=str(worktree),
+            base_branch="main",
+            base_commit=git(worktree, "rev-parse", "HEAD"),
+            branch="feature/LOCAL-1",
+            worktree=str(worktree),
+        ),
+        timing=Timing(created_at=now),
         updated_at=now,
-        branch="feature/LOCAL-1",
-        worktree=str(worktree),
-        agent=Agent(attempt=1, turn=1),
+        agent=Agent(attempt=1, turn=TurnProgress(number=1)),
     )
     Path(outbox_of(task)).mkdir(parents=True)
     file = ROOT / "config/pipelines/full.toml"
@@ -139,7 +144,7 @@ def test_without_a_scenario_it_leaves_what_every_gate_of_the_pipeline_looks_for(
         assert agent.end() == 0
     assert unittests(stage.worktree) == 0
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "4"
-    added = git(stage.worktree, "diff", "--name-only", "--diff-filter=A", stage.task.base_commit)
+    added = git(stage.worktree, "diff", "--name-only", "--diff-filter=A", stage.task.source.base_commit)
     assert added == "tests/test_slugify.py"
 
 
@@ -152,7 +157,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
         (stage.folder / "logs").mkdir()
         (stage.folder / "logs/unit.log").write_text("AssertionError: 'hello--world-' != 'hello-world'\n")
         failed = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", log="logs/unit.log")
-        agent.turn(stage.turn("EVALUATION", results={"unit_test": failed}))
+        agent.turn(stage.turn("EVALUATION", evaluation=Evaluation(results={"unit_test": failed})))
         analysis = json.loads((stage.outbox / "failure-analysis.json").read_text())
         assert "hello--world-" in analysis["root_cause_hypothesis"]
         assert analysis["confidence"] == "high"
@@ -218,7 +223,12 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
         assert of(TurnFinished, events) == []
         assert not agent.output.endswith(b"\n")
         assert agent.exit_code() == -signal.SIGKILL
-    resumed = replace(stage.task.agent, attempt=2, resumed=True, turn=1, current_step=1)
+    resumed = replace(
+        stage.task.agent,
+        attempt=2,
+        session=Session(origin=SessionOrigin.RESUMED),
+        turn=replace(stage.task.agent.turn, number=1, step=1),
+    )
     with stage.agent(resume=True) as agent:
         events = agent.turn(stage.step(1, steps=steps, agent=resumed))
         assert of(TurnFinished, events)[0].outcome is Outcome.OK

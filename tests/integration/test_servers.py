@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.agents.mcp_servers import McpServer, ServersMissing, find_server, preflight
 from orchestrator.agents.mcp_servers import registered as server_of
-from orchestrator.core.task.preflight import Preflight, put_in, variables_in
+from orchestrator.core.task.ticket import Preflight, put_in, variables_in
 from orchestrator.pipelines.role import Role
 
 SERVERS = """{"mcpServers": {

@@ -15,7 +15,7 @@ import structlog
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.budget import Caps
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport
 from orchestrator.supervisor.simulation.probabilities import Probabilities

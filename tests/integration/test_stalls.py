@@ -12,19 +12,21 @@ import pytest_asyncio
 
 from orchestrator.agents.stall_detector import Look, StallDetector, is_sign_of_life, may_stall
 from orchestrator.core.events.events import Event, StallSeen
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, ProcessState, Run, Task, TaskStatus
+from orchestrator.core.task.agent import Agent, AgentStatus, ProcessState, Run, TurnProgress
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.processes.process_stats import activity_of
 from orchestrator.processes.run_state import pid_of
 from orchestrator.processes.spec import Activity
+from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import submitted
 from tests.integration.processes.stage import Stage, python, state_of, until
 
 NOW = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
 AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
-    owed=NextAction.TURN,
+    next_action=NextAction.TURN,
     run=Run(folder="agents/1", process=ProcessState.RUNNING),
-    agent=Agent(status=AgentStatus.RUNNING, attempt=1, turn=1),
+    agent=Agent(status=AgentStatus.RUNNING, attempt=1, turn=TurnProgress(number=1)),
 )
 READY = "import os, sys, time\nos.write(1, b'ready\\n')\n"
 SLEEPER = READY + "time.sleep(600)\n"
@@ -54,10 +56,15 @@ class Watched:
     """One agent of a stage, watched with a patience of its own."""
 
     def __init__(self, stage: Stage, stall_after: float) -> None:
-        self.task = replace(AT_WORK, folder=str(stage.folder().parent.parent))
+        folder = stage.folder().parent.parent
+        self.task = replace(AT_WORK, id=folder.name, folder=str(folder))
         self.told: list[Event] = []
         self.stalls = StallDetector(
-            lambda: [self.task], lambda _task, event: self.told.append(event), lambda: NOW, stall_after
+            lambda: [self.task],
+            lambda _task, event: self.told.append(event),
+            lambda: NOW,
+            FolderTaskFiles(folder.parent),
+            stall_after,
         )
 
     def hear(self, offset: int) -> None:
@@ -177,8 +184,8 @@ def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
     ("task", "may"),
     [
         (AT_WORK, True),
-        (replace(AT_WORK, owed=NextAction.GATE), False),
-        (replace(AT_WORK, owed=NextAction.INTERRUPT), False),
+        (replace(AT_WORK, next_action=NextAction.GATE), False),
+        (replace(AT_WORK, next_action=NextAction.INTERRUPT), False),
         (replace(AT_WORK, status=TaskStatus.BLOCKED), False),
         (replace(AT_WORK, run=None), False),
         (replace(AT_WORK, run=Run(folder="logs/1-unit_test", process=ProcessState.RUNNING)), False),
@@ -186,9 +193,15 @@ def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
         (replace(AT_WORK, run=Run(folder="agents/1", process=ProcessState.STARTING)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.PAUSED)), False),
         (replace(AT_WORK, agent=replace(AT_WORK.agent, status=AgentStatus.WAITING_QUESTION)), False),
-        (replace(AT_WORK, agent=replace(AT_WORK.agent, open_tools=1)), False),
-        (replace(AT_WORK, agent=replace(AT_WORK.agent, retry_until=NOW + timedelta(seconds=1))), False),
-        (replace(AT_WORK, agent=replace(AT_WORK.agent, retry_until=NOW)), True),
+        (replace(AT_WORK, agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, open_tools=1))), False),
+        (
+            replace(
+                AT_WORK,
+                agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, retry_until=NOW + timedelta(seconds=1))),
+            ),
+            False,
+        ),
+        (replace(AT_WORK, agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, retry_until=NOW))), True),
     ],
 )
 def test_only_a_turn_under_way_with_nothing_to_wait_for_can_stall(task: Task, may: bool) -> None:

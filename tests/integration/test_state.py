@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.events import WorkspaceReady
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
 from orchestrator.storage import tokens
@@ -53,7 +53,9 @@ async def task(desk: Desk) -> Task:
     repo = desk.settings.data_dir.parent / "repo"
     task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
     await desk.supervisor.settled()
-    prepared = await asyncio.to_thread(desk.workspace.prepare, task.id, repo, task.base_commit, task.branch)
+    prepared = await asyncio.to_thread(
+        desk.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
+    )
     ready = WorkspaceReady(
         at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
     )

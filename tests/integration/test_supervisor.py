@@ -15,11 +15,12 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Priority, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Priority, Schedule, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.storage.journal import lines
@@ -84,7 +85,7 @@ class House:
     undecidable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.hands = NotingHands(self.store.tasks_dir)
+        self.hands = NotingHands(self.store.files.root)
         store: Store = self.store
         views = TaskLookups(pipeline_of=self.pipeline, model_of=lambda _: "")
         self.supervisor = Supervisor(store, self.hands, views, self.room, lambda: self.now)
@@ -151,7 +152,7 @@ def journal(folder: Path) -> list[tuple[int, str]]:
 
 def decisions(house: House, task_id: str) -> list[str]:
     """What was decided, in order; the numbers leave nothing out and say nothing twice."""
-    found = journal(house.store.folder(task_id))
+    found = journal(house.store.files.path_of(task_id))
     assert [number for number, _ in found] == list(range(1, len(found) + 1))
     return [trigger for _, trigger in found]
 
@@ -216,7 +217,7 @@ async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothin
 async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        (house.store.folder("A") / ".state.json.partial").mkdir()
+        (house.store.files.path_of("A") / ".state.json.partial").mkdir()
         await house.told("A", events.CheckpointSaved(at=START, number=1), events.CheckpointSaved(at=START, number=2))
         assert decisions(house, "A")[2:] == ["CheckpointSaved", "CheckpointSaved"]
         house.store.release("A")
@@ -240,7 +241,7 @@ async def test_what_a_task_does_not_allow_reaches_whoever_asked(tmp_path: Path) 
 async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("A")
-        told, state = decisions(house, "A"), (house.store.folder("A") / "state.json").read_bytes()
+        told, state = decisions(house, "A"), (house.store.files.path_of("A") / "state.json").read_bytes()
         await house.told(
             "A",
             events.AgentExited(at=START, attempt=9),
@@ -251,7 +252,7 @@ async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> N
         await house.told("no such task", events.AlarmRang(at=START))
         assert house.task("A") is before
         assert decisions(house, "A") == told
-        assert (house.store.folder("A") / "state.json").read_bytes() == state
+        assert (house.store.files.path_of("A") / "state.json").read_bytes() == state
 
 
 async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path
 async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as house:
         await house.with_agent("A")
-        house.supervisor.note("A", 1, lambda agent: replace(agent, turn_tokens=1200))
+        house.supervisor.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
         house.supervisor.update_pressure(None)
         await house.settled()
         assert "InterruptTurn" in house.hands.names("A")
@@ -293,7 +294,7 @@ async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(
         house.now += timedelta(days=1)
         await house.told("nobody", events.AlarmRang(at=house.now))
         assert house.task("A").holds_slot
-        assert house.task("A").owed is NextAction.TURN
+        assert house.task("A").next_action is NextAction.TURN
 
 
 # Who may start
@@ -306,7 +307,7 @@ async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
         ):
             born = START + timedelta(seconds=number)
             await house.submitted(name, lambda task, born=born, priority=priority: replace(  # type: ignore[misc]
-                task, created_at=born, priority=priority
+                task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not house.hands.asked
         house.supervisor.room = Capacity(places=1)
@@ -340,8 +341,8 @@ async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_ti
     async with at_work(tmp_path, Capacity(places=9)) as house:
         later = START + timedelta(hours=1)
         await house.submitted("first")
-        await house.submitted("second", lambda task: replace(task, after=("first",)))
-        await house.submitted("timed", lambda task: replace(task, start_at=later))
+        await house.submitted("second", lambda task: replace(task, schedule=replace(task.schedule, after=("first",))))
+        await house.submitted("timed", lambda task: replace(task, schedule=replace(task.schedule, start_at=later)))
         assert house.hands.asked[-1] == ("timed", do.WakeAt(at=later))
         assert {name: task.status for name, task in house.supervisor.tasks.items()} == {
             "first": TaskStatus.IN_PROGRESS, "second": TaskStatus.PENDING, "timed": TaskStatus.PENDING,
@@ -393,7 +394,7 @@ async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
 async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         for name in ("ABC-1", "ABC-2"):
-            await house.with_agent(name, lambda task: replace(task, terms=TaskPolicy(auto_resume=False)))
+            await house.with_agent(name, lambda task: replace(task, policy=TaskPolicy(auto_resume=False)))
         for name in ("ABC-1", "ABC-2"):
             await house.told(name, limit_hit()(house.task(name), house.now))
         assert all(house.task(name).waits_for_word for name in ("ABC-1", "ABC-2"))
@@ -437,7 +438,7 @@ async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
 async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
-        state = house.store.folder("A") / "state.json"
+        state = house.store.files.path_of("A") / "state.json"
         house.supervisor.look_for_foreign_edit("A")
         await house.settled()
         assert decisions(house, "A")[-1] == "TaskAdmitted"
@@ -447,7 +448,7 @@ async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> Non
         house.supervisor.look_for_foreign_edit("nobody's")
         await house.settled()
         assert decisions(house, "A")[2:] == ["ForeignEditFound"]
-        assert b'"completed"' in (house.store.folder("A") / "state.json.foreign-2").read_bytes()
+        assert b'"completed"' in (house.store.files.path_of("A") / "state.json.foreign-2").read_bytes()
         house.store.release("A")
         assert house.store.load("A").task == house.task("A")
 
@@ -456,9 +457,9 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
     async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("A")
         await house.submitted("B")
-        house.supervisor.note("A", 1, lambda agent: replace(agent, tokens_used=1))
+        house.supervisor.note("A", 1, lambda agent: replace(agent, usage=replace(agent.usage, tokens=1)))
         await house.settled()
-        shutil.rmtree(house.store.folder("A"))
+        shutil.rmtree(house.store.files.path_of("A"))
         house.supervisor.look_for_foreign_edit("A")
         house.supervisor.flush_telemetry()
         await house.told("A", events.AgentExited(at=START, attempt=1))

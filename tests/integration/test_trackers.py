@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.tickets.account import PUBLIC, Account
 from orchestrator.integrations.tickets.github import api_of

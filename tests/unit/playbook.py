@@ -19,12 +19,13 @@ from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, DependencyType
 from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Priority, Task
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 from tests.fakes.tasks import TWO_CHECKS, full_pipeline, submitted
@@ -189,7 +190,7 @@ def admitted(task: Task, at: datetime) -> events.Event:
 
 def ready(task: Task, at: datetime) -> events.Event:
     """The worktree stands at the base commit."""
-    return events.WorkspaceReady(at=at, worktree="/w", branch=task.branch, head=task.base_commit)
+    return events.WorkspaceReady(at=at, worktree="/w", branch=task.source.branch, head=task.source.base_commit)
 
 
 def started(task: Task, at: datetime) -> events.Event:
@@ -199,7 +200,7 @@ def started(task: Task, at: datetime) -> events.Event:
 
 def session(task: Task, at: datetime) -> events.Event:
     """The CLI says which session it is in."""
-    return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session_id or "s")
+    return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session.id or "s")
 
 
 def finished(
@@ -295,7 +296,9 @@ def withdrawn(request_id: str = "r1") -> Happening:
 
 def stalled(task: Task, at: datetime) -> events.Event:
     """Nothing was heard or seen of the present turn."""
-    return events.StallSeen(at=at, attempt=task.agent.attempt, turn=task.agent.turn, evidence="no output for 900 s")
+    return events.StallSeen(
+        at=at, attempt=task.agent.attempt, turn=task.agent.turn.number, evidence="no output for 900 s"
+    )
 
 
 def retry(task: Task, at: datetime) -> events.Event:
@@ -348,14 +351,14 @@ def looked(evidence: Evidence | None = None) -> Happening:
         at=at,
         stage=task.stage,
         visit=task.stages[task.stage].visits,
-        turn=task.agent.turn,
+        turn=task.agent.turn.number,
         evidence=evidence or _left_behind(task),
     )
 
 
 def _left_behind(task: Task) -> Evidence:
     elsewhere = LEFT_ELSEWHERE.get((task.pipeline, task.stage))
-    return elsewhere or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn}")
+    return elsewhere or LEFT_BEHIND.get(task.stage) or committed(f"c{task.agent.turn.number}")
 
 
 def committed(*commits: str, dirty: Sequence[str] = ()) -> Evidence:
@@ -370,7 +373,7 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
         result = (
             CheckResult(verdict=verdict, reason=reason, exit_code=int(verdict is Verdict.FAIL)) if verdict else None
         )
-        check = task.next_check
+        check = task.evaluation.next_check
         folder = task.run.folder if task.run and task.run.folder.startswith("logs/") else "logs/0-none"
         return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
 
@@ -379,12 +382,12 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
 
 def delivered(task: Task, at: datetime) -> events.Event:
     """The branch stands in the user's repository."""
-    return events.BranchDelivered(at=at, branch=task.branch, commit=task.head or task.base_commit)
+    return events.BranchDelivered(at=at, branch=task.source.branch, commit=task.source.commit)
 
 
 def proposed(task: Task, at: datetime) -> events.Event:
     """The pull request is open and up to date."""
-    head = task.head or task.base_commit
+    head = task.source.commit
     return publish_events.PullRequestOpened(at=at, number=7, url="https://forge.example/pull/7", commit=head)
 
 
@@ -505,14 +508,14 @@ PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted
 
 def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
     """What comes next in a world without trouble."""
-    match task.owed:
+    match task.next_action:
         case NextAction.ADMISSION:
             return admitted(task, at)
         case NextAction.WORKSPACE:
             return ready(task, at)
         case NextAction.AGENT:
             return started(task, at)
-        case NextAction.TURN if not task.agent.session_seen:
+        case NextAction.TURN if not task.agent.session.is_known:
             return session(task, at)
         case NextAction.TURN:
             return finished()(task, at)
@@ -537,7 +540,7 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
         case NextAction.NOTHING:
             return exited(task, at)
         case _:
-            assert_never(task.owed)
+            assert_never(task.next_action)
 
 
 def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pipeline: Pipeline | None = None) -> Task:
@@ -545,7 +548,7 @@ def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pi
     pipeline = pipeline or full()
     task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=begun or a_task()))
     for _ in range(100):
-        if task.stage == stage and owed in (None, task.owed) and task.owed is not NextAction.ADMISSION:
+        if task.stage == stage and owed in (None, task.next_action) and task.next_action is not NextAction.ADMISSION:
             return task
         task, _ = machine.decide(pipeline, task, answer(task, task.updated_at))
     raise AssertionError(f"a task without trouble never owes {owed} in {stage}")
@@ -553,7 +556,7 @@ def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pi
 
 def at_work(stage: str = "ANALYSIS", **terms: object) -> Task:
     """A task whose agent was told what to do, said its session and works; its terms may be others."""
-    begun = replace(a_task(), terms=replace(DEFAULT_POLICY, **terms))  # type: ignore[arg-type]  # any term
+    begun = replace(a_task(), policy=replace(DEFAULT_POLICY, **terms))  # type: ignore[arg-type]  # any term
     task = at(stage, NextAction.TURN, begun)
     after, _ = machine.decide(full(), task, session(task, task.updated_at))
     return after
@@ -574,11 +577,11 @@ def evaluating(*verdicts: Verdict) -> Task:
 
 def failing_again(task: Task) -> Playbook:
     """The task brought to its next evaluation, which fails and is explained, without trouble otherwise."""
-    while task.stage != "EVALUATION" or task.owed is not NextAction.CHECKS:
+    while task.stage != "EVALUATION" or task.next_action is not NextAction.CHECKS:
         task, _ = machine.decide(full(), task, answer(task, task.updated_at))
     task, _ = machine.decide(full(), task, judged(Verdict.FAIL)(task, task.updated_at))
     task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
-    while task.owed is not NextAction.GATE:
+    while task.next_action is not NextAction.GATE:
         task, _ = machine.decide(full(), task, answer(task, task.updated_at))
     return Playbook(task)
 

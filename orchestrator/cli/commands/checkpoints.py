@@ -106,12 +106,12 @@ def recover(
         raise UsageError(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
     store = FolderStore(data_dir)
     try:
-        done = recovery.recover(store, task, accepted_pipeline(str(store.folder(task))), clock.now())
+        done = recovery.recover(store, task, accepted_pipeline(store.files, task), clock.now())
     finally:
         store.close()
     console().print(f"{task} is {done.task.status} in {done.task.stage} again, from {done.source}", soft_wrap=True)
     for name in done.set_aside:
-        console().print(f"set aside: {store.folder(task) / name}", soft_wrap=True)
+        console().print(f"set aside: {store.files.path_of(task, name)}", soft_wrap=True)
 
 
 def _row(one: CheckpointView) -> tuple[Text | str, ...]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of
 from orchestrator.cli.output import console, line, note, print_json, status_text
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.server.client import Client

@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of
 from orchestrator.cli.output import complain, console, line, note, print_json
 from orchestrator.cli.request_output import chosen, pending, render_request
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import IS_SECRET, LONGEST_ANSWER, RequestKind, RequestStatus
 from orchestrator.server.client import Client, RequestRefused
 from orchestrator.server.schemas.user_requests import AskList

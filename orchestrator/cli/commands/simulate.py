@@ -11,8 +11,8 @@ from orchestrator.cli.context import Json, UsageError, context_of
 from orchestrator.cli.output import complain, console, duration, facts, print_json, table
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions

@@ -16,8 +16,9 @@ import typer
 from orchestrator import clock
 from orchestrator.cli.context import CliContext, UsageError, context_of
 from orchestrator.core.events.operations import FailureReport, OperationRefused, StepUpdate, Transition
-from orchestrator.core.task.model import StepStatus, TicketType
+from orchestrator.core.task.progress import StepStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.offline_state import OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.formats.codec import Json
 from orchestrator.pipelines.definitions import load_definitions
@@ -26,7 +27,7 @@ from orchestrator.pipelines.operation_parser import failure_of, step_of, transit
 from orchestrator.server.client import Client
 from orchestrator.server.peer_auth import Caller, run_above
 from orchestrator.settings import environment, load_settings
-from orchestrator.storage.store import DataFolderTaken
+from orchestrator.storage.records import StoreInUse
 
 LARGEST_DOCUMENT = 1024 * 1024
 """Bytes that are read of standard input."""
@@ -164,7 +165,7 @@ def _on(context: typer.Context, workspace: Path, ask: Callable[[Operated], Docum
     by = str(Caller(pid=os.getpid(), uid=os.getuid()))
     try:
         return _print(lambda: ask(OfflineTask(folder, clock.now, by)))
-    except DataFolderTaken:
+    except StoreInUse:
         with _client(place, folder) as client:
             return _print(lambda: ask(client.state_of(folder.name)))
 

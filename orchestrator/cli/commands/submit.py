@@ -16,8 +16,9 @@ from orchestrator.cli.context import Json, UsageError, context_of, parse_options
 from orchestrator.cli.output import console, note, plain, print_json, status_text
 from orchestrator.cli.reconnect import moves_no_more, retry_while_down
 from orchestrator.cli.request_output import how
-from orchestrator.core.task.model import Priority, TaskStatus, TicketType
+from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.rules import LARGEST_TEXT
 from orchestrator.server.client import Client

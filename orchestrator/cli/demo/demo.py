@@ -23,7 +23,8 @@ from orchestrator.cli.demo.printer import Printer
 from orchestrator.cli.demo.process_state import GONE, STILL, process_states, state_of
 from orchestrator.cli.demo.progress import is_active, is_limited, news
 from orchestrator.core.decide.pausing import DENY
-from orchestrator.core.task.model import ProcessState, TaskStatus
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestKind, Subject
 from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction
 from orchestrator.server.schemas.views import TaskView
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from orchestrator.core.task.checks import nothing_ran
 from orchestrator.core.task.failures import Failure, Pattern
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 FEW_PATTERNS = 2
 _LONGEST_TITLE = 200
@@ -25,12 +25,12 @@ def has_ended(task: Task) -> bool:
 
 def ended_at(task: Task) -> datetime:
     """When it ended or came to a halt; of one that is at work, when it was last decided on."""
-    return task.completed_at or task.failed_at or task.updated_at
+    return task.timing.completed_at or task.timing.failed_at or task.updated_at
 
 
 def final_message(task: Task, at: datetime) -> str:
     """The message on a task that has come to an end or to a halt at a time; its first line says it all."""
-    since = task.started_at or task.created_at
+    since = task.timing.started_at or task.timing.created_at
     where = "" if task.status is TaskStatus.COMPLETED else f" in {task.stage}"
     first = f"{task.ticket.key} {task.status}{where} after {_span(at, since)}: {_line(task.title, _LONGEST_TITLE)}"
     return "\n".join((first, *_outcome(task), *(_trouble(task) if task.status is not TaskStatus.COMPLETED else ())))
@@ -68,15 +68,15 @@ def _outcome(task: Task) -> Iterator[str]:
         merged = f", merged as {published.merge_commit[:12]}" if published.merge_commit else ""
         yield f"pull request: {published.pr_url}{merged}"
     if published.tag:
-        yield f"tag: {published.tag} (git -C {task.repo} show {published.tag} -- CHANGELOG.md)"
+        yield f"tag: {published.tag} (git -C {task.source.repo} show {published.tag} -- CHANGELOG.md)"
     if report:
         told = f", told on {published.report_url}" if published.report_url else ""
-        yield f"report: {task.folder}/{report}{told}"
-    if task.status is not TaskStatus.COMPLETED or task.head in {None, task.base_commit}:
+        yield f"report: {task.display_path(report)}{told}"
+    if task.status is not TaskStatus.COMPLETED or task.source.head in {None, task.source.base_commit}:
         return
     if not (published.pr_url or published.tag):
-        yield f"branch: {task.branch} in {task.repo}"
-    if nothing_ran(task.checks, task.results):
+        yield f"branch: {task.source.branch} in {task.source.repo}"
+    if nothing_ran(task.evaluation.checks, task.evaluation.results):
         yield "no check ran: nobody has seen this change work"
 
 
@@ -97,7 +97,7 @@ def _hint(task: Task, newest: Failure | None) -> str:
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:
-        return f"read {task.folder}/{newest.log_file}"
+        return f"read {task.display_path(newest.log_file)}"
     if task.publication.hindrances:
         return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
     return "mend what the reason names"

@@ -11,8 +11,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.final_message import final_message
-from orchestrator.core.decide.obligations import agent_run_folder, check_run_folder
-from orchestrator.core.decide.outcomes import block, record_failed_turn, record_failure, reset_retries, use_retry
+from orchestrator.core.decide.obligations import agent_run_folder
+from orchestrator.core.decide.outcomes import block, record_failed_turn, reset_retries, use_retry
 from orchestrator.core.decide.pausing import (
     add_answered_request,
     add_notice,
@@ -23,30 +23,28 @@ from orchestrator.core.decide.pausing import (
 )
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.task import guards
-from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
-from orchestrator.core.task.checks import CheckResult, Verdict, first_try
-from orchestrator.core.task.failures import ACCEPTED, Analysis, Failure
-from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import (
+from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
-    NextAction,
     PauseReason,
     ProcessState,
     Run,
-    StageStatus,
-    StepStatus,
-    Task,
-    TaskStatus,
+    Session,
+    SessionOrigin,
+    Setbacks,
+    TurnProgress,
+    Usage,
 )
+from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
+from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
-from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
 LONGEST_RETRY_DELAY = 300.0
-REPORT_FILE = "test-report.md"
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
         ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
@@ -64,7 +62,6 @@ ONCE_MORE = (
 def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
     """The task at the beginning of a stage, its tries renewed."""
     record = task.stages[stage]
-    work = pipeline.stage(stage).work
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
     )
@@ -73,62 +70,62 @@ def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Tas
         stage=stage,
         stages={**task.stages, stage: entered},
         feedback=(),
-        results={} if work is Work.CHECKS else task.results,
-        agent=replace(task.agent, current_step=None),
+        agent=replace(task.agent, turn=replace(task.agent.turn, step=None)),
     )
-    return continue_stage(pipeline, reset_retries(task), at)
+    return continue_stage(pipeline, reset_retries(pipeline.stage(stage).work.enter(task)), at)
 
 
 def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with what its stage begins with owed, after whatever still runs and cannot go on has ended."""
+    """Return the task with the next action of its stage owed; a process that cannot be used for that is ended first."""
+    if pipeline.is_manual:
+        return replace(task, next_action=NextAction.NOTHING)
     stage = pipeline.stage(task.stage)
-    hands_on = stage.work in (Work.AGENT, Work.STEPS)
-    if task.run is not None:
-        goes_on = task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and task.run.is_of_agent
-        same = hands_on and task.agent.role == stage.role and goes_on
-        return next_turn(pipeline, task, at) if same else replace(task, owed=NextAction.STOP)
-    if stage.role is not None and hands_on:
-        return begin_agent(task, stage.role)
-    match stage.work:
-        case Work.CHECKS:
-            return next_check(pipeline, task, at)
-        case Work.DELIVER:
-            home = stage.publish in (Publish.BRANCH, Publish.PULL_REQUEST)
-            return replace(task, owed=NextAction.DELIVERY if home else NextAction.PUBLISH)
-        case _:
-            return replace(task, owed=NextAction.GATE)
+    if task.run is None:
+        return stage.work.begin(pipeline, task, at)
+    is_alive = task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and task.run.is_of_agent
+    if is_alive and stage.work.is_done_by_agent and task.agent.role == stage.role:
+        return next_turn(pipeline, task, at)
+    return replace(task, next_action=NextAction.STOP)
 
 
 def begin_agent(task: Task, role: str) -> Task:
     """The task with a new attempt owed; it goes on with the session of an attempt of the same role that had one."""
     old = task.agent
     attempt = old.attempt + 1
-    resumed = old.role == role and old.session_seen and old.session_id is not None
-    fresh_session = str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}"))
+    session = _next_session(task, role, attempt)
+    used = old.usage if session.is_resumed else _banked(old.usage)
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
         role=role,
         attempt=attempt,
-        session_id=old.session_id if resumed else fresh_session,
-        resumed=resumed,
-        begun_anew=old.role == role and not resumed,
-        current_step=old.current_step,
-        tokens_used=old.tokens_used,
-        cost_usd=old.cost_usd,
-        tokens_before=old.tokens_before if resumed else old.tokens_used,
-        cost_before=old.cost_before if resumed else old.cost_usd,
+        session=session,
+        turn=TurnProgress(step=old.turn.step),
+        usage=used,
         last_saved=old.last_saved,
-        waits=old.waits,
-        nudges=old.nudges,
+        setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
     )
-    task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), owed=NextAction.AGENT)
-    task = replace(task, retry_at=_until(task))
+    task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
+    task = replace(task, retry_at=service_retry_at(task))
     return pause_if_over_caps(task)
 
 
-def _until(task: Task) -> datetime | None:
-    """Until when it stands still for the model's sake: what it owes next has no time of its own."""
+def _next_session(task: Task, role: str, attempt: int) -> Session:
+    """The session of a new attempt: that of an attempt of the same role if the CLI knows it, or else a new one."""
+    old = task.agent
+    if old.role == role and old.session.is_known and old.session.id is not None:
+        return Session(id=old.session.id, origin=SessionOrigin.RESUMED)
+    origin = SessionOrigin.RESTARTED if old.role == role else SessionOrigin.NEW
+    return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
+
+
+def _banked(usage: Usage) -> Usage:
+    """The usage at the beginning of a new session, whose totals count from zero."""
+    return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
+
+
+def service_retry_at(task: Task) -> datetime | None:
+    """Return when a task that waits for the model's service tries again; None if it does not wait for that."""
     return task.retry_at if task.waits_for_service else None
 
 
@@ -137,43 +134,48 @@ def bank_usage(agent: Agent) -> Agent:
 
     One that ends by itself or by SIGTERM saves them, and the resumed session counts on (both measured).
     """
-    return replace(agent, tokens_before=agent.tokens_used, cost_before=agent.cost_usd)
+    return replace(
+        agent,
+        usage=replace(agent.usage, tokens_before_session=agent.usage.tokens, cost_before_session=agent.usage.cost_usd),
+    )
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with its agent's next turn owed, which in a stage of steps is the first open step's."""
-    step = plan.next_step(task.steps) if pipeline.stage(task.stage).work is Work.STEPS else None
+    """Return the task with its agent's next turn owed."""
     agent = replace(
         task.agent,
-        turn=task.agent.turn + 1,
-        turn_deadline=deadline(task, at),
-        at_work_since=None if task.is_paused else at,
-        tool_uses=0,
-        turn_tokens=0,
-        open_tools=0,
-        timed_out=(),
-        thawed_at_work=False,
-        current_step=step.step_id if step else None,
+        turn=replace(
+            task.agent.turn,
+            number=task.agent.turn.number + 1,
+            deadline=deadline(task, at),
+            active_since=None if task.is_paused else at,
+            tool_uses=0,
+            tokens=0,
+            open_tools=0,
+            timed_out=(),
+            was_frozen_in_tool=False,
+            step=None,
+        ),
     )
-    steps = plan.begin_step(task.steps, step.step_id, at) if step else task.steps
-    return pause_if_over_caps(replace(task, agent=agent, steps=steps, owed=NextAction.TURN))
+    task = pipeline.stage(task.stage).work.begin_turn(replace(task, agent=agent), at)
+    return pause_if_over_caps(replace(task, next_action=NextAction.TURN))
 
 
 def deadline(task: Task, at: datetime) -> datetime:
     """When a turn that begins or goes on now is out of time: by its own limit, or the task's hours."""
-    left = seconds_left(task.total_spent, task.terms.caps)
-    allowed = task.terms.turn_timeout if left is None else min(task.terms.turn_timeout, left)
+    left = seconds_left(task.spending.total, task.policy.caps)
+    allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
     return at + timedelta(seconds=allowed)
 
 
 def cap_reached(task: Task) -> str | None:
     """Which of the task's caps is reached, in words for a person; None while something is left."""
-    spent_so_far = task.total_spent + Spending(tokens=task.agent.turn_tokens)
-    since = task.total_spent.usd - (task.spent_at_limit or 0.0)
-    most = task.terms.usd_after_limit
-    if most is not None and task.spent_at_limit is not None and since >= most:
+    spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
+    since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
+    most = task.policy.usd_after_limit
+    if most is not None and task.spending.usd_at_limit is not None and since >= most:
         return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(spent_so_far, task.terms.caps)
+    return reached_cap(spent_so_far, task.policy.caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:
@@ -181,30 +183,6 @@ def pause_if_over_caps(task: Task) -> Task:
     if cap_reached(task) is None or is_paused_by_daemon(task):
         return task
     return pause(task, PauseReason.BUDGET)
-
-
-def next_check(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task with the next check owed, or with the evaluation concluded when all have run."""
-    check = task.next_check
-    if check is not None:
-        again = task.seq if task.retry_at or first_try(check.name) in task.results else None
-        run = Run(folder=check_run_folder(evaluations(pipeline, task), check.name, again))
-        agent = replace(task.agent, status=task.agent.status if task.is_paused else AgentStatus.IDLE)
-        return replace(task, owed=NextAction.CHECKS, run=run, agent=agent, retry_at=_until(task))
-    if not any(check.command for check in task.checks):
-        none = CheckResult(verdict=Verdict.SKIPPED, reason="no check is configured or was found in the repository")
-        task = replace(task, results={"unit_test": none, **task.results})
-    task = replace(task, report_path=REPORT_FILE)
-    lacking = guards.missing(pipeline.stage(task.stage).guards, task, guards.NOTHING_SEEN)
-    role = pipeline.stage(task.stage).role
-    if not lacking:
-        return advance(pipeline, task, at)
-    return begin_agent(task, role) if role else fail_evaluation(pipeline, task, at, None)
-
-
-def evaluations(pipeline: Pipeline, task: Task) -> int:
-    """How many evaluations were begun, of whichever stage."""
-    return sum(task.stages[stage.name].visits for stage in pipeline.stages.values() if stage.work is Work.CHECKS)
 
 
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
@@ -218,26 +196,31 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if (stage.review or overspent) and not _reviewed(task):
         return _under_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
-    wanted = () if stage.on_fail or stage.review else task.wanted
-    task = replace(task, stages={**task.stages, task.stage: record}, wanted=wanted)
+    wanted = () if stage.on_fail or stage.review else task.requested_changes
+    task = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
     following = stage.next
     if following is not None:
         return enter_stage(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
-    done = replace(task, status=TaskStatus.COMPLETED, completed_at=at, owed=NextAction.NOTHING, agent=agent)
+    done = replace(
+        task,
+        status=TaskStatus.COMPLETED,
+        timing=replace(task.timing, completed_at=at),
+        next_action=NextAction.NOTHING,
+        agent=agent,
+    )
     return add_notice(done, NoticeKind.COMPLETED, final_message(done, at), at, "completed")
 
 
 def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
-    checked = pipeline.stage(task.stage).work is Work.CHECKS
-    artifacts = REPORT_FILE if checked else ", ".join(task.stages[task.stage].artifacts)
-    text = f"{task.stage} is done: review " + (artifacts or f"commit {(task.head or task.base_commit)[:12]}")
+    artifacts = pipeline.stage(task.stage).work.under_review(task)
+    text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
     asking = RequestDraft(
         subject=Subject.STAGE,
         text=text,
         name=task.stage,
-        content=f"{task.head} {task.stages[task.stage].digest} {artifacts}",
+        content=f"{task.source.head} {task.stages[task.stage].digest} {artifacts}",
     )
     decided = answer_by_policy(task, asking)
     if overspent:
@@ -245,7 +228,7 @@ def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at
         task = record_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
         return advance(pipeline, add_answered_request(task, asking, decided, at), at)
-    return add_request(replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING), asking, at)
+    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, at)
 
 
 def _reviewed(task: Task) -> bool:
@@ -253,24 +236,10 @@ def _reviewed(task: Task) -> bool:
     visit = task.stages[task.stage].visits
     reviews = [
         ask
-        for ask in task.asks
-        if ask.asking.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
+        for ask in task.requests
+        if ask.draft.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
     ]
     return bool(reviews) and reviews[-1].status is RequestStatus.APPROVED
-
-
-def complete_step(pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
-    """The task with its present step completed by the commits seen, and the next step or stage owed.
-
-    Only a step that gets done is progress: what is still missing when all are done does not renew the tries.
-    """
-    steps = plan.finish_step(task.steps, task.agent.current_step or 0, evidence.commits, at)
-    task = replace(task, steps=steps, feedback=())
-    task = task if task.agent.current_step is None else reset_retries(task)
-    if plan.next_step(steps) is not None:
-        return continue_stage(pipeline, task, at)
-    lacking = guards.missing(pipeline.stage(task.stage).guards, task, evidence)
-    return try_again(pipeline, task, lacking, at) if lacking else advance(pipeline, task, at)
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
@@ -286,7 +255,7 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
 
 def _given_up(task: Task, why: str, at: datetime) -> Task:
     """The task with it on record that its stage, or the step that is open in it, could not be done."""
-    step = task.agent.current_step
+    step = task.agent.turn.step
     steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
     kind = "step_failed" if step else "stage_failed"
     return record_failed_turn(replace(task, steps=steps), at, kind, why, "user_intervention")
@@ -295,19 +264,16 @@ def _given_up(task: Task, why: str, at: datetime) -> Task:
 def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
     """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
     tried = use_retry(task, "agent_retries")
-    where = task.stage
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
-        if pipeline.stage(where).work is Work.CHECKS and task.next_check is None:
-            return fail_evaluation(pipeline, task, at, None)
-        return block(task, f"{where}: {reason}", at)
+        return pipeline.stage(task.stage).work.give_up(pipeline, task, reason, at)
     budget = tried.budgets["agent_retries"]
-    delay = min(task.terms.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
+    delay = min(task.policy.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
     return replace(
         task,
         budgets=tried.budgets,
         retry_at=at + timedelta(seconds=delay),
-        owed=NextAction.STOP if task.run else NextAction.RETRY,
+        next_action=NextAction.STOP if task.run else NextAction.RETRY,
     )
 
 
@@ -317,22 +283,24 @@ def restart_session(task: Task, at: datetime) -> Task:
     A CLI that was killed before its first answer has told its session's id and left nothing to resume (measured).
     What was answered in this stage is told once more, for only the old session knew it.
     """
-    agent = replace(task.agent, session_seen=False)
-    asks = tuple(replace(ask, told=False) if ask.stage == task.stage else ask for ask in task.asks)
-    return replace(task, agent=agent, asks=asks, retry_at=at, owed=NextAction.STOP if task.run else NextAction.RETRY)
+    agent = replace(task.agent, session=replace(task.agent.session, is_known=False))
+    asks = tuple(replace(ask, is_delivered=False) if ask.stage == task.stage else ask for ask in task.requests)
+    return replace(
+        task, agent=agent, requests=asks, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
+    )
 
 
-def fail_evaluation(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
-    """The task with its failed checks on record, back in the stage that mends them while the budget lasts.
+def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
+    """Return the task with the failure of its stage on record, back in the stage `on_fail` while the budget lasts.
 
-    When it is used up and the terms say so, one more pass is made of the smallest scope (seed 001, escalation).
+    When the budget is used up and the task's policy says so, one last pass of the smallest scope is made.
     """
     stage = pipeline.stage(task.stage)
     tried = use_retry(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
     last_pass = None if again or stage.on_fail is None else _escalated(tried or task)
     back = stage.on_fail if again or last_pass else None
-    task = _with_failed_checks(stage, task, at, analysis, back)
+    task = stage.work.record_failures(stage, task, analysis, back, at)
     counted = last_pass or tried
     task = replace(task, budgets=counted.budgets) if counted else task
     if back is None:
@@ -340,27 +308,11 @@ def fail_evaluation(pipeline: Pipeline, task: Task, at: datetime, analysis: Anal
         return block(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     back_there = enter_stage(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
-    return replace(back_there, wanted=(*back_there.wanted, ONCE_MORE)) if last_pass else back_there
+    return (
+        replace(back_there, requested_changes=(*back_there.requested_changes, ONCE_MORE)) if last_pass else back_there
+    )
 
 
 def _escalated(task: Task) -> Task | None:
     """The task with its one last pass taken; None where its terms do not want one, or it was taken before."""
-    return use_retry(task, "escalations") if task.terms.on_blocked is OnBlocked.ESCALATE else None
-
-
-def _with_failed_checks(stage: Stage, task: Task, at: datetime, analysis: Analysis | None, back: str | None) -> Task:
-    cycle = task.stages[task.stage].visits
-    accepted = guards.accepted(stage.guards)
-    for check in task.checks:
-        result = task.results.get(check.name)
-        if result is None or result.verdict in accepted:
-            continue
-        task = record_failure(task, at, Failure(
-            id="", occurred_at=at, state=task.stage, agent=stage.role, step=check.name,
-            attempted=f"evaluation {cycle} of {(task.head or '')[:12]}", command=check.command,
-            expected=f"{check.name} passes", type=check.kind.failure, summary=result.reason,
-            exit_code=result.exit_code, log_file=result.log, analysis=analysis,
-            action="retry_cycle" if back else "user_intervention",
-            transitioned_to=back, retry_count=cycle,
-        ))  # fmt: skip
-    return task
+    return use_retry(task, "escalations") if task.policy.on_blocked is OnBlocked.ESCALATE else None

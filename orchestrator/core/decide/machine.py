@@ -19,7 +19,7 @@ A task has at most one run (process tree). Pausing changes what is wanted (the a
 what is there. While paused, events still move the task on; what they owe goes out when a place is free again.
 """
 
-import re
+import fnmatch
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -39,52 +39,61 @@ from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import events
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task import guards
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import with_result
-from orchestrator.core.task.model import (
-    AgentStatus,
-    Budget,
-    NextAction,
-    PauseReason,
-    ProcessState,
-    StageRecord,
-    Step,
-    Task,
-    TaskStatus,
-)
 from orchestrator.core.task.notice import NoticeKind
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 
-_DESIGN = re.compile(r"design-v([1-9][0-9]{0,3})\.md")
 _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
     """The first decision of a task's life."""
-    stages = {name: StageRecord() for name in pipeline.stages}
-    owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.owed
+    stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
+    owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
-        event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, owed=owed
+        event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, next_action=owed
     )
     if event.held and task.status is TaskStatus.PENDING:
         task = pausing.pause(task, PauseReason.USER)
     return task, obligations(pipeline, task)
 
 
-def decide(pipeline: Pipeline, task: Task, event: events.Event) -> tuple[Task, tuple[Command, ...]]:
-    """The task after the event, and the commands that became owed by it.
+def stage_facts(pipeline: Pipeline, stage: Stage) -> StageFacts | None:
+    """Return what state.json shows in a stage; the drafts are shown where their budget is a condition."""
+    budgets = {getattr(guard, key) for guard in stage.guards for key in guard.budget_keys}
+    return StageFacts.DRAFTS if pipeline.family.draft_budget in budgets else stage.work.facts
 
-    The same task object comes back when the event changes nothing. Raises InvalidTransition for a request that the
-    task's state does not allow.
+
+def decide(
+    pipeline: Pipeline, task: Task, event: events.Event, allowance: Allowance = EVERYTHING
+) -> tuple[Task, tuple[Command, ...]]:
+    """Return the task after the event, and the commands that became owed by it.
+
+    A next turn that the account or the day does not allow is not sent: the task waits. The same task object comes back
+    when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _after(pipeline, task, event)
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
-    after = replace(after, seq=task.seq + 1, updated_at=event.at)
+    after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _within(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
+    """Return the task paused before a turn that its living agent would be sent now but is not allowed."""
+    follows = (after.agent.attempt, after.agent.turn.number) != (before.agent.attempt, before.agent.turn.number)
+    if not follows or after.next_action is not NextAction.TURN or not after.holds_slot:
+        return after
+    reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"))
+    return pausing.hold_for_account(after, reason) if reason else after
 
 
 def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
@@ -144,19 +153,25 @@ def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
         return task
     if task.status is TaskStatus.PENDING:
         agent = replace(task.agent, status=AgentStatus.IDLE, blocked_by=None)
-        return replace(task, status=TaskStatus.IN_PROGRESS, started_at=event.at, owed=NextAction.WORKSPACE, agent=agent)
-    if task.owed in (NextAction.AGENT, NextAction.TURN) and lifecycle.cap_reached(task) is not None:
+        return replace(
+            task,
+            status=TaskStatus.IN_PROGRESS,
+            timing=replace(task.timing, started_at=event.at),
+            next_action=NextAction.WORKSPACE,
+            agent=agent,
+        )
+    if task.next_action in (NextAction.AGENT, NextAction.TURN) and lifecycle.cap_reached(task) is not None:
         return pausing.pause(task, PauseReason.BUDGET)
-    status = AgentStatus.RUNNING if task.run and task.owed is not NextAction.CHECKS else AgentStatus.IDLE
+    status = AgentStatus.RUNNING if task.run and task.next_action is not NextAction.CHECKS else AgentStatus.IDLE
     task = replace(task, agent=replace(task.agent, status=status))
     stood = task.run is not None and task.run.process is not ProcessState.RUNNING
-    return task if stood or task.agent.at_work_since is not None else _timed(task, event.at)
+    return task if stood or task.agent.turn.active_since is not None else _timed(task, event.at)
 
 
 def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
-    if task.owed is not NextAction.WORKSPACE:
+    if task.next_action is not NextAction.WORKSPACE:
         return task
-    task = replace(task, worktree=event.worktree, branch=event.branch, head=event.head)
+    task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
@@ -164,15 +179,15 @@ def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at:
     if task.run is None or task.run.folder != folder or task.run.process is not ProcessState.STARTING:
         return task
     task = replace(task, run=replace(task.run, process=ProcessState.RUNNING))
-    if task.owed is not NextAction.AGENT:
+    if task.next_action is not NextAction.AGENT:
         return task
     task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
     return lifecycle.next_turn(pipeline, task, at)
 
 
 def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    asked = (task.stage, task.stages[task.stage].visits, task.agent.turn)
-    if task.owed is not NextAction.GATE or (event.stage, event.visit, event.turn) != asked:
+    asked = (task.stage, task.stages[task.stage].visits, task.agent.turn.number)
+    if task.next_action is not NextAction.GATE or (event.stage, event.visit, event.turn) != asked:
         return task
     stage, evidence = pipeline.stage(task.stage), event.evidence
     record = task.stages[task.stage]
@@ -182,55 +197,18 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_planned(pipeline, task, evidence),
     )
-    task = _revised(task, evidence)
-    match stage.work:
-        case Work.STEPS:
-            return _step_judged(pipeline, task, event)
-        case Work.CHECKS:
-            return _explanation_judged(pipeline, task, event)
-        case _:
-            return _artifacts_judged(pipeline, task, event)
+    task = _count_drafts(pipeline, task, evidence)
+    return stage.work.judge(pipeline, task, evidence, event.at)
 
 
-def _revised(task: Task, evidence: guards.Evidence) -> Task:
-    """The task with the designs counted that its planner rejected: all but one of each visit of the stage."""
-    budget, record = task.budgets.get(REVISIONS), task.stages[task.stage]
-    if budget is None or not any(map(_DESIGN.fullmatch, evidence.fresh)):
+def _count_drafts(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> Task:
+    """Return the task with the drafts counted that their review rejected: all but one in each visit of the stage."""
+    family, record = pipeline.family, task.stages[task.stage]
+    budget = task.budgets.get(family.draft_budget)
+    if budget is None or not fnmatch.filter(evidence.fresh, family.draft):
         return task
-    designs = sum(_DESIGN.fullmatch(name) is not None for name in record.artifacts)
-    used = replace(budget, used=max(0, designs - record.visits))
-    return replace(task, budgets={**task.budgets, REVISIONS: used})
-
-
-def _step_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """A step's commits are taken in with the step, so a look after another try still finds the earlier ones."""
-    lacking = guards.missing_of_step(event.evidence)
-    if lacking:
-        return lifecycle.try_again(pipeline, task, lacking, event.at)
-    task = replace(task, head=event.evidence.head or task.head)
-    return lifecycle.complete_step(pipeline, task, event.evidence, event.at)
-
-
-def _explanation_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    """The failures are facts already; an agent that cannot explain them only leaves the explanation out."""
-    analysis = event.evidence.analysis
-    retried = None if analysis else outcomes.use_retry(task, "gate_retries")
-    if retried is None:
-        return lifecycle.fail_evaluation(pipeline, task, event.at, analysis)
-    lacking = ("failure-analysis.json with root_cause_hypothesis, confidence and suggested_fix not found",)
-    return lifecycle.continue_stage(pipeline, replace(retried, feedback=lacking), event.at)
-
-
-def _artifacts_judged(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
-    stage, evidence = pipeline.stage(task.stage), event.evidence
-    beyond = guards.overspent(stage.guards, task)
-    lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in beyond)
-    if not lacking:
-        return lifecycle.advance(pipeline, task, event.at)
-    if stage.role and not task.agent.tool_uses and not evidence.fresh:
-        lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
-    refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
-    return lifecycle.try_again(pipeline, task, lacking + refused, event.at)
+    used = max(0, len(fnmatch.filter(record.artifacts, family.draft)) - record.visits)
+    return replace(task, budgets={**task.budgets, family.draft_budget: replace(budget, used=used)})
 
 
 def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
@@ -246,16 +224,22 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
-    if task.is_active and task.owed is NextAction.STOP:
+    if task.is_active and task.next_action is NextAction.STOP:
         return lifecycle.continue_stage(pipeline, task, event.at)
-    if not task.is_active or task.owed is not NextAction.CHECKS:
+    if not task.is_active or task.next_action is not NextAction.CHECKS:
         return task
     if event.result is None:
         if task.is_paused:
-            return replace(task, owed=NextAction.RETRY, retry_at=event.at)
+            return replace(task, next_action=NextAction.RETRY, retry_at=event.at)
         return lifecycle.fail_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
-    task = replace(task, results=with_result(task.checks, task.results, event.name, event.result))
-    return lifecycle.next_check(pipeline, task, event.at)
+    task = replace(
+        task,
+        evaluation=replace(
+            task.evaluation,
+            results=with_result(task.evaluation.checks, task.evaluation.results, event.name, event.result),
+        ),
+    )
+    return lifecycle.continue_stage(pipeline, task, event.at)
 
 
 def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
@@ -278,7 +262,7 @@ def _frozen(task: Task, event: events.RunFrozen) -> Task:
     after = _run_is(task, event.folder, ProcessState.FROZEN)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
-    park_at = event.at + timedelta(seconds=after.terms.park_after)
+    park_at = event.at + timedelta(seconds=after.policy.park_after)
     return turns.add_worked_time(replace(after, run=replace(after.run, park_at=park_at)), event.at)
 
 
@@ -287,16 +271,23 @@ def _thawed(task: Task, event: events.RunThawed) -> Task:
     after = _run_is(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
-    at_work = after.agent.turn_deadline is not None and after.agent.open_tools > 0
-    agent = replace(after.agent, thawed_at_work=after.agent.thawed_at_work or at_work)
+    at_work = after.agent.turn.deadline is not None and after.agent.turn.open_tools > 0
+    agent = replace(
+        after.agent, turn=replace(after.agent.turn, was_frozen_in_tool=after.agent.turn.was_frozen_in_tool or at_work)
+    )
     return _timed(replace(after, agent=agent, run=replace(after.run, park_at=None)), event.at)
 
 
 def _timed(task: Task, at: datetime) -> Task:
     """The task whose turn, if one is under way, has its time from now on."""
-    if task.agent.turn_deadline is None:
+    if task.agent.turn.deadline is None:
         return task
-    return replace(task, agent=replace(task.agent, turn_deadline=lifecycle.deadline(task, at), at_work_since=at))
+    return replace(
+        task,
+        agent=replace(
+            task.agent, turn=replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at)
+        ),
+    )
 
 
 def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
@@ -305,16 +296,16 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     task = pausing.apply_deadlines(task, event.at)
     if task.is_paused:
         return _while_standing(task, event.at)
-    if task.owed is NextAction.RETRY and task.retry_at and event.at >= task.retry_at:
+    if task.next_action is NextAction.RETRY and task.retry_at and event.at >= task.retry_at:
         return lifecycle.continue_stage(pipeline, task, event.at)
-    deadline = task.agent.turn_deadline
+    deadline = task.agent.turn.deadline
     if task.run is None or task.run.process in (ProcessState.FROZEN, ProcessState.PARKING):
         return task
-    if task.owed is NextAction.TURN and lifecycle.cap_reached(turns.add_worked_time(task, event.at)) is not None:
+    if task.next_action is NextAction.TURN and lifecycle.cap_reached(turns.add_worked_time(task, event.at)) is not None:
         return turns.interrupt_turn(task, event.at)
-    if task.owed in (NextAction.TURN, NextAction.INTERRUPT) and deadline and event.at >= deadline:
-        began = f"no result within {task.terms.turn_timeout:.0f} s"
-        reason = began if task.owed is NextAction.TURN else "it did not end its turn when it was told to"
+    if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) and deadline and event.at >= deadline:
+        began = f"no result within {task.policy.turn_timeout:.0f} s"
+        reason = began if task.next_action is NextAction.TURN else "it did not end its turn when it was told to"
         return lifecycle.fail_attempt(pipeline, task, reason, "turn_timeout", event.at)
     return task
 
@@ -322,7 +313,7 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
 def _while_standing(task: Task, at: datetime) -> Task:
     """It goes on when what it waited for may be over, and its process is ended when it has stood for long."""
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
-        retry_at = task.retry_at if task.owed is NextAction.RETRY else None
+        retry_at = task.retry_at if task.next_action is NextAction.RETRY else None
         return pausing.unpause(replace(task, retry_at=retry_at))
     if task.waits_for_merge and task.retry_at and at >= task.retry_at:
         return replace(task, retry_at=None)

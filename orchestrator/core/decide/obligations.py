@@ -16,9 +16,10 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core.decide import prompt
 from orchestrator.core.decide.pausing import deadlines
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.model import NextAction, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 
 _TURN_UNDER_WAY = (NextAction.TURN, NextAction.INTERRUPT)
@@ -35,8 +36,8 @@ def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
 def alarms(task: Task) -> tuple[datetime, ...]:
     """Every time that the task waits for."""
     run, agent = task.run, task.agent
-    if task.status is TaskStatus.PENDING and task.start_at is not None:
-        return (task.start_at,)
+    if task.status is TaskStatus.PENDING and task.schedule.start_at is not None:
+        return (task.schedule.start_at,)
     if not task.is_active:
         return ()
     still = run is not None and run.process is ProcessState.FROZEN
@@ -44,7 +45,7 @@ def alarms(task: Task) -> tuple[datetime, ...]:
     times = (
         task.retry_at if _waits_for_time(task) else None,
         run.park_at if run and still and task.is_paused else None,
-        agent.turn_deadline if task.owed in _TURN_UNDER_WAY and timed else None,
+        agent.turn.deadline if task.next_action in _TURN_UNDER_WAY and timed else None,
     )
     return deadlines(task) + tuple(time for time in times if time is not None)
 
@@ -60,14 +61,16 @@ def check_run_folder(evaluation: int, name: str, again: int | None) -> str:
 
 
 def _waits_for_time(task: Task) -> bool:
-    return task.waits_for_merge or task.waits_for_service or (task.owed is NextAction.RETRY and not task.is_paused)
+    return (
+        task.waits_for_merge or task.waits_for_service or (task.next_action is NextAction.RETRY and not task.is_paused)
+    )
 
 
 def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     run = task.run
     following = (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
     if run is not None and not task.is_active:
-        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn_deadline is not None))
+        return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn.deadline is not None))
     if run is not None and run.process is ProcessState.PARKING:
         return (*following, do.StopRun(folder=run.folder, interrupt=False))
     if not task.is_active:
@@ -83,7 +86,7 @@ def _looking(task: Task) -> tuple[do.Command, ...]:
     if publication.number is None or not task.waits_for_merge:
         return ()
     asked = publication.asked_for_round
-    if task.retry_at is not None or not (asked or task.terms.look_every > 0):
+    if task.retry_at is not None or not (asked or task.policy.look_every > 0):
         return ()
     look = do.LookAtPullRequest(
         number=publication.number, round=publication.round + 1, seen=publication.seen, asked=asked
@@ -92,16 +95,16 @@ def _looking(task: Task) -> tuple[do.Command, ...]:
 
 
 def _publish(pipeline: Pipeline, task: Task) -> do.Command:
-    publication, commit = task.publication, task.head or task.base_commit
+    publication, commit = task.publication, task.source.commit
     stage = pipeline.stage(task.stage)
     match stage.publish:
         case Publish.REPORT:
             return do.PostReport(stage=task.stage)
         case Publish.RELEASE:
-            return do.PrepareRelease(branch=task.branch, commit=commit)
+            return do.PrepareRelease(branch=task.source.branch, commit=commit)
         case Publish.PULL_REQUEST | Publish.BRANCH:
             return do.OpenPullRequest(
-                branch=task.branch, commit=commit, round=publication.round, replies=publication.replies
+                branch=task.source.branch, commit=commit, round=publication.round, replies=publication.replies
             )
         case _:
             assert_never(stage.publish)
@@ -122,43 +125,43 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noq
     run, agent = task.run, task.agent
     if run and run.process is ProcessState.FROZEN:
         return (do.ThawRun(folder=run.folder),)
-    match task.owed:
+    match task.next_action:
         case NextAction.NOTHING | NextAction.ADMISSION | NextAction.RETRY:
             return ()
         case NextAction.WORKSPACE:
-            return (do.PrepareWorkspace(branch=task.branch),)
+            return (do.PrepareWorkspace(branch=task.source.branch),)
         case NextAction.AGENT:
             return (_start(task),)
         case NextAction.TURN:
             return (_turn(pipeline, task), *_answers(task))
         case NextAction.INTERRUPT:
-            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.turn),)
+            return (do.InterruptTurn(attempt=agent.attempt, turn=agent.turn.number),)
         case NextAction.GATE:
             return (_look(task),)
         case NextAction.STOP:
-            return (do.StopRun(folder=run.folder, interrupt=agent.turn_deadline is not None),) if run else ()
+            return (do.StopRun(folder=run.folder, interrupt=agent.turn.deadline is not None),) if run else ()
         case NextAction.CHECKS:
             return _check(task)
         case NextAction.DELIVERY:
-            return (do.DeliverBranch(branch=task.branch, commit=task.head or task.base_commit),)
+            return (do.DeliverBranch(branch=task.source.branch, commit=task.source.commit),)
         case NextAction.PUBLISH:
             return (_publish(pipeline, task),)
         case NextAction.MERGE:
             publication = task.publication
             return (do.MergePullRequest(number=publication.number or 0, head=publication.head or ""),)
         case NextAction.RELEASE:
-            version, commit = task.publication.version or "", task.head or task.base_commit
-            return (do.TagRelease(version=version, commit=commit, branch=task.branch),)
+            version, commit = task.publication.version or "", task.source.commit
+            return (do.TagRelease(version=version, commit=commit, branch=task.source.branch),)
         case _:
-            assert_never(task.owed)
+            assert_never(task.next_action)
 
 
 def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
     """Answers to requests that the living process waits for; several questions of one request are answered at once."""
     live: dict[str, list[UserRequest]] = {}
-    for ask in task.asks:
-        if ask.attempt == task.agent.attempt and ask.asking.request_id is not None:
-            live.setdefault(ask.asking.request_id, []).append(ask)
+    for ask in task.requests:
+        if ask.attempt == task.agent.attempt and ask.draft.request_id is not None:
+            live.setdefault(ask.draft.request_id, []).append(ask)
     return tuple(
         do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
         for request, asks in live.items()
@@ -172,8 +175,8 @@ def _start(task: Task) -> do.StartAgent:
     return do.StartAgent(
         attempt=agent.attempt,
         role=agent.role or "",
-        session_id=agent.session_id or "",
-        resume=agent.resumed,
+        session_id=agent.session.id or "",
+        resume=agent.session.is_resumed,
     )
 
 
@@ -181,8 +184,8 @@ def _turn(pipeline: Pipeline, task: Task) -> do.SendTurn:
     agent = task.agent
     return do.SendTurn(
         attempt=agent.attempt,
-        turn=agent.turn,
-        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.turn}")),
+        turn=agent.turn.number,
+        uuid=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{agent.attempt}/{agent.turn.number}")),
         text=prompt.turn_text(pipeline, task),
     )
 
@@ -191,14 +194,14 @@ def _look(task: Task) -> do.LookAtGate:
     return do.LookAtGate(
         stage=task.stage,
         visit=task.stages[task.stage].visits,
-        turn=task.agent.turn,
+        turn=task.agent.turn.number,
         attempt=task.agent.attempt,
-        since=task.head or task.base_commit,
+        since=task.source.commit,
     )
 
 
 def _check(task: Task) -> tuple[do.Command, ...]:
-    check = task.next_check
+    check = task.evaluation.next_check
     if check is None or task.run is None:
         return ()
-    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.head or task.base_commit),)
+    return (do.RunCheck(folder=task.run.folder, check=check, commit=task.source.commit),)

@@ -5,15 +5,19 @@ from datetime import datetime
 
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.pausing import add_notice
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import AgentStatus, Budget, NextAction, Task, TaskStatus
 from orchestrator.core.task.notice import NoticeKind
+from orchestrator.core.task.progress import Budget
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 
 
 def block(task: Task, reason: str, at: datetime) -> Task:
     """The task at a halt that only a person can end."""
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    task = replace(task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], owed=NextAction.NOTHING, agent=agent)
+    task = replace(
+        task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], next_action=NextAction.NOTHING, agent=agent
+    )
     return add_notice(task, NoticeKind.BLOCKED, final_message(task, at), at, f"blocked-{task.seq}")
 
 
@@ -22,7 +26,12 @@ def fail(task: Task, reason: str, at: datetime) -> Task:
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     task = record_failed_turn(task, at, "fatal", reason, "user_intervention")
     task = replace(
-        task, status=TaskStatus.FAILED, failed_at=at, block_reason=reason[:2000], owed=NextAction.NOTHING, agent=agent
+        task,
+        status=TaskStatus.FAILED,
+        timing=replace(task.timing, failed_at=at),
+        block_reason=reason[:2000],
+        next_action=NextAction.NOTHING,
+        agent=agent,
     )
     return add_notice(task, NoticeKind.FAILED, final_message(task, at), at, "failed")
 
@@ -36,7 +45,7 @@ def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action:
     """The task with it on record that its agent's present turn came to nothing, and what follows from that."""
     return record_failure(task, at, Failure(
         id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
-        attempted=f"turn {task.agent.turn} of attempt {task.agent.attempt}", command=None,
+        attempted=f"turn {task.agent.turn.number} of attempt {task.agent.attempt}", command=None,
         expected="a turn that finishes its work", type=kind, summary=reason[:500], action=action,
     ))  # fmt: skip
 
@@ -65,4 +74,4 @@ def reset_all_retries(task: Task, but: str | None = None) -> Task:
 
 def step_name(task: Task) -> str | None:
     """The present step as failures name it."""
-    return str(task.agent.current_step) if task.agent.current_step else None
+    return str(task.agent.turn.step) if task.agent.turn.step else None

@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from orchestrator.core.task.model import PAUSED, AgentStatus, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PAUSED, AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
@@ -44,11 +45,18 @@ def pause(task: Task, by: PauseReason) -> Task:
     return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=by))
 
 
+def hold_for_account(task: Task, by: PauseReason) -> Task:
+    """Return the task paused because of what others met or spent: it has no waits of its own to count."""
+    if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
+        task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
+    return pause(task, by)
+
+
 def unpause(task: Task) -> Task:
     """The task no longer held: it waits for its first unanswered ask, or to be merged, or else wants a place."""
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
-    ask = next(iter(task.pending_asks), None)
+    ask = next(iter(task.pending_requests), None)
     kind = ask.kind if ask else RequestKind.REVIEW if task.waits_for_merge else None
     status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
@@ -68,20 +76,22 @@ def is_paused_by_daemon(task: Task) -> bool:
 def add_request(task: Task, asking: RequestDraft, at: datetime) -> Task:
     """The task with one more thing to be answered, and standing still for it; a person is told."""
     ask = _record(task, asking, at)
-    task = replace(task, asks=(*task.asks, ask))
+    task = replace(task, requests=(*task.requests, ask))
     task = add_notice(task, _ASKED[ask.kind], asking.text, at, f"ask-{ask.number}")
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
 def add_answered_request(task: Task, asking: RequestDraft, answer: Answer, at: datetime) -> Task:
     """The task with an ask on record that was answered without anybody being asked."""
-    return replace(task, asks=(*task.asks, replace(_closed(_record(task, asking, at), answer, at), deadline=None)))
+    return replace(
+        task, requests=(*task.requests, replace(_closed(_record(task, asking, at), answer, at), deadline=None))
+    )
 
 
 def answer_request(task: Task, number: int, answer: Answer, at: datetime) -> Task:
     """The task with a pending ask answered; it goes on waiting for others, or wants a place."""
-    asks = tuple(_closed(ask, answer, at) if ask.number == number else ask for ask in task.asks)
-    task = replace(task, asks=asks)
+    asks = tuple(_closed(ask, answer, at) if ask.number == number else ask for ask in task.requests)
+    task = replace(task, requests=asks)
     return unpause(task) if task.is_paused and not is_paused_by_daemon(task) else task
 
 
@@ -106,7 +116,7 @@ def end_processes(task: Task) -> Task:
 
 def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
     """How an unattended task answers; None for what only a person can give, and it is waited for."""
-    if task.terms.autonomy is Autonomy.INTERACTIVE:
+    if task.policy.autonomy is Autonomy.INTERACTIVE:
         return None
     match asking.subject:
         case Subject.STAGE | Subject.PLAN:
@@ -123,37 +133,37 @@ def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
 
 def apply_deadlines(task: Task, at: datetime) -> Task:
     """The task with whatever is overdue done: the default taken where nobody answered, or a person reminded."""
-    for ask in task.pending_asks:
-        reminder = next_reminder(ask, task.terms.reminders)
+    for ask in task.pending_requests:
+        reminder = next_reminder(ask, task.policy.reminders)
         if ask.deadline is not None and at >= ask.deadline:
-            task = answer_request(task, ask.number, _default(ask.asking), at)
+            task = answer_request(task, ask.number, _default(ask.draft), at)
         elif reminder is not None and at >= reminder:
-            past = sum(at >= ask.asked_at + timedelta(seconds=step) for step in task.terms.reminders)
+            past = sum(at >= ask.asked_at + timedelta(seconds=step) for step in task.policy.reminders)
             later = replace(ask, reminded=past)
-            task = replace(task, asks=tuple(later if one.number == ask.number else one for one in task.asks))
+            task = replace(task, requests=tuple(later if one.number == ask.number else one for one in task.requests))
             key = f"ask-{ask.number}-{later.reminded}"
-            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {ask.asking.text}", at, key)
+            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {ask.draft.text}", at, key)
     return task
 
 
 def deadlines(task: Task) -> tuple[datetime, ...]:
     """When something about its asks is due."""
-    times = ((ask.deadline, next_reminder(ask, task.terms.reminders)) for ask in task.pending_asks)
+    times = ((ask.deadline, next_reminder(ask, task.policy.reminders)) for ask in task.pending_requests)
     return tuple(time for pair in times for time in pair if time is not None)
 
 
 def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
     may_lapse = asking.subject is Subject.PERMISSION or (asking.subject is Subject.QUESTION and not asking.required)
     return UserRequest(
-        number=len(task.asks) + 1,
-        asking=replace(asking, content=""),
+        number=len(task.requests) + 1,
+        draft=replace(asking, content=""),
         digest=asking.digest,
         stage=task.stage,
         visit=task.stages[task.stage].visits,
         attempt=task.agent.attempt,
-        turn=task.agent.turn,
+        turn=task.agent.turn.number,
         asked_at=at,
-        deadline=at + timedelta(seconds=task.terms.question_timeout) if may_lapse else None,
+        deadline=at + timedelta(seconds=task.policy.question_timeout) if may_lapse else None,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from orchestrator.core.task.model import Step, StepStatus
+from orchestrator.core.task.progress import Step, StepStatus
 
 STEP_PREFIX = "## Step"
 _HEADING = re.compile(r"##\s+Step(?![a-z])\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)")

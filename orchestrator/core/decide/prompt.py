@@ -7,39 +7,31 @@ the task's state, so that a turn asked for again after a crash says the same.
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.task import guards
+from orchestrator.core.task.agent import SessionOrigin
 from orchestrator.core.task.checks import CheckResult
-from orchestrator.core.task.model import StageStatus, Step, StepStatus, Task
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, UserRequest, variable_of
-
-_WANTED = {Work.AGENT: "What is wanted of you now:", Work.STEPS: "What all the steps together are to answer:"}
 
 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
     """The text of the turn that the task's agent owes now."""
     stage = pipeline.stage(task.stage)
     parts = [_heading(task, stage), _why(task, stage), _places(task)]
-    match stage.work:
-        case Work.STEPS:
-            parts.append(_step(task))
-        case Work.CHECKS:
-            parts.append(_failed_checks(task.results, guards.accepted(stage.guards)))
-        case Work.INTAKE | Work.AGENT | Work.DELIVER:
-            parts.append(_failures(task))
-    if stage.artifacts and stage.work is not Work.STEPS:
+    parts.append(stage.work.instructions(pipeline, task))
+    if stage.artifacts and not stage.work.has_steps:
         parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
-    if stage.work in _WANTED:
-        parts.append(_listed(_WANTED[stage.work], task.wanted))
+    if stage.work.wanted_title:
+        parts.append(_listed(stage.work.wanted_title, task.requested_changes))
     parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
 
 def outbox_of(task: Task) -> str:
     """The one folder beside its worktree that the task's present agent may write to."""
-    return f"{task.folder}/agents/{task.agent.attempt}/out"
+    return task.display_path(f"agents/{task.agent.attempt}/out")
 
 
 def _heading(task: Task, stage: Stage) -> str:
@@ -53,24 +45,24 @@ def _mends(task: Task) -> bool:
 
 
 def _why(task: Task, stage: Stage) -> str:
-    if task.agent.begun_anew and task.agent.turn == 1:
+    if task.agent.session.origin is SessionOrigin.RESTARTED and task.agent.turn.number == 1:
         why = (
             "Another agent was at this work and its conversation is lost. Look at the branch, what lies uncommitted "
             "and the files in workspace_dir (agents/*/out too), then go on from what it left."
         )
-    elif task.agent.waits:
+    elif task.agent.setbacks.limit_waits:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
     elif _news(task):
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
-    elif task.agent.resumed and task.agent.turn == 1:
+    elif task.agent.session.is_resumed and task.agent.turn.number == 1:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
-    elif stage.work is Work.CHECKS:
-        why = "Checks failed on the finished commit, and the next planner needs to know why."
+    elif stage.work.reason():
+        why = stage.work.reason()
     elif task.publication.round and not _mends(task):
         why = "The change is proposed, and reviewers ask for changes."
-    elif task.wanted and not _mends(task):
+    elif task.requested_changes and not _mends(task):
         why = "A person has looked at what is there and asks for changes."
     elif task.stages[stage.name].visits > 1:
         why = "The evaluation of the change failed, so the task came back to this stage."
@@ -86,16 +78,16 @@ def _answers(task: Task) -> str:
 
 def _news(task: Task) -> tuple[UserRequest, ...]:
     """What was asked before this turn and is answered; what this turn itself asks for is answered on the way."""
-    now = (task.agent.attempt, task.agent.turn)
-    return tuple(ask for ask in task.asks if ask.is_undelivered and (ask.attempt, ask.turn) < now)
+    now = (task.agent.attempt, task.agent.turn.number)
+    return tuple(ask for ask in task.requests if ask.is_undelivered and (ask.attempt, ask.turn) < now)
 
 
 def _answer(ask: UserRequest) -> str:
-    about = f"{ask.asking.name}: {ask.asking.text}" if ask.asking.name else ask.asking.text
+    about = f"{ask.draft.name}: {ask.draft.text}" if ask.draft.name else ask.draft.text
     match ask.status:
         case RequestStatus.PROVIDED:
             what = (
-                f"provided, {WHERE_PROVIDED[DependencyType(ask.asking.type)].format(name=variable_of(ask.asking.name))}"
+                f"provided, {WHERE_PROVIDED[DependencyType(ask.draft.type)].format(name=variable_of(ask.draft.name))}"
             )
         case RequestStatus.REJECTED:
             what = f"refused: {ask.answer or 'no reason was given'}; do without it"
@@ -109,22 +101,26 @@ def _answer(ask: UserRequest) -> str:
 
 
 def _places(task: Task) -> str:
+    source = task.source
+    begun_at = f"branch {source.branch}, begun at {source.base_commit[:12]} of {source.base_branch}"
     return (
-        f"workspace_dir: {task.folder} (read only: ticket.json and what earlier stages left)\n"
-        f"worktree: {task.worktree} (branch {task.branch}, begun at {task.base_commit[:12]} of {task.base_branch})\n"
+        f"workspace_dir: {task.display_path()} (read only: ticket.json and what earlier stages left)\n"
+        f"worktree: {source.worktree} ({begun_at})\n"
         f"outbox: {outbox_of(task)}"
     )
 
 
-def _step(task: Task) -> str:
-    number = task.agent.current_step
+def present_step(pipeline: Pipeline, task: Task) -> str:
+    """Return the plan, with the step that is to be done in this turn."""
+    number = task.agent.turn.step
     step = next((one for one in task.steps if one.step_id == number), None)
     if step is None:
         return f"Every step is done. Commit what is still to change under a subject that begins {task.ticket.key}:"
+    details = " and ".join(filter(None, (pipeline.stage(task.stage).plan, pipeline.family.plan_details)))
     marks = {StepStatus.COMPLETED: "x", StepStatus.IN_PROGRESS: ">"}
     plan = "\n".join(f"[{marks.get(one.status, ' ')}] {one.step_id}. {_line(one.description)}" for one in task.steps)
     return (
-        f"The plan (details: plan.md and the newest design-v*.md):\n{plan}\n\n"
+        f"The plan (details: {details}):\n{plan}\n\n"
         f"Do step {step.step_id} and nothing beyond it. Then commit everything, with the subject\n"
         f"{commit_subject(task, step)}\n"
         "and end your turn with a clean worktree. If the step needs no change, say why in an empty commit."
@@ -144,7 +140,8 @@ def commit_subject(task: Task, step: Step) -> str:
     return text if len(text) <= 70 else text[:69].rstrip() + "…"
 
 
-def _failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) -> str:
+def failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) -> str:
+    """Return the checks that failed, with the paths of their output."""
     failed = [
         f"{name}: {result.reason}; output: {result.log}"
         for name, result in results.items()
@@ -153,7 +150,8 @@ def _failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str])
     return _listed("Checks that failed (output paths are relative to workspace_dir):", failed)
 
 
-def _failures(task: Task) -> str:
+def recent_failures(task: Task) -> str:
+    """Return the newest entries of the failure log."""
     recent = [
         f"{entry.id} in {entry.state}{f' ({entry.step})' if entry.step else ''}: {_line(entry.summary)}"
         + (f"; likely cause: {_line(entry.analysis.root_cause_hypothesis)}" if entry.analysis else "")

@@ -14,9 +14,9 @@ from typing import assert_never
 from orchestrator.core.decide import lifecycle, outcomes, pausing
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.task.model import NextAction, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish, Reply
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 
 MOST_REFUSALS = 3
@@ -54,7 +54,7 @@ def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> 
 def start_merge(task: Task, subject: Subject) -> Task:
     """The task after a person said that it may be merged, or released."""
     owed = NextAction.MERGE if subject is Subject.MERGE else NextAction.RELEASE
-    return pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS, owed=owed, retry_at=None))
+    return pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS, next_action=owed, retry_at=None))
 
 
 def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
@@ -69,7 +69,7 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
     tried = outcomes.reset_all_retries(tried, but=stage.budget)
     task = pausing.resume_if_free(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
-    return replace(lifecycle.enter_stage(pipeline, task, stage.on_fail, at), wanted=wanted)
+    return replace(lifecycle.enter_stage(pipeline, task, stage.on_fail, at), requested_changes=wanted)
 
 
 def request_round(task: Task) -> Task:
@@ -78,17 +78,17 @@ def request_round(task: Task) -> Task:
 
 
 def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
-    if task.owed is not NextAction.DELIVERY:
+    if task.next_action is not NextAction.DELIVERY:
         return task
-    task = replace(task, branch=event.branch)
+    task = replace(task, source=replace(task.source, branch=event.branch))
     stage = pipeline.stage(task.stage)
     if stage.publish is Publish.PULL_REQUEST and task.publication.forge is not None:
-        return replace(task, owed=NextAction.PUBLISH)
+        return replace(task, next_action=NextAction.PUBLISH)
     return lifecycle.advance(pipeline, task, event.at)
 
 
 def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
-    if task.owed is not NextAction.PUBLISH:
+    if task.next_action is not NextAction.PUBLISH:
         return task
     publication = replace(
         task.publication,
@@ -104,7 +104,7 @@ def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
 
 def _waiting_for_merge(task: Task, at: datetime) -> Task:
     """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
-    task = replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING, retry_at=_next_look(task, at))
+    task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING, retry_at=_next_look(task, at))
     if _merges_by_itself(task):
         return pausing.resume_if_free(task)
     text = f"pull request {task.publication.pr_url} is open: merge it, or say what is to be changed"
@@ -114,7 +114,7 @@ def _waiting_for_merge(task: Task, at: datetime) -> Task:
 
 def _merges_by_itself(task: Task) -> bool:
     """Whether nobody's word is needed: a forge that refuses again and again is for a person to look at."""
-    return task.terms.auto_merge and task.publication.refusals < MOST_REFUSALS
+    return task.policy.auto_merge and task.publication.refusals < MOST_REFUSALS
 
 
 def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
@@ -142,19 +142,19 @@ def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen)
     )
     task = replace(task, publication=looked)
     task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
-    if event.feedback is not None and (asked or task.terms.follow_reviews):
+    if event.feedback is not None and (asked or task.policy.follow_reviews):
         return _taken_up(pipeline, task, event)
     if _merges_by_itself(task) and not event.hindrances:
         task = _withdrawn(task, event.at)
         return pausing.resume_if_free(
-            replace(task, status=TaskStatus.IN_PROGRESS, owed=NextAction.MERGE, retry_at=None)
+            replace(task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.MERGE, retry_at=None)
         )
     return task
 
 
 def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime | None:
     """When the pull request is looked at next; None where that waits for a person's word."""
-    every = task.terms.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
+    every = task.policy.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
     return at + timedelta(seconds=every if after is None else after) if every else None
 
 
@@ -179,14 +179,14 @@ def _merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRe
 
 def _withdrawn(task: Task, at: datetime) -> Task:
     """What was asked about the pull request is asked no more."""
-    for ask in task.pending_asks:
-        if ask.asking.subject is Subject.MERGE:
+    for ask in task.pending_requests:
+        if ask.draft.subject is Subject.MERGE:
             task = pausing.answer_request(task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
     return task
 
 
 def _merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
-    return _done(pipeline, task, event.commit, event.at) if task.owed is NextAction.MERGE else task
+    return _done(pipeline, task, event.commit, event.at) if task.next_action is NextAction.MERGE else task
 
 
 def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
@@ -196,7 +196,7 @@ def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> T
 
 def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
     """Nothing is bypassed: what hinders the merge is told, and the task waits again."""
-    if task.owed is not NextAction.MERGE:
+    if task.next_action is not NextAction.MERGE:
         return task
     refusals = task.publication.refusals + 1
     task = replace(task, publication=replace(task.publication, hindrances=event.hindrances, refusals=refusals))
@@ -204,25 +204,27 @@ def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
 
 
 def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
-    if task.owed is not NextAction.PUBLISH:
+    if task.next_action is not NextAction.PUBLISH:
         return task
-    publication = replace(task.publication, version=event.version, head=task.head or task.base_commit)
-    task = replace(task, head=event.commit, publication=publication)
-    if task.terms.auto_merge:
-        return replace(task, owed=NextAction.RELEASE)
+    publication = replace(task.publication, version=event.version, head=task.source.commit)
+    task = replace(task, source=replace(task.source, head=event.commit), publication=publication)
+    if task.policy.auto_merge:
+        return replace(task, next_action=NextAction.RELEASE)
     text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"
     asking = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
-    return pausing.add_request(replace(task, status=TaskStatus.REVIEW, owed=NextAction.NOTHING), asking, event.at)
+    return pausing.add_request(
+        replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, event.at
+    )
 
 
 def _released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
-    if task.owed is not NextAction.RELEASE:
+    if task.next_action is not NextAction.RELEASE:
         return task
     return lifecycle.advance(pipeline, replace(task, publication=replace(task.publication, tag=event.tag)), event.at)
 
 
 def _posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
-    if task.owed is not NextAction.PUBLISH:
+    if task.next_action is not NextAction.PUBLISH:
         return task
     failure = (event.failure,) if event.failure else ()
     publication = replace(task.publication, report_url=event.url, hindrances=failure)

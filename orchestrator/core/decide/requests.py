@@ -9,8 +9,9 @@ from typing import assert_never
 
 from orchestrator.core.decide import lifecycle, outcomes, pausing, publishing, transitions, turns
 from orchestrator.core.events import events
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     Answer,
     BadAnswer,
@@ -68,23 +69,21 @@ def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.CapsChanged():
             return _change_caps(task, event)
         case events.PriorityChanged():
-            return replace(task, priority=event.priority)
+            return replace(task, schedule=replace(task.schedule, priority=event.priority))
         case _:
             assert_never(event)
 
 
 def _pause(task: Task, event: events.PauseRequested) -> Task:
-    """The task standing still; one held before a limit or trouble that others met has no waits of its own."""
+    """Return the paused task; a turn under way is ended first where the event names it."""
     if event.blocked_by is PauseReason.USER:
         transitions.require("pause", task)
     elif not task.holds_slot:
         return pausing.park(task) if event.park and task.is_paused else task
     if event.turn is not None:
-        under_way = (task.owed, task.agent.turn) == (NextAction.TURN, event.turn)
+        under_way = (task.next_action, task.agent.turn.number) == (NextAction.TURN, event.turn)
         return turns.interrupt_turn(task, event.at) if under_way else task
-    if event.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
-        task = replace(task, agent=replace(task.agent, waits=0))
-    task = pausing.pause(task, event.blocked_by)
+    task = pausing.hold_for_account(task, event.blocked_by)
     return pausing.park(task) if event.park else task
 
 
@@ -95,7 +94,7 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
     elif not task.is_paused or task.agent.blocked_by is not event.blocked_by:
         return task
     due = event.at if task.waits_for_service else task.retry_at or event.at
-    retry_at = due if task.owed is NextAction.RETRY else None
+    retry_at = due if task.next_action is NextAction.RETRY else None
     task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
     return pausing.unpause(task)
 
@@ -104,7 +103,7 @@ def _cancel(task: Task) -> Task:
     """The task given up."""
     transitions.require("cancel", task)
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    return replace(task, status=TaskStatus.CANCELLED, owed=NextAction.NOTHING, agent=agent)
+    return replace(task, status=TaskStatus.CANCELLED, next_action=NextAction.NOTHING, agent=agent)
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
@@ -113,24 +112,29 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
     """
     transitions.require("retry", task)
-    agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None, nudges=0, waits=0)
+    agent = replace(
+        task.agent,
+        status=AgentStatus.PAUSED,
+        blocked_by=None,
+        setbacks=replace(task.agent.setbacks, nudges=0, limit_waits=0),
+    )
     task = outcomes.reset_all_retries(task)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
-    for ask in task.pending_asks:
-        if ask.asking.subject.of_daemon:
+    for ask in task.pending_requests:
+        if ask.draft.subject.of_daemon:
             task = pausing.answer_request(
                 task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
             )
     task = pausing.end_processes(pausing.unpause(task))
-    if task.worktree is None:
-        return replace(task, owed=NextAction.WORKSPACE)
+    if task.source.worktree is None:
+        return replace(task, next_action=NextAction.WORKSPACE)
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
     """The draft waiting for a place."""
     transitions.require("submit", task)
-    task = replace(task, status=TaskStatus.PENDING, owed=NextAction.ADMISSION)
+    task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task
 
 
@@ -139,11 +143,16 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
 
     What may be spent after a usage limit counts from here, and a turn under way has the time that is left now.
     """
-    after_limit = None if task.spent_at_limit is None else task.total_spent.usd
-    task = replace(task, terms=replace(task.terms, caps=event.caps), spent_at_limit=after_limit)
-    if task.owed is NextAction.TURN and task.agent.at_work_since is not None:
+    after_limit = None if task.spending.usd_at_limit is None else task.spending.total.usd
+    task = replace(
+        task, policy=replace(task.policy, caps=event.caps), spending=replace(task.spending, usd_at_limit=after_limit)
+    )
+    if task.next_action is NextAction.TURN and task.agent.turn.active_since is not None:
         task = turns.add_worked_time(task, event.at)
-        agent = replace(task.agent, at_work_since=event.at, turn_deadline=lifecycle.deadline(task, event.at))
+        agent = replace(
+            task.agent,
+            turn=replace(task.agent.turn, active_since=event.at, deadline=lifecycle.deadline(task, event.at)),
+        )
         task = replace(task, agent=agent)
     if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and lifecycle.cap_reached(task) is None:
         return pausing.unpause(task)
@@ -174,7 +183,7 @@ def _answer(event: events.AskAnswered) -> Answer:
 
 def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
     """The ask that is meant, if this is an answer to it. Raises AnswerRefused, BadAnswer, InvalidTransition."""
-    ask = next((one for one in task.asks if one.number == event.number), None)
+    ask = next((one for one in task.requests if one.number == event.number), None)
     if ask is None:
         raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
     if event.status not in _ENDS[ask.kind]:
@@ -186,9 +195,9 @@ def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
     transitions.require(_ENDS[ask.kind][event.status], task)
     if event.digest is not None and event.digest != ask.digest:
         raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")
-    if event.status is RequestStatus.ANSWERED and validate_answer(ask.asking, event.answer) != event.answer:
+    if event.status is RequestStatus.ANSWERED and validate_answer(ask.draft, event.answer) != event.answer:
         raise BadAnswer("the answer is not in the spelling of the options")
-    if event.status is RequestStatus.SKIPPED and ask.asking.required:
+    if event.status is RequestStatus.SKIPPED and ask.draft.required:
         raise BadAnswer("this question has to be answered; it cannot be skipped")
     if event.status is RequestStatus.CHANGES_REQUESTED and not event.answer.strip():
         raise BadAnswer("say which changes you want")
@@ -199,8 +208,8 @@ def _approved(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.As
     task = pausing.answer_request(task, ask.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
-    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
-        return publishing.start_merge(task, ask.asking.subject)
+    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.start_merge(task, ask.draft.subject)
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
@@ -210,18 +219,18 @@ def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: 
     if task.status is not TaskStatus.REVIEW:
         return task
     wanted = (f"A person asks for changes: {event.answer}",)
-    if ask.asking.subject is Subject.RELEASE:
-        task = replace(task, head=task.publication.head)
-    if ask.asking.subject in (Subject.MERGE, Subject.RELEASE):
+    if ask.draft.subject is Subject.RELEASE:
+        task = replace(task, source=replace(task.source, head=task.publication.head))
+    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
         return publishing.send_back(pipeline, task, wanted, event.at)
     task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = outcomes.use_retry(task, "reworks")
     if tried is None:
         return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
     stage = pipeline.stage(task.stage)
-    if stage.work in (Work.AGENT, Work.STEPS):
+    if stage.work.is_done_by_agent:
         return lifecycle.continue_stage(
-            pipeline, replace(outcomes.reset_retries(tried), feedback=(), wanted=wanted), event.at
+            pipeline, replace(outcomes.reset_retries(tried), feedback=(), requested_changes=wanted), event.at
         )
     back = stage.on_fail or task.stage
-    return replace(lifecycle.enter_stage(pipeline, tried, back, event.at), wanted=wanted)
+    return replace(lifecycle.enter_stage(pipeline, tried, back, event.at), requested_changes=wanted)

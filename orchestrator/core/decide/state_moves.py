@@ -1,15 +1,12 @@
-"""The state operations of seed 000: one judgement of every move, step and failure, with a daemon and without.
+"""What a state operation may do: the moves from a state, the steps of a plan, entries of the failure log.
 
-A task at work moves by course.py once `judged` let it (acting.py), one in a workspace that no daemon keeps by `moved`.
-What the guards see is evidence that was looked for, never what the caller says of its own work.
+Guards judge evidence that the program looked for, never what the caller says about its own work.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import assert_never, cast
 
 from orchestrator.core.decide import plan
@@ -19,8 +16,9 @@ from orchestrator.core.events.operations import OperationRefused, Refusal, StepU
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import Budget, StageStatus, Step, StepStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 
 
@@ -42,14 +40,6 @@ class Move:
     stage: str
 
 
-RESULTS: Mapping[str, tuple[str, TransitionKind]] = MappingProxyType(
-    {
-        "READY_FOR_IMPL": ("DESIGN", TransitionKind.NEXT),
-        "EVALUATION_PASS": ("EVALUATION", TransitionKind.NEXT),
-        "EVALUATION_FAIL": ("EVALUATION", TransitionKind.BACK),
-    }
-)
-"""States of the original system that are results of a stage: which one, and the way they take (sources.md §5.1)."""
 BLOCKED, COMPLETED = AS_STATE[TaskStatus.BLOCKED], AS_STATE[TaskStatus.COMPLETED]
 
 
@@ -58,9 +48,10 @@ def state_of(task: Task) -> str:
     return AS_STATE.get(task.status, task.stage)
 
 
-def stage_named(state: str) -> str:
-    """The stage that a state stands for, or the state itself."""
-    return RESULTS[state][0] if state in RESULTS else state
+def stage_named(pipeline: Pipeline, state: str) -> str:
+    """Return the stage that a state stands for, or the state itself."""
+    alias = pipeline.family.aliases.get(state)
+    return alias.stage if alias else state
 
 
 def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
@@ -76,41 +67,20 @@ def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
         "current_state": state_of(task),
         "current_agent": task.agent.role,
         "state": cast(JsonObject, document["states"]).get(task.stage),
-        "plan_progress": progress if pipeline.stage(task.stage).work is Work.STEPS else None,
+        "plan_progress": progress if pipeline.stage(task.stage).work.has_steps else None,
         "failure_summary": document["failure_summary"],
     }
 
 
 def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Move:
     """The way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is missing)."""
-    if stage_named(move.from_state) != state_of(task):
+    if stage_named(pipeline, move.from_state) != state_of(task):
         raise mismatch(move.from_state, state_of(task))
     edge = _edge(pipeline, task, move)
     lacking = _lacking(pipeline.stage(task.stage), task, edge, evidence)
     if lacking:
         raise blocked(move.from_state, move.to_state, lacking)
     return edge
-
-
-def apply_move(pipeline: Pipeline, task: Task, move: Transition, edge: Move, at: datetime) -> Task:
-    """The task of a workspace without a daemon after a move that was let."""
-    match edge.way:
-        case TransitionKind.HALT:
-            return replace(task, status=TaskStatus.BLOCKED, block_reason=move.reason or "a limit of tries is used up")
-        case TransitionKind.END:
-            return replace(_left(task, move, at), status=TaskStatus.COMPLETED, completed_at=at)
-        case TransitionKind.NEXT:
-            return _entered(pipeline, _left(task, move, at), edge.stage, at)
-        case TransitionKind.AGAIN:
-            budgets = {name: Budget(limit=budget.limit) for name, budget in task.budgets.items()}
-            again = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, budgets=budgets)
-            return _entered(pipeline, again, edge.stage, at)
-        case TransitionKind.BACK:
-            budget = pipeline.stage(task.stage).budget
-            tried = (use_retry(task, budget) if budget else None) or task
-            return _entered(pipeline, _left(tried, move, at), edge.stage, at)
-        case _:
-            assert_never(edge.way)
 
 
 def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
@@ -150,7 +120,7 @@ def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
 
     Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
     """
-    if stage.work is not Work.STEPS or stage.plan is None or stage.plan not in evidence.files:
+    if not stage.work.has_steps or stage.plan is None or stage.plan not in evidence.files:
         return task
     facts = evidence.files[stage.plan]
     unmarked = {
@@ -179,8 +149,10 @@ def record_bypass(task: Task, by: str) -> Task:
 def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
     stage, target = pipeline.stage(task.stage), move.to_state
     ways = _ways(stage, task.status)
-    if target in RESULTS and RESULTS[target][0] == stage.name:
-        target = next((name for name, edge in ways.items() if edge.way is RESULTS[target][1]), target)
+    alias = pipeline.family.aliases.get(target)
+    if alias is not None and alias.stage == stage.name:
+        wanted = TransitionKind.BACK if alias.failed else TransitionKind.NEXT
+        target = next((name for name, edge in ways.items() if edge.way is wanted), target)
     if target not in ways:
         from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
         raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))
@@ -209,11 +181,10 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
         case TransitionKind.HALT | TransitionKind.AGAIN:
             return ()
         case TransitionKind.NEXT | TransitionKind.END:
-            unrun = tuple(f"{check.name} has no result" for check in task.checks if check.name not in task.results)
-            return guards.missing(stage.guards, task, evidence) + (unrun if stage.work is Work.CHECKS else ())
+            return guards.missing(stage.guards, task, evidence) + stage.work.unfinished(task)
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
-            failed = any(result.verdict not in accepted for result in task.results.values())
+            failed = any(result.verdict not in accepted for result in task.evaluation.results.values())
             return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
         case _:
             assert_never(edge.way)
@@ -228,23 +199,6 @@ def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
         return ()
     limit = task.budgets[stage.budget].limit if stage.budget in task.budgets else 0
     return (f"the budget {stage.budget} is used up ({limit} of {limit})",)
-
-
-def _left(task: Task, move: Transition, at: datetime) -> Task:
-    record = task.stages[task.stage]
-    artifacts = tuple(dict.fromkeys((*record.artifacts, *move.artifacts)))
-    done = replace(record, status=StageStatus.COMPLETED, completed_at=at, artifacts=artifacts)
-    return replace(task, stages={**task.stages, task.stage: done})
-
-
-def _entered(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
-    """The task at the beginning of a stage; results of an earlier evaluation say nothing about this one."""
-    record = task.stages[stage]
-    entered = replace(
-        record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
-    )
-    results = {} if pipeline.stage(stage).work is Work.CHECKS else task.results
-    return replace(task, stage=stage, stages={**task.stages, stage: entered}, results=results)
 
 
 def _noted(step: Step, update: StepUpdate) -> Step:

@@ -1,7 +1,10 @@
-"""State operations on a task at work: judged as in every workspace, carried out along the pipeline.
+"""State operations: moves, news of steps and failures that people, programs and agents ask for.
 
-What an agent says of its own work opens no gate here either: a step is completed by commits that were seen, and a move
-by what the guards find. Only a person may go past them, by name and with a reason on record.
+What an agent says about its own work opens no gate here either: a step is completed by commits that were seen, and a
+move needs what the guards find. Only a person may go past them, by name and with a reason on record.
+
+A workspace without a daemon has a manual pipeline. Its callers do the work, so their word about steps and files counts,
+and nothing becomes owed; guards and moves are the same.
 """
 
 from dataclasses import replace
@@ -21,8 +24,10 @@ from orchestrator.core.events.operations import (
     not_at_work,
 )
 from orchestrator.core.task import guards
-from orchestrator.core.task.model import AgentStatus, NextAction, StepStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import Pipeline, Work
+from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 
@@ -31,7 +36,8 @@ _TURN = (NextAction.TURN, NextAction.INTERRUPT)
 
 def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
     """The task after an operation. Raises OperationRefused and InvalidTransition."""
-    require_begun(task, event.operation)
+    if not pipeline.is_manual:
+        require_begun(pipeline, task, event.operation)
     match event.operation:
         case Transition():
             return _transition(pipeline, task, event, event.operation)
@@ -46,7 +52,7 @@ def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationReque
             assert_never(event.operation)
 
 
-def require_begun(task: Task, operation: Operation) -> None:
+def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
     """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
 
     Raises OperationRefused, and InvalidTransition where it is a person who asks.
@@ -57,7 +63,7 @@ def require_begun(task: Task, operation: Operation) -> None:
     match operation:
         case ForcedTransition():
             raise InvalidTransition("change the state of", task.status, task.stage, can)
-        case Transition(from_state=origin) if state_moves.stage_named(origin) != state:
+        case Transition(from_state=origin) if state_moves.stage_named(pipeline, origin) != state:
             raise mismatch(origin, state)
         case Transition(from_state=origin, to_state=target):
             raise blocked(origin, target, (f"the task is {task.status}; allowed now: {', '.join(can)}",))
@@ -68,8 +74,10 @@ def require_begun(task: Task, operation: Operation) -> None:
 
 
 def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
-    """Commits count that were seen on the branch; that a step is done is for the daemon to find."""
+    """Return the task after news of a step. Only commits seen on the branch count, unless others do the work."""
     step = state_moves.require_step(task.steps, update.step_id)
+    if pipeline.is_manual:
+        return replace(task, steps=state_moves.update_step(task.steps, update, event.at))
     credited = {commit for other in task.steps if other is not step for commit in other.commits}
     seen = tuple(commit for commit in event.evidence.commits if commit not in credited)
     lacking = tuple(
@@ -77,13 +85,12 @@ def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, upda
         for commit in update.commits
         if not any(known.startswith(commit) for known in (*seen, *step.commits))
     )
-    if pipeline.stage(task.stage).work is not Work.STEPS:
+    if not pipeline.stage(task.stage).work.has_steps:
         lacking += (f"{task.stage} does not work through the steps of a plan",)
     elif step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
         lacking += (f"step {step.step_id} is completed by its commits",)
     elif update.status is StepStatus.COMPLETED:
-        own = replace(event.evidence, commits=seen or step.commits)
-        lacking += guards.missing_of_step(own)
+        lacking += guards.missing_of_step(replace(event.evidence, commits=seen or step.commits))
     if lacking:
         raise blocked(step.status, update.status, lacking)
     full = tuple(known for known in seen if any(known.startswith(commit) for commit in update.commits))
@@ -93,27 +100,34 @@ def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, upda
 
 def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
-    if edge.way in (TransitionKind.NEXT, TransitionKind.BACK, TransitionKind.END) and task.worktree is None:
+    if edge.way is TransitionKind.HALT:
+        return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)
+    if edge.way is not TransitionKind.AGAIN and task.source.worktree is None:
         raise blocked(move.from_state, move.to_state, ("the task's worktree is not prepared yet",))
-    if edge.way is not TransitionKind.HALT and task.status is TaskStatus.REVIEW:
+    if task.status is TaskStatus.REVIEW:
         raise blocked(move.from_state, move.to_state, ("somebody has to approve what was done first",))
-    match edge.way:
-        case TransitionKind.NEXT | TransitionKind.END:
-            record = task.stages[task.stage]
-            left = state_moves.present_artifacts(pipeline.stage(task.stage), event.evidence)
-            artifacts = tuple(dict.fromkeys((*record.artifacts, *left)))
-            done = replace(task, stages={**task.stages, task.stage: replace(record, artifacts=artifacts)})
-            planned = state_moves.update_plan(pipeline.stage(edge.stage), done, event.evidence)
-            return _unhurried(task, lifecycle.advance(pipeline, planned, event.at))
-        case TransitionKind.BACK:
-            return _unhurried(task, lifecycle.fail_evaluation(pipeline, task, event.at, None))
-        case TransitionKind.HALT:
-            reason = move.reason or f"{event.by or 'somebody'} brought it to a halt"
-            return outcomes.block(task, f"{task.stage}: {reason}", event.at)
-        case TransitionKind.AGAIN:
-            return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
-        case _:
-            assert_never(edge.way)
+    task = state_moves.update_plan(pipeline.stage(edge.stage), task, event.evidence)
+    if edge.way is TransitionKind.AGAIN:
+        return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
+    left = state_moves.record_bypass(_with_artifacts(pipeline, task, event, move), event.by)
+    if edge.way is TransitionKind.BACK:
+        return _unhurried(task, lifecycle.fail_stage(pipeline, left, event.at, None))
+    return _unhurried(task, lifecycle.advance(pipeline, left, event.at))
+
+
+def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
+    if pipeline.is_manual:
+        return move.reason or "a limit of tries is used up"
+    return f"{task.stage}: " + (move.reason or f"{event.by or 'somebody'} brought it to a halt")
+
+
+def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+    """Return the task with the files on record that its stage left; others count only where others do the work."""
+    named = move.artifacts if pipeline.is_manual else ()
+    record = task.stages[task.stage]
+    present = state_moves.present_artifacts(pipeline.stage(task.stage), event.evidence)
+    artifacts = tuple(dict.fromkeys((*record.artifacts, *named, *present)))
+    return replace(task, stages={**task.stages, task.stage: replace(record, artifacts=artifacts)})
 
 
 def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
@@ -122,10 +136,10 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
         raise blocked(origin, move.to_state, (f"{pipeline.name} has no stage of that name; it has {known}",))
-    if task.worktree is None:
+    if task.source.worktree is None:
         raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
-    for ask in task.pending_asks:
-        if ask.asking.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
+    for ask in task.pending_requests:
+        if ask.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
             task = pausing.answer_request(task, ask.number, gone, event.at)
     if task.status is TaskStatus.BLOCKED:
@@ -136,7 +150,15 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
 
 def _unhurried(before: Task, after: Task) -> Task:
     """A turn that is under way for the old stage is ended first, with its process; the session goes on afterwards."""
-    if before.owed not in _TURN or before.run is None or after.run != before.run or after.owed is not NextAction.TURN:
+    if (
+        before.next_action not in _TURN
+        or before.run is None
+        or after.run != before.run
+        or after.next_action is not NextAction.TURN
+    ):
         return after
-    agent = replace(after.agent, turn=before.agent.turn, turn_deadline=before.agent.turn_deadline)
-    return replace(after, owed=NextAction.STOP, agent=agent)
+    agent = replace(
+        after.agent,
+        turn=replace(after.agent.turn, number=before.agent.turn.number, deadline=before.agent.turn.deadline),
+    )
+    return replace(after, next_action=NextAction.STOP, agent=agent)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from orchestrator.core.decide.lifecycle import cap_reached
-from orchestrator.core.task.model import AgentStatus, PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestKind
 from orchestrator.errors import InvalidTransition
 
@@ -76,7 +77,7 @@ _OCCASION: Mapping[str, RequestKind] = MappingProxyType(
 def allowed(task: Task) -> tuple[str, ...]:
     """What a person may ask of the task as it stands; one held for want of room may be held for good."""
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
-    asked = {ask.kind for ask in task.pending_asks}
+    asked = {ask.kind for ask in task.pending_requests}
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is PauseReason.USER else {"resume"} if holder is None else set()

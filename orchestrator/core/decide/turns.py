@@ -13,10 +13,11 @@ from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, Recovery
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.core.task.usage_limits import back_off, probe_at, resume_at
 from orchestrator.core.task.user_requests import (
     POLICY,
@@ -69,9 +70,11 @@ def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
 
 
 def _session_started(task: Task, event: events.SessionStarted) -> Task:
-    if event.attempt != task.agent.attempt or task.agent.session_seen:
+    if event.attempt != task.agent.attempt or task.agent.session.is_known:
         return task
-    return replace(task, agent=replace(task.agent, session_seen=True, session_id=event.session_id))
+    return replace(
+        task, agent=replace(task.agent, session=replace(task.agent.session, is_known=True, id=event.session_id))
+    )
 
 
 def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
@@ -79,7 +82,7 @@ def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Tas
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
-    was_under_way = task.owed in (NextAction.TURN, NextAction.INTERRUPT) and task.is_active
+    was_under_way = task.next_action in (NextAction.TURN, NextAction.INTERRUPT) and task.is_active
     after = _accounted(task, event)
     if not was_under_way:
         return after
@@ -114,12 +117,12 @@ def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
     if event.attempt != task.agent.attempt or task.run is None:
         return task
     asks = tuple(
-        replace(ask, told=True)
-        if ask.asking.request_id == event.request_id and ask.attempt == event.attempt and ask.is_undelivered
+        replace(ask, is_delivered=True)
+        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt and ask.is_undelivered
         else ask
-        for ask in task.asks
+        for ask in task.requests
     )
-    return task if asks == task.asks else replace(task, asks=asks)
+    return task if asks == task.requests else replace(task, requests=asks)
 
 
 def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
@@ -129,8 +132,8 @@ def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     """
     if task.run is not None and task.run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         return task
-    for ask in task.pending_asks:
-        if ask.asking.request_id == event.request_id and ask.attempt == event.attempt:
+    for ask in task.pending_requests:
+        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=task.agent.role or "")
             task = pausing.answer_request(task, ask.number, gone, event.at)
     return task
@@ -139,10 +142,14 @@ def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
 def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
     """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
     agent = task.agent
-    if (event.attempt, event.turn) != (agent.attempt, agent.turn) or task.owed is not NextAction.TURN or task.is_paused:
+    if (
+        (event.attempt, event.turn) != (agent.attempt, agent.turn.number)
+        or task.next_action is not NextAction.TURN
+        or task.is_paused
+    ):
         return task
-    task = replace(task, agent=replace(agent, nudges=agent.nudges + 1))
-    match task.agent.nudges:
+    task = replace(task, agent=replace(agent, setbacks=replace(agent.setbacks, nudges=agent.setbacks.nudges + 1)))
+    match task.agent.setbacks.nudges:
         case 1:
             return task
         case 2:
@@ -158,8 +165,12 @@ def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
 
 def interrupt_turn(task: Task, at: datetime) -> Task:
     """The task whose running turn is being ended, to be followed by another."""
-    deadline = at + timedelta(seconds=min(60.0, task.terms.turn_timeout))
-    return replace(task, owed=NextAction.INTERRUPT, agent=replace(task.agent, turn_deadline=deadline))
+    deadline = at + timedelta(seconds=min(60.0, task.policy.turn_timeout))
+    return replace(
+        task,
+        next_action=NextAction.INTERRUPT,
+        agent=replace(task.agent, turn=replace(task.agent.turn, deadline=deadline)),
+    )
 
 
 def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
@@ -171,64 +182,63 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        turn_deadline=None,
-        open_tools=0,
+        turn=replace(task.agent.turn, deadline=None, open_tools=0),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
         agent = lifecycle.bank_usage(agent)
     task = replace(add_worked_time(task, event.at), run=None)
-    task = replace(task, agent=replace(agent, at_work_since=None))
+    task = replace(task, agent=replace(agent, turn=replace(agent.turn, active_since=None)))
     if not task.is_active:
         return task
-    task = _untold(task) if task.owed in (NextAction.TURN, NextAction.INTERRUPT) else task
-    if task.owed is NextAction.STOP:
+    task = _untold(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
+    if task.next_action is NextAction.STOP:
         return (
-            replace(task, owed=NextAction.RETRY)
+            replace(task, next_action=NextAction.RETRY)
             if task.retry_at
             else lifecycle.continue_stage(pipeline, task, event.at)
         )
-    if task.owed not in (NextAction.AGENT, NextAction.TURN, NextAction.INTERRUPT):
+    if task.next_action not in (NextAction.AGENT, NextAction.TURN, NextAction.INTERRUPT):
         return task
     if task.is_paused or run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         at_once = None if task.waits_for_service else event.at
-        return replace(task, owed=NextAction.RETRY, retry_at=task.retry_at or at_once)
+        return replace(task, next_action=NextAction.RETRY, retry_at=task.retry_at or at_once)
     return lifecycle.fail_attempt(pipeline, task, event.reason, "agent_lost", event.at)
 
 
 def _untold(task: Task) -> Task:
     """What a process was answered in a turn that it did not end is not sure to stand in its session."""
-    now = (task.agent.attempt, task.agent.turn)
+    now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
-        replace(ask, told=False) if ask.told and ask.asking.request_id and (ask.attempt, ask.turn) == now else ask
-        for ask in task.asks
+        replace(ask, is_delivered=False)
+        if ask.is_delivered and ask.draft.request_id and (ask.attempt, ask.turn) == now
+        else ask
+        for ask in task.requests
     )
-    return task if asks == task.asks else replace(task, asks=asks)
+    return task if asks == task.requests else replace(task, requests=asks)
 
 
 def add_worked_time(task: Task, at: datetime) -> Task:
     """The task with the time that its agent was at work put on its account."""
-    since = task.agent.at_work_since
+    since = task.agent.turn.active_since
     if since is None:
         return task
     task = _with_spending(task, Spending(seconds=max(0.0, (at - since).total_seconds())), at)
-    return replace(task, agent=replace(task.agent, at_work_since=None))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, active_since=None)))
 
 
 def _accounted(task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
-    tokens, usd = agent.tokens_before + event.tokens, agent.cost_before + event.cost_usd
-    used = Spending(usd=max(0.0, round(usd - agent.cost_usd, 6)), tokens=max(0, tokens - agent.tokens_used), turns=1)
+    tokens, usd = agent.usage.tokens_before_session + event.tokens, agent.usage.cost_before_session + event.cost_usd
+    used = Spending(
+        usd=max(0.0, round(usd - agent.usage.cost_usd, 6)), tokens=max(0, tokens - agent.usage.tokens), turns=1
+    )
     task = add_worked_time(_with_spending(task, used, event.at), event.at)
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        tool_uses=event.tool_uses,
-        tokens_used=tokens,
-        cost_usd=usd,
-        turn_deadline=None,
-        turn_tokens=0,
-        open_tools=0,
+        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, open_tools=0),
+        usage=replace(task.agent.usage, tokens=tokens, cost_usd=usd),
         last_update=event.at,
     )
     return replace(task, agent=agent)
@@ -236,39 +246,49 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
 
 def _told(task: Task) -> Task:
     """After a turn that went well its agent knows the answers that stood in the text, and those it had waited for."""
-    now = (task.agent.attempt, task.agent.turn)
+    now = (task.agent.attempt, task.agent.turn.number)
     asks = tuple(
-        replace(ask, told=True)
-        if ask.is_undelivered and (ask.asking.request_id or (ask.attempt, ask.turn) < now)
+        replace(ask, is_delivered=True)
+        if ask.is_undelivered and (ask.draft.request_id or (ask.attempt, ask.turn) < now)
         else ask
-        for ask in task.asks
+        for ask in task.requests
     )
-    return task if asks == task.asks else replace(task, asks=asks)
+    return task if asks == task.requests else replace(task, requests=asks)
 
 
 def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
-    rest = replace(agent, waits=0, nudges=0, timed_out=(), thawed_at_work=False)
+    rest = replace(
+        agent,
+        setbacks=replace(agent.setbacks, limit_waits=0, nudges=0),
+        turn=replace(agent.turn, timed_out=(), was_frozen_in_tool=False),
+    )
     task = replace(task, agent=rest)
-    if task.owed is NextAction.INTERRUPT or any(ask.is_pending or ask.is_undelivered for ask in _of_this_turn(task)):
+    if task.next_action is NextAction.INTERRUPT or any(
+        ask.is_pending or ask.is_undelivered for ask in _of_this_turn(task)
+    ):
         return lifecycle.next_turn(pipeline, task, event.at)
-    if agent.thawed_at_work and agent.timed_out:
+    if agent.turn.was_frozen_in_tool and agent.turn.timed_out:
         unfair = tuple(
             f"the command {name!r} ran out of time only because you had been stopped meanwhile; run it again"
-            for name in agent.timed_out
+            for name in agent.turn.timed_out
         )
         return lifecycle.next_turn(pipeline, replace(task, feedback=unfair), event.at)
-    if event.malformed and not agent.corrected:
-        task = replace(task, agent=replace(task.agent, corrected=True), feedback=event.malformed)
+    if event.malformed and not agent.setbacks.was_corrected:
+        task = replace(
+            task,
+            agent=replace(task.agent, setbacks=replace(task.agent.setbacks, was_corrected=True)),
+            feedback=event.malformed,
+        )
         return lifecycle.next_turn(pipeline, task, event.at)
     if event.malformed:
         return lifecycle.try_again(pipeline, task, event.malformed, event.at)
-    return replace(task, owed=NextAction.GATE)
+    return replace(task, next_action=NextAction.GATE)
 
 
 def _of_this_turn(task: Task) -> tuple[UserRequest, ...]:
-    now = (task.agent.attempt, task.agent.turn)
-    return tuple(ask for ask in task.asks if (ask.attempt, ask.turn) == now and not ask.asking.subject.of_daemon)
+    now = (task.agent.attempt, task.agent.turn.number)
+    return tuple(ask for ask in task.requests if (ask.attempt, ask.turn) == now and not ask.draft.subject.of_daemon)
 
 
 def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
@@ -284,7 +304,7 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
         mend = lifecycle.FOR_A_PERSON[event.error_class]
         reason = f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}"
         return outcomes.block(task, reason, event.at)
-    if event.error_class == ErrorClass.SESSION and task.agent.resumed:
+    if event.error_class == ErrorClass.SESSION and task.agent.session.is_resumed:
         return lifecycle.restart_session(task, event.at)
     return lifecycle.fail_attempt(pipeline, task, event.reason, event.error_class or "turn_failed", event.at)
 
@@ -294,28 +314,35 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
 
     It goes on by itself only as its terms allow.
     """
-    at, terms = event.at, task.terms
+    at, terms = event.at, task.policy
     task = _waiting(task, PauseReason.RATE_LIMIT)
-    task = replace(task, agent=replace(task.agent, limit_window=event.window))
+    task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_window=event.window)))
     known = resume_at(event.resets_at, at, terms.limit_margin, task.id) if event.resets_at else None
-    until = known or probe_at(at, task.agent.waits)
+    until = known or probe_at(at, task.agent.setbacks.limit_waits)
     too_late = terms.latest_resume is not None and until > at + timedelta(seconds=terms.latest_resume)
     by_itself = terms.auto_resume and not too_late
-    before = task.total_spent.usd if task.spent_at_limit is None else task.spent_at_limit
-    task = lifecycle.next_turn(pipeline, replace(task, spent_at_limit=before), at)
+    before = task.spending.total.usd if task.spending.usd_at_limit is None else task.spending.usd_at_limit
+    task = lifecycle.next_turn(pipeline, replace(task, spending=replace(task.spending, usd_at_limit=before)), at)
     text = f"{event.reason}; " + (f"it goes on at {until:%Y-%m-%d %H:%M} UTC" if by_itself else "it waits for `resume`")
-    task = pausing.add_notice(task, NoticeKind.LIMIT_REACHED, text, at, f"limit-{task.agent.attempt}-{task.agent.turn}")
+    task = pausing.add_notice(
+        task, NoticeKind.LIMIT_REACHED, text, at, f"limit-{task.agent.attempt}-{task.agent.turn.number}"
+    )
     return replace(task, retry_at=until if by_itself else None)
 
 
 def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """The task standing still while the model's service is overloaded, throttling or out of reach."""
     task = lifecycle.next_turn(pipeline, _waiting(task, PauseReason.SERVICE), event.at)
-    return replace(task, retry_at=back_off(event.at, task.agent.waits, task.terms.retry_delay))
+    return replace(task, retry_at=back_off(event.at, task.agent.setbacks.limit_waits, task.policy.retry_delay))
 
 
 def _waiting(task: Task, by: PauseReason) -> Task:
-    task = replace(task, agent=replace(task.agent, waits=task.agent.waits + 1))
+    task = replace(
+        task,
+        agent=replace(
+            task.agent, setbacks=replace(task.agent.setbacks, limit_waits=task.agent.setbacks.limit_waits + 1)
+        ),
+    )
     return task if pausing.is_paused_by_daemon(task) else pausing.pause(task, by)
 
 
@@ -337,9 +364,9 @@ def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
 
 def _asked(task: Task, asking: RequestDraft, answer: Answer | None, at: datetime) -> Task:
     visit = task.stages[task.stage].visits
-    if sum((ask.stage, ask.visit) == (task.stage, visit) for ask in task.asks) >= MOST_ASKS:
+    if sum((ask.stage, ask.visit) == (task.stage, visit) for ask in task.requests) >= MOST_ASKS:
         return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_ASKS} times", at)
-    known = reusable(task.asks, asking, task.stage)
+    known = reusable(task.requests, asking, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
         return pausing.add_answered_request(task, asking, same, at)
@@ -351,4 +378,6 @@ def _asked(task: Task, asking: RequestDraft, answer: Answer | None, at: datetime
 
 def _with_spending(task: Task, used: Spending, at: datetime) -> Task:
     day = f"{at:%Y-%m-%d}"
-    return replace(task, spent={**task.spent, day: task.spent_on(day) + used})
+    return replace(
+        task, spending=replace(task.spending, by_day={**task.spending.by_day, day: task.spending.on(day) + used})
+    )

@@ -21,10 +21,11 @@ from orchestrator.core.events.publish_events import (
     ReleasePrepared,
     ReportPosted,
 )
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.task.model import PauseReason, Priority, Task
+from orchestrator.core.task.task import Priority, Task
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus
 
 

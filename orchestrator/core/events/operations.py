@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import StepStatus
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
     NAMELESS,
     ActiveLimit,
+    Allowance,
     Windows,
     active_limits,
     applies_to,
@@ -79,7 +81,7 @@ def tasks_to_admit(scene: SchedulerSnapshot) -> list[str]:
     for task in waiting_queue(scene.tasks):
         if len(chosen) >= free:
             break
-        alike = (len(chosen), scene.model_of(task), task.owed in WITHOUT_AGENT, task.status)
+        alike = (len(chosen), scene.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
         if alike not in refused:
             refused[alike] = block_reason(task, scene, len(chosen))
         if refused[alike] is None and _may_begin(task, scene):
@@ -97,15 +99,30 @@ def block_reason(task: Task, scene: SchedulerSnapshot, more: int = 0) -> str | N
     """Why a task may not start or go on though there is a place, in words; `more` are about to start besides."""
     if scene.room.busy and task.status is TaskStatus.PENDING:
         return scene.room.busy
-    if task.owed in WITHOUT_AGENT:
+    if task.next_action in WITHOUT_AGENT:
         return None
+    refusal = account_refusal(task, scene)
+    return refusal[1] if refusal else day_used_up(scene, more)
+
+
+def account_refusal(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
+    """Return why the account allows a task no turn: what the task waits for, and the reason in words."""
     if scene.trouble:
-        return scene.trouble
-    wall = active_limit_before(task, scene)
-    if wall is not None:
-        end = f"lasts until {wall.until:%Y-%m-%d %H:%M:%S} UTC" if wall.until else "is over when a person says so"
-        return f"the account's usage limit ({wall.window}) {end}"
-    return day_used_up(scene, more)
+        return PauseReason.SERVICE, scene.trouble
+    limit = active_limit_before(task, scene)
+    if limit is None:
+        return None
+    end = f"lasts until {limit.until:%Y-%m-%d %H:%M:%S} UTC" if limit.until else "is over when a person says so"
+    return PauseReason.RATE_LIMIT, f"the account's usage limit ({limit.window}) {end}"
+
+
+def allowance_for(task: Task, scene: SchedulerSnapshot) -> Allowance:
+    """Return what the account and the day leave a task, whatever its present turn turns out to have cost."""
+    if scene.room.day == NO_CAPS:
+        return Allowance(refusal=account_refusal(task, scene))
+    others = replace(scene, tasks=tuple(other for other in scene.tasks if other.id != task.id))
+    spent = spent_today(others) + _reserved(others)
+    return Allowance(refusal=account_refusal(task, scene), day=scene.room.day, spent_by_others=spent)
 
 
 def active_limit_before(task: Task, scene: SchedulerSnapshot) -> ActiveLimit | None:
@@ -127,15 +144,18 @@ def account_limit(scene: SchedulerSnapshot, model: str | None = None) -> Task | 
         task
         for task in scene.tasks
         if task.waits_for_word or _waits_for_unknown_end(task, scene)
-        if model is None or applies_to(task.agent.limit_window or "", model)
+        if model is None or applies_to(task.agent.setbacks.limit_window or "", model)
     ]
     return max(waiting, key=lambda task: task.retry_at or FOR_EVER, default=None)
 
 
 def _waits_for_unknown_end(task: Task, scene: SchedulerSnapshot) -> bool:
-    limited = task.agent.blocked_by is PauseReason.RATE_LIMIT and task.is_paused
+    """Whether it met a usage limit itself: one that is only held by a limit may wait for a retry of its own."""
+    has_met_limit = (
+        task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.agent.setbacks.limit_waits
+    )
     is_to_come = task.retry_at is not None and task.retry_at > scene.now
-    return limited and is_to_come and not is_known(scene.windows, task.agent.limit_window)
+    return bool(has_met_limit) and is_to_come and not is_known(scene.windows, task.agent.setbacks.limit_window)
 
 
 def tasks_at_limit(scene: SchedulerSnapshot, window: str | None) -> list[str]:
@@ -143,25 +163,29 @@ def tasks_at_limit(scene: SchedulerSnapshot, window: str | None) -> list[str]:
     return [
         task.id
         for task in scene.tasks
-        if task.agent.blocked_by is PauseReason.RATE_LIMIT and task.is_paused and task.agent.waits
-        if window in (None, task.agent.limit_window or NAMELESS)
+        if task.agent.blocked_by is PauseReason.RATE_LIMIT and task.is_paused and task.agent.setbacks.limit_waits
+        if window in (None, task.agent.setbacks.limit_window or NAMELESS)
     ]
 
 
 def spent_today(scene: SchedulerSnapshot) -> Spending:
     """What all tasks have used today (UTC)."""
     day = f"{scene.now:%Y-%m-%d}"
-    return sum((task.spent[day] for task in scene.tasks if day in task.spent), scene.ended_today)
+    return sum((task.spending.by_day[day] for task in scene.tasks if day in task.spending.by_day), scene.ended_today)
 
 
 def day_used_up(scene: SchedulerSnapshot, more: int = 0) -> str | None:
     """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
     if scene.room.day == NO_CAPS:
         return None
-    running = sum(task.holds_slot and task.agent.turn_deadline is not None for task in scene.tasks) + more
-    reserved = Spending(usd=scene.room.turn_usd * running)
-    over = reached_cap(spent_today(scene) + reserved, scene.room.day)
+    over = reached_cap(spent_today(scene) + _reserved(scene, more), scene.room.day)
     return f"the day's budget is used up: {over}" if over else None
+
+
+def _reserved(scene: SchedulerSnapshot, more: int = 0) -> Spending:
+    """Return what is set aside for the turns under way, and for `more` that are about to begin."""
+    running = sum(task.holds_slot and task.agent.turn.deadline is not None for task in scene.tasks) + more
+    return Spending(usd=scene.room.turn_usd * running)
 
 
 def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
@@ -172,37 +196,33 @@ def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str
     if scene.room.day == NO_CAPS:
         return
     running = [
-        task for task in scene.tasks if task.holds_slot and task.owed is NextAction.TURN and task.agent.turn_tokens
+        task
+        for task in scene.tasks
+        if task.holds_slot and task.next_action is NextAction.TURN and task.agent.turn.tokens
     ]
-    since = [task.agent.at_work_since or scene.now for task in running]
+    since = [task.agent.turn.active_since or scene.now for task in running]
     seconds = sum((scene.now - one).total_seconds() for one in since)
-    meanwhile = Spending(tokens=sum(task.agent.turn_tokens for task in running), seconds=seconds)
+    meanwhile = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
     over = reached_cap(spent_today(scene) + meanwhile, replace(scene.room.day, turns=None))
     if over:
-        yield from ((task.id, task.agent.turn, f"the day's budget is used up: {over}") for task in running)
+        yield from ((task.id, task.agent.turn.number, f"the day's budget is used up: {over}") for task in running)
 
 
 def tasks_to_pause(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
     """The tasks between two turns that must not begin the next, what for, and the reason in words."""
     for task in scene.tasks:
-        if task.holds_slot and task.agent.turn_deadline is None and task.owed in BETWEEN_TURNS:
+        if task.holds_slot and task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
             hold = held_before_turn(task, scene)
             if hold is not None:
                 yield task.id, *hold
 
 
-def held_before_turn(task: Task, scene: SchedulerSnapshot, more: int = 0) -> tuple[PauseReason, str] | None:
-    """What a task is to be held for before it begins a turn, and the reason in words; None if it may begin.
-
-    `more` are about to start besides: -1 if the turn is counted among those under way already.
-    """
-    reason = block_reason(task, scene, more)
+def held_before_turn(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
+    """Return what a task has to wait for before it begins a turn, and the reason in words; None if it may begin."""
+    reason = block_reason(task, scene)
     if reason is None:
         return None
-    if scene.trouble:
-        return PauseReason.SERVICE, reason
-    walled = active_limit_before(task, scene) is not None
-    return PauseReason.RATE_LIMIT if walled else PauseReason.BUDGET, reason
+    return account_refusal(task, scene) or (PauseReason.BUDGET, reason)
 
 
 def task_to_notify(scene: SchedulerSnapshot) -> str | None:
@@ -218,10 +238,10 @@ def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason
     for task in scene.tasks:
         if not task.is_paused:
             continue
-        if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.waits:
-            if task.retry_at is None and active_limit_before(task, scene) is None:
+        if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
+            if active_limit_before(task, scene) is None:
                 yield task.id, PauseReason.RATE_LIMIT
-        elif task.agent.blocked_by is PauseReason.SERVICE and not task.agent.waits:
+        elif task.agent.blocked_by is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
             if task.retry_at is None and scene.trouble is None:
                 yield task.id, PauseReason.SERVICE
         elif task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
@@ -232,7 +252,12 @@ def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
     """The tasks that want a place, in the order in which they get one: begun ones, then by priority and age."""
     return sorted(
         (task for task in tasks if task.wants_slot),
-        key=lambda task: (task.status is TaskStatus.PENDING, _RANK[task.priority], task.created_at, task.id),
+        key=lambda task: (
+            task.status is TaskStatus.PENDING,
+            _RANK[task.schedule.priority],
+            task.timing.created_at,
+            task.id,
+        ),
     )
 
 
@@ -244,7 +269,9 @@ def blockers(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
     waiting = tuple(
         f"it comes after {other}, which is {status.get(other, 'not finished')}" for other in _awaited(task, scene)
     )
-    return (f"it starts at {task.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if _is_early(task, scene) else waiting
+    return (
+        (f"it starts at {task.schedule.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if _is_early(task, scene) else waiting
+    )
 
 
 def _may_begin(task: Task, scene: SchedulerSnapshot) -> bool:
@@ -252,8 +279,8 @@ def _may_begin(task: Task, scene: SchedulerSnapshot) -> bool:
 
 
 def _is_early(task: Task, scene: SchedulerSnapshot) -> bool:
-    return task.start_at is not None and scene.now < task.start_at
+    return task.schedule.start_at is not None and scene.now < task.schedule.start_at
 
 
 def _awaited(task: Task, scene: SchedulerSnapshot) -> list[str]:
-    return [other for other in task.after if scene.ended.get(other) is not TaskStatus.COMPLETED]
+    return [other for other in task.schedule.after if scene.ended.get(other) is not TaskStatus.COMPLETED]

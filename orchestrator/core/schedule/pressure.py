@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.core.task.model import PauseReason, Task
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task
 
 MARGIN = 0.1
 _GIB = 2**30
@@ -99,4 +100,4 @@ def _few(what: str, left: int, setting: str, floor: int) -> str:
 
 
 def _begun(task: Task) -> tuple[float, str]:
-    return ((task.started_at or task.created_at).timestamp(), task.id)
+    return ((task.timing.started_at or task.timing.created_at).timestamp(), task.id)

@@ -13,7 +13,8 @@ from orchestrator.core.schedule.admission import (
     places,
     waiting_queue,
 )
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
@@ -45,7 +46,9 @@ def explain(task: Task, scene: SchedulerSnapshot) -> Why:
             return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
-            return Why(facts=(reason,), next=f"look at {task.folder}, then orchestrator retry {task.id}, or cancel it")
+            return Why(
+                facts=(reason,), next=f"look at {task.display_path()}, then orchestrator retry {task.id}, or cancel it"
+            )
         case TaskStatus.DRAFT:
             return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:
@@ -63,10 +66,12 @@ def _how_to_resume(task: Task, scene: SchedulerSnapshot) -> str:
 
 def _in_vain(task: Task, scene: SchedulerSnapshot) -> str | None:
     """What a person may do for a task that comes after one that ended without being completed, or is blocked."""
-    lost = [one for one in task.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED]
+    lost = [
+        one for one in task.schedule.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED
+    ]
     if lost:
         return f"nothing: {' and '.join(lost)} will not be completed; cancel it, or submit it anew"
-    stuck = (one.id for one in scene.tasks if one.id in task.after and one.status is TaskStatus.BLOCKED)
+    stuck = (one.id for one in scene.tasks if one.id in task.schedule.after and one.status is TaskStatus.BLOCKED)
     blocker = next(stuck, None)
     return f"nothing until a person has looked at that one: orchestrator why {blocker}" if blocker else None
 
@@ -91,7 +96,7 @@ def _paused(task: Task, scene: SchedulerSnapshot) -> Why:
         case PauseReason.BUDGET:
             return _over_budget(task, scene, still)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
-            asks = task.pending_asks
+            asks = task.pending_requests
             hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
             facts = (*(_asked(ask) for ask in asks), *hindered, still)
             return Why(facts=facts, next=_how_to_answer(task, asks[0]) if asks else _when_merged(task))
@@ -137,27 +142,27 @@ def _limited(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
 
 
 def _asked(ask: UserRequest) -> str:
-    words = " ".join(ask.asking.text.split())[:300]
-    match ask.asking.subject:
+    words = " ".join(ask.draft.text.split())[:300]
+    match ask.draft.subject:
         case Subject.QUESTION:
-            options = f" ({', '.join(ask.asking.options)})" if ask.asking.options else ""
+            options = f" ({', '.join(ask.draft.options)})" if ask.draft.options else ""
             said = f"its agent asks: {words}{options}"
         case Subject.PERMISSION:
-            said = f"its agent wants to use {ask.asking.name}: {words}"
+            said = f"its agent wants to use {ask.draft.name}: {words}"
         case Subject.PLAN:
             said = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
-            said = f"its agent needs the {ask.asking.type} {ask.asking.name}: {words}"
+            said = f"its agent needs the {ask.draft.type} {ask.draft.name}: {words}"
         case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
             said = words
         case _:
-            assert_never(ask.asking.subject)
+            assert_never(ask.draft.subject)
     lapses = f"; without an answer it goes on at {ask.deadline:%Y-%m-%d %H:%M} UTC" if ask.deadline else ""
     return said + lapses
 
 
 def _how_to_answer(task: Task, ask: UserRequest) -> str:
-    return how_to_answer(task.id, ask.kind, ask.asking.subject, ask.asking.name)
+    return how_to_answer(task.id, ask.kind, ask.draft.subject, ask.draft.name)
 
 
 def _when_merged(task: Task) -> str:
@@ -194,22 +199,22 @@ def _attempts(task: Task) -> tuple[str, ...]:
 def _under_way(task: Task) -> str:
     if task.run is not None and task.run.process is ProcessState.PARKING:
         return f"the {task.agent.role} is being ended, to go on from its session"
-    return _OWED[task.owed].format(task=task)
+    return _OWED[task.next_action].format(task=task)
 
 
 _OWED = {
     NextAction.NOTHING: "nothing",
     NextAction.ADMISSION: "it starts by itself when there is a place",
-    NextAction.WORKSPACE: "its worktree is being made from {task.repo}",
+    NextAction.WORKSPACE: "its worktree is being made from {task.source.repo}",
     NextAction.AGENT: "the {task.agent.role} is being started",
-    NextAction.TURN: "the {task.agent.role} works at turn {task.agent.turn} of attempt {task.agent.attempt}",
-    NextAction.INTERRUPT: "turn {task.agent.turn} of the {task.agent.role} is being ended, another follows",
+    NextAction.TURN: "the {task.agent.role} works at turn {task.agent.turn.number} of attempt {task.agent.attempt}",
+    NextAction.INTERRUPT: "turn {task.agent.turn.number} of the {task.agent.role} is being ended, another follows",
     NextAction.GATE: "what the stage left behind is being looked at",
     NextAction.STOP: "the {task.agent.role} is being ended",
     NextAction.RETRY: "the next attempt begins at {task.retry_at:%H:%M:%S} UTC",
-    NextAction.CHECKS: "the checks run on commit {task.head:.12}",
+    NextAction.CHECKS: "the checks run on commit {task.source.head:.12}",
     NextAction.PUBLISH: "the change is being published",
     NextAction.MERGE: "the pull request is being merged",
     NextAction.RELEASE: "the release is being tagged",
-    NextAction.DELIVERY: "the branch {task.branch} is being brought to {task.repo}",
+    NextAction.DELIVERY: "the branch {task.source.branch} is being brought to {task.source.repo}",
 }

@@ -4,8 +4,8 @@ Cost comes from totals that the CLI counts, as differences; so a line that is re
 §1.2). What is spent is kept per day in the task it was spent for; sums over tasks are derived, never kept.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,29 @@ class Spending:
 
 
 NOTHING_SPENT = Spending()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpending:
+    """What one task has used, by the day (as 2026-11-21, in UTC).
+
+    `usd_at_limit` is what it had spent when it first met a usage limit.
+    """
+
+    by_day: Mapping[str, Spending] = field(default_factory=dict)
+    usd_at_limit: float | None = None
+
+    @property
+    def total(self) -> Spending:
+        """What the task has used since it began."""
+        return total_spending(self.by_day.values())
+
+    def on(self, day: str) -> Spending:
+        """What the task has used on a day."""
+        return self.by_day.get(day, NOTHING_SPENT)
+
+
+NO_SPENDING = TaskSpending()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

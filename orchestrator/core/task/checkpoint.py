@@ -11,8 +11,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from orchestrator.core.events.events import Event, RunFrozen
-from orchestrator.core.task.model import AgentStatus, PauseReason, StageStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.pipeline import Stage
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 KEPT = 10
 """How many are kept beside the pinned ones."""
@@ -120,15 +122,15 @@ def checkpoint_of(task: Task, number: int, at: datetime, reason: Reason, around:
         number=number,
         at=at,
         reason=reason,
-        task=TaskSnapshot(status=task.status, stage=task.stage, step=agent.current_step, progress=task.progress),
+        task=TaskSnapshot(status=task.status, stage=task.stage, step=agent.turn.step, progress=task.progress),
         agent=AgentSnapshot(
             status=agent.status,
             role=agent.role,
             attempt=agent.attempt,
-            session_id=agent.session_id,
-            turn=agent.turn,
-            tokens_used=agent.tokens_used,
-            cost_usd=agent.cost_usd,
+            session_id=agent.session.id,
+            turn=agent.turn.number,
+            tokens_used=agent.usage.tokens,
+            cost_usd=agent.usage.cost_usd,
         ),
         work=around.work,
         environment=around.environment,
@@ -153,7 +155,7 @@ def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int
     reached = None
     for stage in stages:
         left = any(fnmatchcase(name, pattern) for name in artifacts for pattern in stage.artifacts)
-        if reached is None or left or (commits and stage.work is Work.STEPS):
+        if reached is None or left or (commits and stage.work.commits):
             reached = stage.name
     return reached
 

@@ -5,8 +5,11 @@ and all others always run (sources.md §1.8). Whatever is not run says why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+MOST_CHECKS = 50
+"""How many a repository, the settings and a submitter may each name; one command may run many tests."""
 
 
 class Verdict(StrEnum):
@@ -108,7 +111,59 @@ class CheckResult:
     log: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration:
+    """An integration test that the machine offers: a command, what tells whether it can be run, what cleans up.
+
+    Without an answer of the `preflight` it is skipped, or fails if that is `required`; `timeout` is in seconds.
+    """
+
+    command: str
+    preflight: str = ""
+    cleanup: str = ""
+    timeout: float = 1200.0
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the settings say of checks: `commands` by name, an empty one switches that check off.
+
+    `changed_coverage` is what tests should reach of the changed lines, in percent, and 0 only tells; whether less fails
+    or warns says `coverage_required`. A required check that failed is run `retry_failed` times more. Programs are
+    looked for on `path`, or on PATH where that is None.
+    """
+
+    timeout: float = 600.0
+    commands: Mapping[str, str] = field(default_factory=dict)
+    integration: Integration | None = None
+    changed_coverage: float = 0.0
+    coverage_required: bool = False
+    retry_failed: int = 0
+    path: str | None = None
+
+
+DEFAULT_RULES = Rules()
+
+
 Results = Mapping[str, CheckResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The checks that the task's commits are judged by, and the results of the newest evaluation."""
+
+    checks: tuple[Check, ...] = ()
+    results: Results = field(default_factory=dict)
+    report_path: str | None = None
+
+    @property
+    def next_check(self) -> Check | None:
+        """The first check that has no result yet."""
+        return next((check for check in self.checks if check.name not in self.results), None)
+
+
+NOT_EVALUATED = Evaluation()
 
 
 def first_try(name: str) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from orchestrator.formats.codec import Json, JsonObject
+
 KEPT = 200
 """Entries, patterns, and ids of one pattern: the newest ones stay, so that a long night does not swell the state."""
 KEPT_PATTERNS = 1024
@@ -122,6 +124,20 @@ class FailureLog:
             by_type=_counted(self.by_type, entry.type),
             patterns=self._with_pattern_of(entry),
         )
+
+    @property
+    def summary(self) -> JsonObject:
+        """What all failures add up to, as files and state operations show it."""
+        patterns: list[Json] = [
+            {"pattern": one.pattern, "occurrences": one.occurrences, "failure_ids": [*one.failure_ids]}
+            for one in self.patterns
+        ]
+        return {
+            "total_failures": self.total,
+            "by_state": {**self.by_state},
+            "by_type": {**self.by_type},
+            "recurring_patterns": patterns,
+        }
 
     @property
     def accepted(self) -> tuple[Failure, ...]:

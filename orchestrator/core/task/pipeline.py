@@ -1,130 +1,100 @@
-"""A pipeline: the declared state machine that a task walks through, and the closed vocabulary it is declared in.
+"""A pipeline: the declared state machine that a task walks through.
 
-A stage says what kind of work is done in it, who does it, what may be left behind, and which guards must hold before
-the task goes on to `next`. A failed stage goes back by `on_fail` while the budget it names lasts. Here are the words;
-`pipeline_file` reads them, `pipeline_rules` says which of them fit together, `guards` evaluates.
+A stage says what kind of work is done in it, by which role, which files may be left, and which guards must hold before
+the task goes on to `next`. A stage that fails goes back by `on_fail` while the budget that it names lasts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from datetime import datetime
 from types import MappingProxyType
+from typing import ClassVar
 
+from orchestrator.core.task.failures import Analysis
+from orchestrator.core.task.guards import Evidence, Guard
+from orchestrator.core.task.progress import StageFacts
 from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import Task
+from orchestrator.formats.codec import JsonObject
 
 
-class Work(StrEnum):
-    """What is done in a stage."""
+class Work(ABC):
+    """A kind of work that stages do: what it begins with, how its result is judged, what follows from a failure.
 
-    INTAKE = "intake"
-    """The ticket is taken in, already filtered for secrets."""
-    AGENT = "agent"
-    """One role leaves artifacts."""
-    STEPS = "steps"
-    """A role works through the steps of a plan, one commit or more for each."""
-    CHECKS = "checks"
-    """The daemon runs the checks; the role, if any, explains what failed."""
-    DELIVER = "deliver"
-    """The finished branch is brought to the user's repository."""
+    The state machine asks a stage's work and knows no kind by name. The kinds are in core/decide/work, one module each;
+    pipeline files choose one with `work = "…"`.
+    """
 
+    name: ClassVar[str]
+    """How pipeline files call it."""
+    is_done_by_agent: ClassVar[bool] = False
+    """Whether an agent does it; otherwise the daemon does, though it may start an agent on the way."""
+    needs_role: ClassVar[bool] = False
+    takes_role: ClassVar[bool] = True
+    has_steps: ClassVar[bool] = False
+    """Whether the stage works through the steps of a plan."""
+    commits: ClassVar[bool] = False
+    """Whether its agent commits to the branch, so that a gate looks at commits and at the worktree."""
+    judges_new_files_only: ClassVar[bool] = False
+    """Whether guards see only the files that its agent has left since the last look."""
+    publishes: ClassVar[bool] = False
+    """Whether the work leaves the daemon here; only such a stage may be the last."""
+    facts: ClassVar[StageFacts | None] = None
+    """Which facts of the task state.json shows in the record of such a stage."""
+    wanted_title: ClassVar[str] = ""
+    """How an agent is told which changes people asked for; empty if it is not told."""
+    shape: ClassVar[tuple[str, str, str]] = ("[", "]", "box")
+    """How graphs draw the stage: Mermaid's brackets, and Graphviz's shape."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketFiltered:
-    """The ticket went through the filter for secrets with one of the accepted results."""
+    @abstractmethod
+    def begin(self, pipeline: "Pipeline", task: Task, at: datetime) -> Task:
+        """Return the task with the next action of its stage owed, when nothing of it is running."""
 
-    accept: tuple[str, ...] = ("CLEAN", "REDACTED", "LOCAL_BYPASS")
+    @abstractmethod
+    def judge(self, pipeline: "Pipeline", task: Task, evidence: Evidence, at: datetime) -> Task:
+        """Return the task after a look at what its stage left behind."""
 
+    @abstractmethod
+    def give_up(self, pipeline: "Pipeline", task: Task, reason: str, at: datetime) -> Task:
+        """Return the task after its agent failed as often as the pipeline allows."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileExists:
-    """An artifact is there."""
+    @abstractmethod
+    def instructions(self, pipeline: "Pipeline", task: Task) -> str:
+        """Return what an agent is told about the work itself, as one paragraph of its turn."""
 
-    file: str
+    @abstractmethod
+    def resume_point(self, pipeline: "Pipeline", task: Task, evidence: Evidence, at: datetime) -> JsonObject:
+        """Return how much of the stage's work exists, for `state resume-point`."""
 
+    def reason(self) -> str:
+        """Return why an agent is started, if the kind of work alone says so; else empty."""
+        return ""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileMinChars:
-    """An artifact holds more than so many characters."""
+    def enter(self, task: Task) -> Task:
+        """Return the task as a new visit of the stage finds it."""
+        return task
 
-    file: str
-    more_than: int
+    def begin_turn(self, task: Task, at: datetime) -> Task:
+        """Return the task as an agent's next turn finds it."""
+        del at
+        return task
 
+    def unfinished(self, task: Task) -> tuple[str, ...]:
+        """Return what has still to be done before the stage can be left, beside what its guards say."""
+        del task
+        return ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadingCount:
-    """So many lines of an artifact begin with `prefix`."""
+    def under_review(self, task: Task) -> str:
+        """Return the names of the files that a person reviews."""
+        return ", ".join(task.stages[task.stage].artifacts)
 
-    file: str
-    prefix: str
-    at_least: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobCount:
-    """So many artifacts have a name that matches `pattern`."""
-
-    pattern: str
-    at_least: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonNonempty:
-    """An artifact is a JSON object in which one of these keys, at least, is not empty."""
-
-    file: str
-    any_of: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLeft:
-    """A budget allows one more try."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetWithin:
-    """No more of a budget was used than it allows."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepsCompleted:
-    """Every step of the plan is completed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepsCommitted:
-    """Every step of the plan has a commit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeClean:
-    """Nothing in the worktree is uncommitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChecksAcceptable:
-    """Every check ended with one of the accepted verdicts."""
-
-    accept: tuple[str, ...] = ("PASS", "WARN", "SKIPPED")
-
-
-Guard = (
-    TicketFiltered
-    | FileExists
-    | FileMinChars
-    | HeadingCount
-    | GlobCount
-    | JsonNonempty
-    | BudgetLeft
-    | BudgetWithin
-    | StepsCompleted
-    | StepsCommitted
-    | TreeClean
-    | ChecksAcceptable
-)
+    def record_failures(
+        self, stage: "Stage", task: Task, cause: Analysis | None, back: str | None, at: datetime
+    ) -> Task:
+        """Return the task with what failed in the stage on record; `back` is the stage that it returns to, if any."""
+        del stage, cause, back, at
+        return task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,31 +105,72 @@ class Stage:
     work: Work
     role: str | None = None
     artifacts: tuple[str, ...] = ()
-    """Names, with `*` for any run of characters, that an agent may leave; all else in its outbox is refused."""
+    """Names of the files that an agent may leave, with `*` for any characters; others in its outbox are refused."""
     guards: tuple[Guard, ...] = ()
     """What must hold to leave the stage by `next`."""
     next: str | None = None
     on_fail: str | None = None
     budget: str | None = None
-    """What one way back by `on_fail` is counted against."""
+    """The budget that each return by `on_fail` is counted against."""
     plan: str | None = None
-    """The artifact whose `## Step` headings are worked through (only for `Work.STEPS`)."""
+    """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
     publish: Publish = Publish.BRANCH
-    """What is made of the work (only for `Work.DELIVER`)."""
+    """How the result leaves (only where the work publishes)."""
     mode: str | None = None
-    """What its agent is told to be doing; without one, fresh, bugfix or review_cycle, as the case is."""
+    """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
     review: bool = False
-    """Whether somebody has to approve what it came to before the task goes on."""
+    """Whether somebody has to approve the result before the task goes on."""
     line: int = field(default=0, compare=False)
 
 
-REVISIONS = "design_revisions"
-"""The budget that counts the designs which their own review rejected."""
 ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
     {"gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
 )
 """Budgets every pipeline has: how often a closed gate goes back to its agent, a lost agent is started again, a
 person asks for changes, and one last pass is made when every cycle is used up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAlias:
+    """A state of the original system that is a result of a stage: the stage passed, or it failed."""
+
+    stage: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What the pipelines of one family share, as data for an engine that knows no family by name.
+
+    A file or pattern that is empty means that the family has none.
+    """
+
+    name: str
+    guards: Mapping[str, type[Guard]] = field(default_factory=dict)
+    """Guards of its own, by the names that its pipeline files use."""
+    aliases: Mapping[str, StateAlias] = field(default_factory=dict)
+    """States that callers of the state operations may name instead of a stage."""
+    analysis: str = ""
+    related_code: str = ""
+    """Files that a pull request tells of: the analysis, and the code that it is about."""
+    release_summary: str = ""
+    """The file that the changelog's entry is made from."""
+    failure_analysis: str = ""
+    """The JSON file in which an agent explains failed checks."""
+    plan_fix: str = ""
+    """Pattern of numbered files; the newest one takes the place of the plan."""
+    draft: str = ""
+    """Pattern of numbered drafts, each of which is reviewed before it counts as done."""
+    draft_review: str = ""
+    """The file that a review of a draft leaves if it has something to say."""
+    draft_budget: str = ""
+    """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
+    plan_details: str = ""
+    """Where an agent finds details of the plan, in words."""
+
+
+PLAIN = Family(name="plain")
+"""A family with nothing of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +185,17 @@ class Pipeline:
     """Tries allowed beyond the first, by name."""
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
+    family: Family = PLAIN
+    is_manual: bool = False
+    """Whether people and other programs do the work, and state operations only record it: nothing is ever owed."""
     source: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
     """Its declaration as it was read, from which a task keeps a copy of its own."""
+
+    @property
+    def plans(self) -> tuple[str, ...]:
+        """The files whose steps are worked through."""
+        return tuple(dict.fromkeys(stage.plan for stage in self.stages.values() if stage.plan))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; KeyError if the pipeline has none."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
 
 FIRST_PROBE, LONGEST_PROBE = timedelta(minutes=5), timedelta(hours=1)
 LONGEST_BACK_OFF = timedelta(minutes=15)
@@ -125,3 +127,27 @@ def window_of(limit: Limit, at: datetime) -> Window:
         overage=limit.overage,
         seen_at=at,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the account and the day allow a task at the time of a decision.
+
+    `refusal` says why the account allows no turn at all: what the task waits for, and the reason in words. `day` caps
+    what all tasks may use today; `spent_by_others` is what the others have used, and may use in their running turns.
+    """
+
+    refusal: tuple[PauseReason, str] | None = None
+    day: Caps = NO_CAPS
+    spent_by_others: Spending = NOTHING_SPENT
+
+    def forbids_turn(self, spent_today: Spending) -> PauseReason | None:
+        """Return what a task that spent this much today waits for before its next turn; None if it may begin."""
+        if self.refusal is not None:
+            return self.refusal[0]
+        over = reached_cap(self.spent_by_others + spent_today, self.day)
+        return PauseReason.BUDGET if over else None
+
+
+EVERYTHING = Allowance()
+"""Nothing is forbidden."""

@@ -153,13 +153,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """One thing asked of a person; `number` never repeats within a task, `told` says that the agent has the answer.
+    """One thing asked of a person; `number` never repeats within a task.
 
-    `deadline` is when the default is taken; `reminded` counts the reminders that went out.
+    `deadline` is when the default is taken; `reminded` counts the reminders that went out. `is_delivered` says that the
+    agent has the answer.
     """
 
     number: int
-    asking: RequestDraft
+    draft: RequestDraft
     digest: str
     stage: str
     visit: int
@@ -172,12 +173,12 @@ class UserRequest:
     answer: str | None = None
     answered_by: str | None = None
     answered_at: datetime | None = None
-    told: bool = False
+    is_delivered: bool = False
 
     @property
     def kind(self) -> RequestKind:
         """Which of the three it is."""
-        return self.asking.kind
+        return self.draft.kind
 
     @property
     def is_pending(self) -> bool:
@@ -187,8 +188,8 @@ class UserRequest:
     @property
     def is_undelivered(self) -> bool:
         """Whether it has an answer that its agent does not know yet."""
-        closed_silently = self.status is RequestStatus.WITHDRAWN or self.asking.subject.of_daemon
-        return not self.is_pending and not self.told and not closed_silently
+        closed_silently = self.status is RequestStatus.WITHDRAWN or self.draft.subject.of_daemon
+        return not self.is_pending and not self.is_delivered and not closed_silently
 
 
 def variable_of(name: str) -> str:
@@ -234,9 +235,7 @@ def next_reminder(ask: UserRequest, steps: Sequence[float]) -> datetime | None:
 
 def reusable(asks: Iterable[UserRequest], asking: RequestDraft, stage: str) -> UserRequest | None:
     """An answered ask of the same content in the same stage: an agent that asks again gets the recorded answer."""
-    same = (
-        ask for ask in asks if ask.digest == asking.digest and ask.stage == stage and ask.asking.kind is asking.kind
-    )
+    same = (ask for ask in asks if ask.digest == asking.digest and ask.stage == stage and ask.draft.kind is asking.kind)
     return next(
         (ask for ask in same if ask.status in (RequestStatus.ANSWERED, RequestStatus.APPROVED, RequestStatus.SKIPPED)),
         None,

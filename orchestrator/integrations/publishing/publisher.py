@@ -19,14 +19,16 @@ from typing import TypeVar, assert_never
 import orjson
 import structlog
 
+from orchestrator.core.decide.final_message import report_file
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullRequestDraft, PullState, PullStatus
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.pipeline import Family
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file, write_atomically
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.forges.errors import ForgeError, ForgeUnreachable, MergeRefused
 from orchestrator.integrations.forges.open_forge import Host, Opened, open_forge
 from orchestrator.integrations.forges.protocol import Forge
@@ -47,6 +49,7 @@ from orchestrator.integrations.publishing.release import Release, Upstream
 from orchestrator.redaction.outgoing_text import TextKind, sanitize
 from orchestrator.redaction.rules import Redactor, Result
 from orchestrator.storage.quarantine import quarantine
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.secret_scan import refuse_told_secrets
 from orchestrator.workspaces.workspace import Workspace
 
@@ -81,11 +84,13 @@ class Publisher:
     """`hosts` is what the settings say of forges now; `quarantined` is where texts are kept that must not leave."""
 
     workspace: Workspace
+    files: TaskFiles
     release: Release
     hosts: Callable[[], Mapping[str, Host]]
     redactor: Redactor
     quarantined: Path
     tell_tracker: Tell
+    family_of: Callable[[Task], Family]
     clock: Callable[[], datetime]
     waiting: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the tasks whose forge is waited for; set where the task is given up meanwhile."""
@@ -159,7 +164,7 @@ class Publisher:
         return failure
 
     def _open(self, task: Task, command: do.OpenPullRequest) -> publish_events.PullRequestOpened:
-        sources, address = self._sources(task), push_address(Path(task.repo))
+        sources, address = self._sources(task), push_address(Path(task.source.repo))
         words = self._words(pull_request(task, sources))
         self._refuse_told_secrets(task, command.commit)
         with self._forge(task) as opened:
@@ -168,7 +173,7 @@ class Publisher:
             draft = PullRequestDraft(
                 key=f"{task.id}:pull-request",
                 head=command.branch,
-                base=task.base_branch,
+                base=task.source.base_branch,
                 title=words.title,
                 body=words.body,
             )
@@ -198,7 +203,7 @@ class Publisher:
 
     def _answer(self, task: Task, commit: str) -> str:
         """What was made of a round, counted from what was pushed before it."""
-        since = task.publication.head or task.base_commit
+        since = task.publication.head or task.source.base_commit
         commits = self.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
         if not commits:
             return "Looked at; nothing was changed for it."
@@ -218,14 +223,13 @@ class Publisher:
                 number=command.number,
                 status=PullStatus.OPEN,
                 hindrances=(f"the pull request could not be looked at: {error}",),
-                look_after=max(error.again_after, task.terms.look_every) if error.again_after else None,
+                look_after=max(error.again_after, task.policy.look_every) if error.again_after else None,
             )
         new = feedback(looked, frozenset(command.seen)) if looked else None
         if new is not None:
-            folder = Path(task.folder)
-            write_atomically(folder / f"{new.name}.md", self.redactor.masked(new.markdown).encode())
+            self.files.write(task.id, f"{new.name}.md", self.redactor.masked(new.markdown).encode())
             masked = self.redactor.masked(orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode())
-            write_atomically(folder / f"{new.name}.json", masked.encode())
+            self.files.write(task.id, f"{new.name}.json", masked.encode())
         hindrances = self._hindrances(task, state)
         unsettled = UNSETTLED in hindrances and hindrances != task.publication.hindrances
         return publish_events.PullRequestSeen(
@@ -269,7 +273,7 @@ class Publisher:
                 raise ForgeUnreachable(f"{state.pull.url}: {UNSETTLED}", again_after=SOON)
             if hindrances:
                 return publish_events.MergeRefused(at=self.clock(), hindrances=hindrances)
-            subjects = self.workspace.subjects(task.id, task.base_commit, command.head)
+            subjects = self.workspace.subjects(task.id, task.source.base_commit, command.head)
             words = squash_commit(task, subjects, command.number, state.pull.url, self._sources(task))
             words = self._words(words)
             try:
@@ -288,13 +292,14 @@ class Publisher:
             log.warning("branch_not_deleted", task=task.id, reason=str(error))
 
     def _hindrances(self, task: Task, state: PullState) -> tuple[str, ...]:
-        policy = MergePolicy(head=task.publication.head or "", approvals=task.terms.approvals)
+        policy = MergePolicy(head=task.publication.head or "", approvals=task.policy.approvals)
         return merge_blockers(state, policy) if state.pull.status is PullStatus.OPEN else ()
 
     def _prepare(self, task: Task, command: do.PrepareRelease) -> publish_events.ReleasePrepared:
         fit, upstream = partial(self._fit, outlet=TextKind.TEXT), self._upstream(task)
         self._refuse_told_secrets(task, command.commit)
-        version, commit = self.release.prepare(task, command.commit, fit, upstream)
+        summary = self.files.read_text(task.id, self.family_of(task).release_summary)
+        version, commit = self.release.prepare(task, summary, command.commit, fit, upstream)
         return publish_events.ReleasePrepared(at=self.clock(), version=version, commit=commit)
 
     def _tag(self, task: Task, command: do.TagRelease) -> publish_events.Released:
@@ -303,35 +308,38 @@ class Publisher:
 
     def _upstream(self, task: Task) -> Upstream | None:
         """Where a release is pushed to; None if it stays at home."""
-        address = push_address(Path(task.repo)) if task.publication.forge else None
+        address = push_address(Path(task.source.repo)) if task.publication.forge else None
         if address is None:
             return None
         with self._forge(task) as opened:
             return Upstream(address=address, login=opened.login)
 
     async def _post(self, task: Task) -> publish_events.ReportPosted:
-        names = [name for record in task.stages.values() for name in record.artifacts if name.endswith("report.md")]
-        if not names:
+        report = report_file(task)
+        if report is None:
             return publish_events.ReportPosted(at=self.clock(), failure="no stage left a report")
-        text = _text(Path(task.folder) / names[-1])
+        text = self.files.read_text(task.id, report)
         failure = await self._tell(task, text, "Done")
         url = None if failure else self._sources(task).ticket_url
         return publish_events.ReportPosted(at=self.clock(), url=url, failure=failure)
 
     def _forge(self, task: Task) -> "_Closing":
         """The forge of the task's repository, which may have moved since the task was handed in."""
-        address = forge_address(Path(task.repo)) or task.publication.forge or ""
+        address = forge_address(Path(task.source.repo)) or task.publication.forge or ""
         return _Closing(open_forge(address, self.hosts()))
 
     def _sources(self, task: Task) -> Sources:
-        folder = Path(task.folder)
-        ticket, template = _document(folder / "ticket.json"), _document(folder / "ticket-parsed.json")
+        family = self.family_of(task)
+        ticket, template = self._document(task, "ticket.json"), self._document(task, "ticket-parsed.json")
         return Sources(
-            analysis=_text(folder / "analysis.md"),
-            related=related_code(_text(folder / "related-code.json")),
+            analysis=self.files.read_text(task.id, family.analysis),
+            related=related_code(self.files.read_text(task.id, family.related_code)),
             acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
         )
+
+    def _document(self, task: Task, name: str) -> JsonObject:
+        return object_of(parsed(self.files.read(task.id, name)))
 
     def _words(self, words: PullRequestWords) -> PullRequestWords:
         return PullRequestWords(title=self._fit(words.title, TextKind.TITLE), body=self._fit(words.body, TextKind.TEXT))
@@ -340,7 +348,7 @@ class Publisher:
         return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
 
     def _refuse_told_secrets(self, task: Task, commit: str) -> None:
-        refuse_told_secrets(self.workspace.git_of(task.id), task.base_commit, commit, self.redactor)
+        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
 
     def _fit(self, text: str, outlet: TextKind) -> str:
         """The text as it may leave. Raises PublishRefused, and keeps it, where it must not."""
@@ -384,11 +392,3 @@ def _as_far_as_it_goes(task: Task, say: Callable[[], object]) -> None:
 def _name(mark: str) -> str:
     """A mark in letters that a forge's key may have."""
     return sha256(mark.encode()).hexdigest()[:16]
-
-
-def _text(path: Path) -> str:
-    return (read_file(path) or b"").decode("utf-8", "replace")
-
-
-def _document(path: Path) -> JsonObject:
-    return object_of(parsed(read_file(path) or b""))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.task.checks import nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import line_of, list_of, object_of
 
@@ -142,10 +142,14 @@ def _changes(task: Task) -> str:
 
 
 def _results(task: Task) -> str:
-    unseen = "**No check ran: nobody has seen this change work.**" if nothing_ran(task.checks, task.results) else ""
+    unseen = (
+        "**No check ran: nobody has seen this change work.**"
+        if nothing_ran(task.evaluation.checks, task.evaluation.results)
+        else ""
+    )
     rows = [
         f"| {_cell(name)} | {one.verdict} | {'' if one.seconds is None else f'{one.seconds:.1f} s'} |"
-        for name, one in task.results.items()
+        for name, one in task.evaluation.results.items()
     ]
     table = "\n".join(("| Stage | Status | Duration |", "|---|---|---|", *rows)) if rows else ""
     return "\n\n".join(filter(None, (unseen, table)))

@@ -11,20 +11,21 @@ from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.forges.login import Credentials
 from orchestrator.integrations.forges.remote import without_login
 from orchestrator.integrations.publishing.changelog import entry_of, version_of, with_entry
 from orchestrator.integrations.publishing.push import push, stands_at
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.workspace import Workspace
 
-CHANGELOG, SUMMARY = "CHANGELOG.md", "release-summary.md"
+CHANGELOG = "CHANGELOG.md"
 _MODE = "100644"
 
 
@@ -45,15 +46,16 @@ class Release:
     """Prepares and tags releases; every method blocks and may be called again."""
 
     workspace: Workspace
+    files: TaskFiles
 
-    def prepare(self, task: Task, commit: str, fit: Callable[[str], str], upstream: Upstream | None) -> tuple[str, str]:
-        """The version, and the commit that adds it to the changelog; `fit` makes its words fit to leave.
+    def prepare(
+        self, task: Task, summary: str, commit: str, fit: Callable[[str], str], upstream: Upstream | None
+    ) -> tuple[str, str]:
+        """Return the version, and the commit that adds the summary to the changelog; `fit` cleans its text.
 
         Raises ReleaseError where the version is taken: nobody is to be asked about what cannot be.
         """
-        folder = Path(task.folder)
-        summary = (read_file(folder / SUMMARY) or b"").decode("utf-8", "replace")
-        ticket = object_of(object_of(parsed(read_file(folder / "ticket-parsed.json") or b"")).get("fields"))
+        ticket = object_of(object_of(parsed(self.files.read(task.id, "ticket-parsed.json"))).get("fields"))
         version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
         if version is None:
             raise ReleaseError(
@@ -68,7 +70,7 @@ class Release:
             return version, made
         if clone.git.ask("check-ref-format", f"refs/tags/v{version}") is None:
             raise ReleaseError(f"v{version} cannot be the name of a tag; name another version, then submit it anew")
-        text = with_entry(_changelog(clone, commit), version, f"{task.created_at:%Y-%m-%d}", entry)
+        text = with_entry(_changelog(clone, commit), version, f"{task.timing.created_at:%Y-%m-%d}", entry)
         tree = self.workspace.tree_with(task.id, commit, CHANGELOG, os.fsencode(text), _MODE)
         subject = f"{task.ticket.key}: Changelog of {version}"
         made = clone.git.run("commit-tree", tree, "-p", commit, "-m", fit(subject)).strip()
@@ -82,8 +84,8 @@ class Release:
         """
         tag = f"v{command.version}"
         self._must_be_free(task, tag, command.commit, upstream)
-        self.workspace.deliver(task.id, Path(task.repo), command.branch, command.commit)
-        self.workspace.set_tag(Path(task.repo), tag, command.commit)
+        self.workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
+        self.workspace.set_tag(Path(task.source.repo), tag, command.commit)
         if upstream:
             clone = self.workspace.clone_of(task.id)
             push(clone, upstream.address, command.commit, f"refs/heads/{command.branch}", upstream.login)
@@ -92,8 +94,8 @@ class Release:
 
     def _must_be_free(self, task: Task, tag: str, commit: str | None, upstream: Upstream | None) -> None:
         """Raise ReleaseError if the tag stands anywhere but at this commit, in the user's repository or upstream."""
-        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.repo))
-        places = {escape_text(task.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
+        ref, (user, _) = f"refs/tags/{tag}", open_repository(Path(task.source.repo))
+        places = {escape_text(task.source.repo): user.ask("rev-parse", "--verify", "--quiet", ref)}
         if upstream:
             git = self.workspace.clone_of(task.id).git
             places[without_login(upstream.address)] = stands_at(git, upstream.address, ref, upstream.login)

@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication, Publish
+from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
-from orchestrator.formats.files import parsed, read_file
+from orchestrator.formats.files import parsed
 from orchestrator.integrations.forges.errors import ForgeError, UnknownForge
 from orchestrator.integrations.forges.open_forge import Host, open_forge
 from orchestrator.integrations.forges.remote import Kind, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.settings import ForgeSettings
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.repository import open_repository
 
 LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
@@ -44,8 +45,9 @@ class PublishTargets:
         trackers: Trackers,
         environment: Mapping[str, str],
         pipeline_of: Callable[[Task], Pipeline],
+        files: TaskFiles,
     ) -> None:
-        self._environment, self._pipeline_of = environment, pipeline_of
+        self._environment, self._pipeline_of, self._files = environment, pipeline_of, files
         self.use(settings, trackers)
 
     def use(self, settings: ForgeSettings, trackers: Trackers) -> None:
@@ -64,7 +66,7 @@ class PublishTargets:
         stages = self._pipeline_of(task).stages.values()
         if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
             return task
-        git, _ = open_repository(Path(task.repo))
+        git, _ = open_repository(Path(task.source.repo))
         address = git.ask("config", "--get", "remote.origin.url")
         if address is None:
             return task
@@ -80,6 +82,6 @@ class PublishTargets:
 
     async def tell(self, task: Task, text: str, status: str | None) -> str:
         """Leave words on a task's ticket and set its status; why that could not be, or nothing."""
-        ticket = object_of(parsed(read_file(Path(task.folder) / "ticket.json") or b""))
+        ticket = object_of(parsed(self._files.read(task.id, "ticket.json")))
         url = text_of(ticket.get("url"), 2000)
         return await self._trackers.tell(url, text, status) if url else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
-from orchestrator.core.task.model import TicketType
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.markdown import visible
 from orchestrator.integrations.tickets.answers import Answer, Moment, Named
 from orchestrator.integrations.tickets.http import HttpClient

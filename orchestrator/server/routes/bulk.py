@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from orchestrator import clock
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import Event, PauseRequested, ResumeRequested
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition, NoSuchTask
 from orchestrator.server.backend import Backend
 from orchestrator.server.idempotency import KeyedRoute

@@ -33,7 +33,7 @@ async def checkpoint(task: TheTask, backend: TheBackend, number: Number) -> Chec
 async def restore(task: TheTask, backend: TheBackend, number: Number, body: RestoreBody | None = None) -> RestoredView:
     """Bring back what one saved; nothing is lost by it."""
     wanted = body or RestoreBody()
-    where = {"task": task.id, "number": number, "repo": task.repo, "worktree": task.worktree}
+    where = {"task": task.id, "number": number, "repo": task.source.repo, "worktree": task.source.worktree}
     if wanted.in_place:
         before = await backend.checkpoints.restore_in_place(task, number)
         return to_view(RestoredView, {**where, "kept_as": before.number}, backend.redact)

@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import PauseReason, Task
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import ActiveLimit, active_limits
 from orchestrator.redaction.display import escape_text
 from orchestrator.server.backend import Backend

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from orchestrator.core.schedule.admission import SchedulerSnapshot, account_limit, waiting_queue
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.server.backend import Backend
 from orchestrator.server.routes.status import health_of
 from orchestrator.server.routes.tasks import TheBackend
@@ -44,7 +44,7 @@ def _in_order(scene: SchedulerSnapshot) -> list[Task]:
     waiting = waiting_queue(scene.tasks)
     others = sorted(
         (task for task in scene.tasks if not task.wants_slot),
-        key=lambda task: (not task.holds_slot, task.created_at, task.id),
+        key=lambda task: (not task.holds_slot, task.timing.created_at, task.id),
     )
     return [*others, *waiting]
 
@@ -58,14 +58,14 @@ def _glance(backend: Backend, task: Task, scene: SchedulerSnapshot) -> GlanceVie
         "paused": task.is_paused,
         "stage": task.stage,
         "progress": task.progress,
-        "step": agent.current_step,
+        "step": agent.turn.step,
         "steps": len(task.steps),
         "role": agent.role,
         "agent": agent.status,
         "blocked_by": agent.blocked_by,
-        "since": (stage and stage.started_at) or task.created_at,
-        "tokens_used": agent.tokens_used,
-        "cost_usd": agent.cost_usd,
+        "since": (stage and stage.started_at) or task.timing.created_at,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
         "why": why.next if task.holds_slot else why.facts[0],
     }
     return to_view(GlanceView, shown, backend.redact)

@@ -1,18 +1,15 @@
 """What a task left on disk: its journal, its state, and the artifacts of its stages and checks."""
 
 import asyncio
-import os
-import stat
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 from pydantic import JsonValue
 
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import LARGEST_TEXT
@@ -20,8 +17,10 @@ from orchestrator.server.problems import NoSuchFile
 from orchestrator.server.routes.tasks import TheBackend, TheTask
 from orchestrator.server.schemas.records import ArtifactLine, ArtifactList, JournalEntry, JournalPage
 from orchestrator.server.schemas.views import FailuresView, to_view
-from orchestrator.storage.journal import lines
+from orchestrator.storage.records import Cursor, EventRecord
 from orchestrator.storage.state_document import to_document
+from orchestrator.storage.task_files import TaskFiles
+from orchestrator.supervisor.protocols import EventLog
 
 ARTIFACTS = ("*.md", "*.json", "*.toml", "logs/*/*.log", "logs/*/*.jsonl")
 """Where a stage's or a check's files lie in a task's folder."""
@@ -38,10 +37,9 @@ async def journal(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> JournalPage:
     """The decisions after number `since`, oldest first."""
-    folder = backend.store.folder(task.id)
 
     def read() -> list[Json]:
-        wanted = (line for line in lines(folder) if isinstance(line["seq"], int) and line["seq"] > since)
+        wanted = (one.line for one in _decisions(backend.store.events, task.id) if one.number > since)
         return [masked(line, backend.redact) for line in islice(wanted, limit)]
 
     entries = tuple(JournalEntry.model_validate(line) for line in await asyncio.to_thread(read))
@@ -63,14 +61,14 @@ async def failures(task: TheTask, backend: TheBackend) -> FailuresView:
 @router.get("/artifacts")
 async def artifacts(task: TheTask, backend: TheBackend) -> ArtifactList:
     """What stages and checks left behind."""
-    found = await asyncio.to_thread(lambda: list(_artifacts(backend.store.folder(task.id))))
+    found = await asyncio.to_thread(lambda: list(_artifacts(backend.store.files, task.id)))
     return ArtifactList(artifacts=tuple(found))
 
 
 @router.get("/artifacts/{path:path}", response_class=PlainTextResponse)
 async def artifact(task: TheTask, backend: TheBackend, path: str) -> str:
     """The text of one of them; of a long one its end."""
-    return await asyncio.to_thread(_text, backend.store.folder(task.id), path, backend.redact)
+    return await asyncio.to_thread(_text, backend.store.files, task, path, backend.redact)
 
 
 def masked(value: Json, redact: Callable[[str], str]) -> Json:
@@ -84,20 +82,23 @@ def masked(value: Json, redact: Callable[[str], str]) -> Json:
     return value
 
 
-def _artifacts(folder: Path) -> Iterator[ArtifactLine]:
-    for path in sorted(path for pattern in ARTIFACTS for path in folder.glob(pattern)):
-        found = path.lstat()
-        if stat.S_ISREG(found.st_mode) and not path.name.startswith(NO_ARTIFACT):
-            modified = datetime.fromtimestamp(found.st_mtime, UTC)
-            yield ArtifactLine(path=str(path.relative_to(folder)), size=found.st_size, modified_at=modified)
+def _decisions(log: EventLog, task_id: str) -> Iterator[EventRecord]:
+    """Every decision of a task that can be read, oldest first."""
+    found, cursor = log.read_task(task_id, Cursor(number=0))
+    while found:
+        yield from (one for one in found if isinstance(one, EventRecord))
+        found, cursor = log.read_task(task_id, cursor)
 
 
-def _text(folder: Path, path: str, redact: Callable[[str], str]) -> str:
-    line = next((line for line in _artifacts(folder) if line.path == path), None)
-    if line is None:
+def _artifacts(files: TaskFiles, task_id: str) -> Iterator[ArtifactLine]:
+    for entry in files.entries(task_id, ARTIFACTS):
+        if not entry.name.rpartition("/")[2].startswith(NO_ARTIFACT):
+            yield ArtifactLine(path=entry.name, size=entry.size, modified_at=entry.modified_at)
+
+
+def _text(files: TaskFiles, task: Task, path: str, redact: Callable[[str], str]) -> str:
+    if all(line.path != path for line in _artifacts(files, task.id)):
         raise NoSuchFile(f"the task has no artifact {escape_text(path)}; GET …/artifacts lists what it has")
-    with os.fdopen(os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        beyond = max(0, line.size - LARGEST_TEXT // 2)
-        file.seek(beyond)
-        text = redact(file.read(LARGEST_TEXT // 2).decode("utf-8", "replace"))
-    return f"[the first {beyond} bytes are only in {folder / path}]\n{text}" if beyond else text
+    content, beyond = files.read_tail(task.id, path, LARGEST_TEXT // 2)
+    text = redact(content.decode("utf-8", "replace"))
+    return f"[the first {beyond} bytes are only in {task.display_path(path)}]\n{text}" if beyond else text

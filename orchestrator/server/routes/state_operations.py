@@ -9,14 +9,14 @@ from pydantic import BaseModel, Field, JsonValue
 
 from orchestrator import clock
 from orchestrator.core.decide import state_moves, state_operations
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import ForcedTransition, Operation, OperationRefused
 from orchestrator.core.events.operations import Refusal as Why
 from orchestrator.core.task import guards
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.codec import Json, JsonObject
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from orchestrator.pipelines.operation_parser import LINE, PARAGRAPH, failure_of, step_of, transition_of
 from orchestrator.server.backend import Backend
 from orchestrator.server.idempotency import KeyedRoute
@@ -59,14 +59,18 @@ TheirTask = Annotated[Task, Depends(of_the_present_attempt)]
 @router.get("/state/current")
 async def current(task: TheirTask, backend: TheBackend) -> JsonValue:
     """Where the task stands: its state's record whole, its plan and its failures in short."""
-    return masked(state_moves.current(accepted_pipeline(task.folder), task, to_document(task)), backend.redact)
+    return masked(
+        state_moves.current(accepted_pipeline(backend.store.files, task.id), task, to_document(task)), backend.redact
+    )
 
 
 @router.get("/resume-point")
 async def where_to_go_on(task: TheTask, backend: TheBackend) -> JsonValue:
     """Where the task goes on."""
     evidence = await asyncio.to_thread(backend.look, task)
-    return masked(resume_point(accepted_pipeline(task.folder), task, evidence, clock.now()), backend.redact)
+    return masked(
+        resume_point(accepted_pipeline(backend.store.files, task.id), task, evidence, clock.now()), backend.redact
+    )
 
 
 @router.post("/state/transition")
@@ -80,7 +84,7 @@ async def transition(document: Document, task: TheTask, backend: TheBackend, by:
 async def force(body: ForceBody, task: TheTask, backend: TheBackend, by: By) -> JsonValue:
     """Bring the task to a stage whatever its guards miss; who did it, why, and what was waived is put on record."""
     evidence = await asyncio.to_thread(backend.look, task)
-    waived = guards.missing(accepted_pipeline(task.folder).stage(task.stage).guards, task, evidence)
+    waived = guards.missing(accepted_pipeline(backend.store.files, task.id).stage(task.stage).guards, task, evidence)
     moved = await _decided(backend, task, ForcedTransition(to_state=body.stage, reason=body.reason, waived=waived), by)
     shown: list[Json] = [*waived]
     return {"ok": True, "new_state": state_moves.state_of(moved), "waived": masked(shown, backend.redact)}
@@ -109,7 +113,7 @@ def answer_with_documents(app: FastAPI) -> None:
 
 async def _decided(backend: Backend, task: Task, operation: Operation, by: str) -> Task:
     """The task after the operation. Raises OperationRefused, InvalidTransition and NotCommitted."""
-    state_operations.require_begun(task, operation)
+    state_operations.require_begun(accepted_pipeline(task.folder), task, operation)
     evidence = await asyncio.to_thread(backend.look, task)
     event = OperationRequested(at=clock.now(), operation=operation, evidence=evidence, by=by)
     return await backend.supervisor.request(task.id, event)

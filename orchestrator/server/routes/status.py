@@ -10,8 +10,8 @@ from fastapi import APIRouter
 
 from orchestrator import __version__, clock
 from orchestrator.core.schedule.admission import Capacity, waiting_queue
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.server.backend import Backend
 from orchestrator.server.problems import Problem, Refusal
 from orchestrator.server.routes.tasks import TheBackend
@@ -103,8 +103,8 @@ def _running(backend: Backend, task: Task) -> RunningView:
         "pid": agent.pid,
         "cpu_seconds": used and used.cpu_seconds,
         "rss_bytes": used and used.rss_bytes,
-        "tokens_used": agent.tokens_used,
-        "cost_usd": agent.cost_usd,
+        "tokens_used": agent.usage.tokens,
+        "cost_usd": agent.usage.cost_usd,
     }
     return to_view(RunningView, shown, backend.redact)
 

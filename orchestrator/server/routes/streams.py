@@ -15,13 +15,14 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import stamp
 from orchestrator.server.backend import Backend
 from orchestrator.server.routes.tasks import TheBackend, TheTask
 from orchestrator.server.schemas.streams import GapView, StreamFilter
-from orchestrator.server.stream_readers import AllDecisions, EventRenderer, OwnDecisions, Told
-from orchestrator.storage.event_index import Cursor, EventIndex
+from orchestrator.server.stream_readers import AllDecisions, Beginning, EventRenderer, OwnDecisions, Told
+from orchestrator.storage.records import Cursor
+from orchestrator.supervisor.protocols import EventLog
 
 HEARTBEAT = 15.0
 """Seconds between two signs of life where nothing happens."""
@@ -38,10 +39,10 @@ class Reader(Protocol):
 
 
 class Streams:
-    """What all streams share: the order of the decisions, and the word that there is a new one. Raises UnfitIndex."""
+    """What all streams share: the committed decisions, and the word that there is a new one. Raises UnfitIndex."""
 
     def __init__(self, backend: Backend) -> None:
-        self.index = EventIndex(backend.store.data_dir, backend.store.tasks_dir)
+        self.log = backend.store.events
         self._changed = asyncio.Event()
         self._over = False
         backend.supervisor.listen(self._decided)
@@ -68,8 +69,7 @@ class Streams:
                 except TimeoutError:
                     yield KEEPALIVE_COMMENT
 
-    def _decided(self, task: Task, event: Event) -> None:
-        self.index.add(task, event)
+    def _decided(self, _task: Task, _event: Event) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -88,9 +88,9 @@ LastId = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**62)]
 @router.get("/events", response_class=StreamingResponse)
 async def events(backend: TheBackend, streams: TheStreams, wanted: Wanted, last_id: LastId = None) -> StreamingResponse:
     """What happens to all tasks, in the order in which it was decided."""
-    mark = await asyncio.to_thread(_mark, streams.index, wanted, last_id)
+    begin = await asyncio.to_thread(_begin, streams.log, wanted, last_id)
     telling = EventRenderer(redact=backend.redact, whole=wanted.whole)
-    reader = AllDecisions(streams.index, mark, backend.store.tasks_dir, telling)
+    reader = AllDecisions(streams.log, begin, telling)
     return _stream(streams.follow(reader, wanted))
 
 
@@ -105,7 +105,7 @@ async def stream(
     begin = max(0, task.seq + after) if after < 0 else after
     since = stamp(wanted.since) if wanted.since and last_id is None else ""
     telling = EventRenderer(redact=backend.redact, whole=wanted.whole)
-    reader = OwnDecisions(backend.store.folder(task.id), begin, since, telling)
+    reader = OwnDecisions(streams.log, task.id, Beginning(after=begin, since=since), telling)
     return _stream(streams.follow(reader, wanted))
 
 
@@ -121,10 +121,10 @@ def _sent(one: Told, wanted: StreamFilter) -> bytes:
     return format_sse_event(id=str(one.number), event=kind, data_str=data)
 
 
-def _mark(index: EventIndex, wanted: StreamFilter, last_id: int | None) -> Cursor:
+def _begin(log: EventLog, wanted: StreamFilter, last_id: int | None) -> Cursor:
     """Where a stream over all tasks begins: where the reader had stopped, else where it wants to, else now."""
     if last_id is not None:
-        return index.after(last_id)
+        return log.after(last_id)
     if wanted.from_ is not None:
-        return index.after(wanted.from_)
-    return index.since(stamp(wanted.since)) if wanted.since else index.after(index.last)
+        return log.after(wanted.from_)
+    return log.since(stamp(wanted.since)) if wanted.since else log.after(log.last)

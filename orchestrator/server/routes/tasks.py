@@ -18,7 +18,8 @@ from orchestrator.core.events.events import (
     ResumeRequested,
     RetryRequested,
 )
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.task_factory import Submission, SubmissionRefused
 from orchestrator.errors import InvalidTransition
 from orchestrator.server.backend import Backend, backend_of
@@ -28,7 +29,7 @@ from orchestrator.server.schemas.bodies import ChangeBody, TaskFilter
 from orchestrator.server.schemas.task_views import task_line, task_view
 from orchestrator.server.schemas.views import SubmissionBody, TaskPage, TaskView, WhyView, to_view
 from orchestrator.server.task_index import TaskIndex, task_age
-from orchestrator.storage.store import Summary
+from orchestrator.storage.records import TaskSummary
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
@@ -108,7 +109,7 @@ async def change(task: TheTask, backend: TheBackend, by: By, body: ChangeBody) -
         event = PriorityChanged(at=clock.now(), priority=body.priority, by=by)
         now = await backend.supervisor.request(task.id, event)
     if body.caps is not None:
-        caps = replace(now.terms.caps, **body.caps.model_dump(exclude_unset=True))
+        caps = replace(now.policy.caps, **body.caps.model_dump(exclude_unset=True))
         now = await backend.supervisor.request(task.id, CapsChanged(at=clock.now(), caps=caps, by=by))
     return task_view(now, backend.redact)
 
@@ -164,15 +165,15 @@ async def _asked(
     return task_view(task, backend.redact)
 
 
-def _fits(one: Task | Summary, wanted: TaskFilter) -> bool:
+def _fits(one: Task | TaskSummary, wanted: TaskFilter) -> bool:
     if wanted.cursor is not None and _cursor(one) >= wanted.cursor:
         return False
-    if wanted.repo is not None and one.repo != str(wanted.repo):
+    if wanted.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(wanted.repo):
         return False
     if wanted.status:
         return one.status in wanted.status
     return wanted.all or one.status is not TaskStatus.ARCHIVED
 
 
-def _cursor(one: Task | Summary) -> str:
+def _cursor(one: Task | TaskSummary) -> str:
     return "_".join(task_age(one))

@@ -16,8 +16,8 @@ from orchestrator.server.problems import NoSuchFile
 from orchestrator.server.routes.tasks import TheBackend, TheTask
 from orchestrator.server.schemas.records import AttemptLine, AttemptList, TranscriptPage
 from orchestrator.server.schemas.views import to_view
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 
-AGENTS = "agents"
 PAGE = 1024 * 1024
 """Bytes of output that one page tells of; a longer line is left out."""
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api/tasks/{name}/agents", tags=["agents"])
 @router.get("")
 async def agents(task: TheTask, backend: TheBackend) -> AttemptList:
     """Every agent that worked or works at the task, first ones first."""
-    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, backend.store.folder(task.id))))
+    return AttemptList(attempts=tuple(await asyncio.to_thread(_attempts, backend.store.files, task.id)))
 
 
 @router.get("/{attempt}/transcript")
@@ -44,9 +44,9 @@ async def transcript(
     raw: bool = False,
 ) -> TranscriptPage:
     """What an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
-    folder = backend.store.folder(task.id) / AGENTS / str(attempt)
+    folder = backend.store.files.run_folder(task.id, f"{AGENTS}/{attempt}")
     if attempt < 1 or not folder.is_dir():
-        known = ", ".join(map(str, await asyncio.to_thread(_numbers, backend.store.folder(task.id))))
+        known = ", ".join(map(str, await asyncio.to_thread(backend.store.files.attempts, task.id)))
         raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
     page = await asyncio.to_thread(_page, folder, offset, raw)
     return to_view(TranscriptPage, page, backend.redact)
@@ -96,12 +96,8 @@ def rendered(event: agent_events.AgentEvent) -> Entry | None:  # noqa: C901, PLR
             assert_never(event)
 
 
-def _attempts(folder: Path) -> list[AttemptLine]:
-    return [_attempt(folder / AGENTS / str(number), number) for number in _numbers(folder)]
-
-
-def _numbers(folder: Path) -> list[int]:
-    return sorted(int(path.name) for path in folder.glob(f"{AGENTS}/*") if path.name.isdecimal())
+def _attempts(files: TaskFiles, task_id: str) -> list[AttemptLine]:
+    return [_attempt(files.run_folder(task_id, f"{AGENTS}/{number}"), number) for number in files.attempts(task_id)]
 
 
 def _attempt(folder: Path, number: int) -> AttemptLine:

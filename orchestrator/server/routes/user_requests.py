@@ -6,7 +6,6 @@ A first answer counts. Whoever gives another one is told the first.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import structlog
@@ -15,7 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from orchestrator import clock
 from orchestrator.core.decide.transitions import require
 from orchestrator.core.events.events import AskAnswered
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     IS_SECRET,
@@ -135,10 +134,10 @@ async def review(found: TheReview, backend: TheBackend) -> ReviewView:
     task, stage = found.task, found.task.stages.get(found.ask.stage)
     shown = {
         **ask_view(task, found.ask, backend.redact).model_dump(),
-        "files": tuple(f"{task.folder}/{name}" for name in (stage.artifacts if stage else ())),
-        "worktree": task.worktree,
-        "base_commit": task.base_commit,
-        "head": task.head,
+        "files": tuple(task.display_path(name) for name in (stage.artifacts if stage else ())),
+        "worktree": task.source.worktree,
+        "base_commit": task.source.base_commit,
+        "head": task.source.head,
         "change": await asyncio.to_thread(_change, backend, task),
     }
     return to_view(ReviewView, shown, backend.redact)
@@ -148,14 +147,14 @@ async def review(found: TheReview, backend: TheBackend) -> ReviewView:
 async def answer(found: TheQuestion, who: Who, body: AnswerBody) -> AskView:
     """Answer a question; of options one is taken in whatever case it is written."""
     said = _fit(who, body.answer)
-    text = validate_answer(found.ask.asking, said) if found.ask.is_pending else said
+    text = validate_answer(found.ask.draft, said) if found.ask.is_pending else said
     return await _answered(who, found, _event(who, found, RequestStatus.ANSWERED, text, body.digest))
 
 
 @router.post("/questions/{name}/skip")
 async def skip(found: TheQuestion, who: Who, body: DigestBody | None = None) -> AskView:
     """Leave a question that need not be answered to its default, or to the agent."""
-    text = found.ask.asking.default or DECIDE_YOURSELF
+    text = found.ask.draft.default or DECIDE_YOURSELF
     return await _answered(who, found, _event(who, found, RequestStatus.SKIPPED, text, body.digest if body else None))
 
 
@@ -194,10 +193,10 @@ async def reject(found: TheDependency, who: Who, body: RejectBody | None = None)
 
 
 def _change(backend: Backend, task: Task) -> DiffStat | None:
-    if task.head is None or task.head == task.base_commit:
+    if task.source.head is None or task.source.head == task.source.base_commit:
         return None
     try:
-        return backend.workspace.diff_stat(task.id, task.base_commit, task.head)
+        return backend.workspace.diff_stat(task.id, task.source.base_commit, task.source.head)
     except OrchestratorError as error:
         log.warning("change_not_measured", task=task.id, error=str(error))
         return None
@@ -209,7 +208,7 @@ async def _found(register: TaskIndex, name: str, kind: RequestKind) -> Found:
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise NoSuchAsk(f"{name!r:.80} is the id of no {kind}; it is written TASK.NUMBER")
     task = await register.find(task_name)
-    ask = next((ask for ask in task.asks if ask.number == int(number)), None)
+    ask = next((ask for ask in task.requests if ask.number == int(number)), None)
     if ask is None:
         raise NoSuchAsk(f"task {task.id} asked nothing under the number {int(number)}")
     if ask.kind is not kind:
@@ -226,7 +225,7 @@ async def _listed(backend: Backend, register: TaskIndex, wanted: AskFilter, kind
 
 def _wanted(tasks: Iterable[Task], wanted: AskFilter, kind: RequestKind) -> Iterable[Found]:
     for task in tasks:
-        for ask in task.asks:
+        for ask in task.requests:
             if ask.kind is kind and (wanted.status == "all" or (ask.is_pending and task.is_active)):
                 yield Found(task=task, ask=ask)
 
@@ -250,7 +249,7 @@ def _fit(who: RequestRoute, text: str) -> str:
 def _now(backend: Backend, found: Found) -> Found:
     """The same as it stands now."""
     task = backend.supervisor.tasks.get(found.task.id, found.task)
-    return Found(task=task, ask=task.asks[found.ask.number - 1])
+    return Found(task=task, ask=task.requests[found.ask.number - 1])
 
 
 async def _provided(found: Found, who: RequestRoute, value: str | None) -> AskView:
@@ -267,12 +266,12 @@ async def _provided(found: Found, who: RequestRoute, value: str | None) -> AskVi
         return await _answered(who, found, event)
     finally:
         if found.task.id not in who.backend.supervisor.tasks:  # it ended meanwhile, and nobody needs the value
-            await asyncio.to_thread(who.backend.provisions.forget, Path(found.task.folder))
+            await asyncio.to_thread(who.backend.provisions.forget, found.task.id)
 
 
 async def _keep(backend: Backend, found: Found, value: str | None) -> None:
     """Put a value where only the task's agents find it. Raises BadAnswer, VaultError."""
-    asking = found.ask.asking
+    asking = found.ask.draft
     if asking.type not in IS_SECRET:
         if value is not None:
             raise BadAnswer(f"the {asking.type} {asking.name} has no value; provide it without one, once it is given")
@@ -295,7 +294,7 @@ async def _answered(who: RequestRoute, found: Found, event: AskAnswered) -> AskV
         if now.ask.is_pending:
             raise
         raise AnsweredBefore(redact(str(error)), ask_view(now.task, now.ask, redact)) from error
-    return ask_view(task, task.asks[found.ask.number - 1], redact)
+    return ask_view(task, task.requests[found.ask.number - 1], redact)
 
 
 async def _asked(backend: Backend, found: Found, event: AskAnswered) -> Task:

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from orchestrator.core.task.model import Priority, TaskStatus
+from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.server.schemas.views import View
 
 _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)

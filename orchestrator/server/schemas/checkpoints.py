@@ -4,8 +4,9 @@ from datetime import datetime
 
 from pydantic import ConfigDict, Field, model_validator
 
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import AgentStatus, TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import Utf8, View, Words
 
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
+from typing import Annotated
 
-from orchestrator.core.task.model import ProcessState, TaskStatus
-from orchestrator.core.task.pipeline import Work
+from pydantic import BeforeValidator
+
+from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import TaskLine, View, Words
 
 
@@ -54,7 +58,7 @@ class PipelineStageView(View):
     """A node of a pipeline."""
 
     name: str
-    work: Work
+    work: Annotated[str, BeforeValidator(attrgetter("name"))]
     role: str | None
     next: str | None
     on_fail: str | None

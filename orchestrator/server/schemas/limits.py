@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from orchestrator.core.task.model import PauseReason
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.server.schemas.views import CapsView, SpentView, View, Words
 
 

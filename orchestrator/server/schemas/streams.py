@@ -5,7 +5,8 @@ from datetime import datetime
 
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
-from orchestrator.core.task.model import AgentStatus, PauseReason, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.views import View, Words
 
 

@@ -12,20 +12,12 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.alias_generators import to_camel
 
-from orchestrator.core.task.check_rules import MOST_CHECKS
-from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import (
-    AgentStatus,
-    NextAction,
-    PauseReason,
-    Priority,
-    ProcessState,
-    StageStatus,
-    StepStatus,
-    TaskStatus,
-    TicketType,
-)
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.checks import MOST_CHECKS, Verdict
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import NextAction, Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus, Subject
 
 

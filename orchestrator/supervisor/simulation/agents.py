@@ -15,7 +15,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
 from orchestrator.core.events.events import TurnOutcome
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount
@@ -180,7 +180,7 @@ class AgentTree(Tree):
     def _plan(self, task: Task) -> deque[tuple[float, Doing]]:
         """What it will do in a turn of some minutes, and when."""
         dice, odds = self._around.dice, self._around.odds
-        may_request = odds.requests if task.terms.autonomy is Autonomy.INTERACTIVE else 0.0
+        may_request = odds.requests if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
         chances = (
             (Doing.ASK, odds.asks),
             (Doing.WANT, odds.wants_dependency),

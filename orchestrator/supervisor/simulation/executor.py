@@ -13,8 +13,9 @@ from typing import assert_never
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.model import Agent, Task
+from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
 from orchestrator.supervisor.simulation.memory import Plug
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree
@@ -115,7 +116,9 @@ class SimulatedExecutor:
             if (self._now - tree.sign).total_seconds() >= stall_after:
                 tree.sign = self._now
                 agent = task.agent
-                seen = events.StallSeen(at=self._now, attempt=agent.attempt, turn=agent.turn, evidence="no output")
+                seen = events.StallSeen(
+                    at=self._now, attempt=agent.attempt, turn=agent.turn.number, evidence="no output"
+                )
                 self._post(task.id, seen)
 
     @property
@@ -197,7 +200,7 @@ class SimulatedExecutor:
         self._told(
             task,
             lambda at: events.WorkspaceReady(
-                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.base_commit
+                at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.source.base_commit
             ),
         )
 
@@ -291,7 +294,7 @@ class SimulatedExecutor:
                 offset, tokens = line.end, line.meaning.tokens
 
                 def heard(agent: Agent) -> Agent:
-                    return replace(agent, read_offset=offset, turn_tokens=tokens)
+                    return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
 
                 self.told = True
                 self._supervisor.note(tree.task_id, tree.attempt, heard)

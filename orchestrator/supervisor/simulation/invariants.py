@@ -17,8 +17,9 @@ from orchestrator.core.schedule.admission import (
     spent_today,
 )
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending, reached_cap
-from orchestrator.core.task.model import PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 
 PENNY = 0.001
 """How far two sums of money may be apart for having been rounded."""
@@ -48,11 +49,11 @@ def what_has_ended_stays_ended(before: TaskStatus, after: TaskStatus) -> Iterato
 
 def the_first_answer_counts(before: Task, after: Task) -> Iterator[str]:
     """No ask is answered twice, and none is forgotten."""
-    if after.asks[: len(before.asks)] == before.asks:
+    if after.requests[: len(before.requests)] == before.requests:
         return
-    if len(after.asks) < len(before.asks):
+    if len(after.requests) < len(before.requests):
         yield "an ask is gone"
-    for old, new in zip(before.asks, after.asks, strict=False):
+    for old, new in zip(before.requests, after.requests, strict=False):
         if not old.is_pending and (old.status, old.answer) != (new.status, new.answer):
             yield f"ask {old.number} was {old.status} and is {new.status}"
 
@@ -92,7 +93,7 @@ def nothing_runs_when_it_is_over(living: list[str]) -> Iterator[str]:
 
 def the_bill_is_right(task: Task, billed: Spending) -> Iterator[str]:
     """What the task says it spent is what the account was billed for it; asked when nothing of it runs."""
-    spent = task.total_spent
+    spent = task.spending.total
     if abs(spent.usd - billed.usd) > PENNY or spent.tokens != billed.tokens:
         yield f"it says ${spent.usd:.4f} and {spent.tokens} tokens, billed are ${billed.usd:.4f} and {billed.tokens}"
 
@@ -104,7 +105,7 @@ def something_moves_it(task: Task, scene: SchedulerSnapshot, signs: Signs) -> It
         yield "nobody can say why it is where it is"
     if not (task.status.is_final or signs.under_way or _will_move(task, scene, signs)):
         agent = f"{task.agent.status} for {task.agent.blocked_by}"
-        yield f"nothing moves it: {task.status} in {task.stage}, {agent}, owes {task.owed}, {task.run}"
+        yield f"nothing moves it: {task.status} in {task.stage}, {agent}, owes {task.next_action}, {task.run}"
 
 
 def _will_move(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
@@ -124,12 +125,12 @@ def _will_go_on(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
         case PauseReason.USER:
             return "resume" in allowed(task)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
-            return bool(task.pending_asks)
+            return bool(task.pending_requests)
         case PauseReason.SERVICE:
             return task.retry_at is not None and signs.alarm is not None
         case PauseReason.RATE_LIMIT:
             by_itself = task.retry_at is not None and signs.alarm is not None
-            by_a_person = bool(task.agent.waits) and task.retry_at is None and "resume" in allowed(task)
+            by_a_person = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
             return by_itself or by_a_person or active_limit_before(task, scene) is not None
         case PauseReason.BUDGET:
             return cap_reached(task) is not None or day_used_up(scene) is not None

@@ -1,13 +1,42 @@
-"""A store in memory that keeps what was committed and nothing else, and the plug that is pulled at some moment."""
+"""A store in memory for the simulation, and the power that fails at a chosen moment.
 
-from collections.abc import Sequence
-from dataclasses import replace
+It passes the same contract as the store on disk. `MemoryDisk` is what survives a crash of the daemon, `MemoryStore` is
+one daemon's access to it.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.task.model import Task, TaskStatus
+from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import AccountState
+from orchestrator.formats.codec import stamp
+from orchestrator.formats.patch import difference
+from orchestrator.storage.journal import line_of
+from orchestrator.storage.records import (
+    Cursor,
+    EventGap,
+    EventRecord,
+    Events,
+    ForeignEdit,
+    LoadedTask,
+    NoSuchCheckpoint,
+    SequenceConflict,
+    StoreError,
+    StoreInUse,
+    TaskSummary,
+    summary_of,
+)
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.supervisor.protocols import ForeignEdit
+
+KEPT_DECISIONS = 10_000
+"""Decisions that can be read again; older ones are gaps."""
+AT_ONCE = 100
+"""Decisions that one read gives at most."""
 
 
 class PowerCut(BaseException):
@@ -25,7 +54,7 @@ class Plug:
         self._left = moments
 
     def moment(self) -> None:
-        """One more moment goes by; raises PowerCut."""
+        """Let one more moment pass; raises PowerCut."""
         if self._left is None:
             return
         self._left -= 1
@@ -34,66 +63,194 @@ class Plug:
             raise PowerCut
 
 
+class _Decision(NamedTuple):
+    number: int
+    at: str
+    before: Task | None
+    after: Task
+    event: Event
+
+
+@dataclass(slots=True)
+class MemoryDisk:
+    """What is stored; `conflicts` are the commits that were refused because they followed no stored decision."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)
+    read: dict[str, tuple[Task, Task]] = field(default_factory=dict)
+    decisions: deque[_Decision] = field(default_factory=lambda: deque(maxlen=KEPT_DECISIONS))
+    checkpoints: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
+    account: AccountState = field(default_factory=AccountState)
+    conflicts: list[str] = field(default_factory=list)
+    in_use: bool = False
+
+
+class MemoryEventLog:
+    """The newest decisions of all tasks, in order."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+
+    @property
+    def last(self) -> int:
+        """The number of the newest decision, 0 if there is none."""
+        return self._disk.decisions[-1].number if self._disk.decisions else 0
+
+    def append(self, before: Task | None, after: Task, event: Event) -> None:
+        """Number a decision; times never run backwards, so that they can be searched."""
+        earlier = self._disk.decisions[-1].at if self._disk.decisions else ""
+        at = max(earlier, stamp(event.at))
+        self._disk.decisions.append(_Decision(self.last + 1, at, before, after, event))
+
+    def after(self, number: int) -> Cursor:
+        """Return the cursor behind the decision of that number; a negative number counts from the end."""
+        return Cursor(number=max(0, self.last + number) if number < 0 else number)
+
+    def since(self, at: str) -> Cursor:
+        """Return the cursor before the first decision at that time or later; the time is given as a stamp."""
+        first = next((one.number for one in self._disk.decisions if one.at >= at), self.last + 1)
+        return Cursor(number=first - 1)
+
+    def read(self, cursor: Cursor) -> Events:
+        """Return some decisions of all tasks behind the cursor, and the cursor behind them."""
+        if cursor.number > self.last:
+            gap = EventGap(number=self.last, reason=f"there is no event {cursor.number} yet; {self.last} is last")
+            return [gap], self.after(self.last)
+        behind = (one for one in self._disk.decisions if one.number > cursor.number)
+        found: list[EventRecord | EventGap] = []
+        for one in islice(behind, AT_ONCE):
+            if not found and one.number != cursor.number + 1:
+                found.append(EventGap(number=one.number - 1, reason="older decisions are not kept in memory"))
+            found.append(self._shown(one, one.number))
+        return found, Cursor(number=found[-1].number if found else cursor.number)
+
+    def read_task(self, task_id: str, cursor: Cursor) -> Events:
+        """Return the decisions of one task that are kept, numbered as its own."""
+        own = (one for one in self._disk.decisions if one.after.id == task_id and one.after.seq > cursor.number)
+        found: list[EventRecord | EventGap] = []
+        for one in own if task_id in self._disk.tasks else ():
+            if not found and one.after.seq != cursor.number + 1:
+                found.append(EventGap(number=one.after.seq - 1, reason="older decisions are not kept in memory"))
+            found.append(self._shown(one, one.after.seq))
+        return found, Cursor(number=found[-1].number if found else cursor.number)
+
+    def _shown(self, one: _Decision, number: int) -> EventRecord | EventGap:
+        if one.after.id not in self._disk.tasks:
+            return EventGap(number=number, reason=f"the task {one.after.id} was deleted")
+        change = difference(to_document(one.before) if one.before else {}, to_document(one.after))
+        return EventRecord(number=number, line=line_of(one.before, one.after, one.event, change))
+
+
 class MemoryStore:
-    """Tasks as they were last committed; survives the daemon as a disk does."""
+    """One daemon's access to a disk in memory. Raises StoreInUse while another one has it."""
 
-    def __init__(self, plug: Plug) -> None:
-        self.kept = AccountState()
-        self.skipped: list[str] = []
-        self._plug = plug
-        self._tasks: dict[str, Task] = {}
-        self._read: dict[str, tuple[Task, Task]] = {}
+    def __init__(self, disk: MemoryDisk, plug: Plug) -> None:
+        if disk.in_use:
+            raise StoreInUse("the disk in memory is in use; close the other store first")
+        disk.in_use = True
+        self._disk, self._plug = disk, plug
+        self._open: set[str] = set()
+        self.events = MemoryEventLog(disk)
 
-    def commit(self, before: Task | None, after: Task, event: Event) -> None:  # noqa: ARG002 - kept in journals only
-        """Keep a decision, unless the power goes before; it may go right after as well."""
+    def close(self) -> None:
+        """Let another daemon have the disk."""
+        self._open.clear()
+        self._disk.in_use = False
+
+    def commit(self, before: Task | None, after: Task, event: Event) -> None:
+        """Keep a decision, unless the power fails before; it may also fail right after."""
         self._plug.moment()
-        known = self._tasks.get(after.id)
-        if (known.seq if known else 0) != after.seq - 1 or (before.seq if before else 0) != after.seq - 1:
-            self.skipped.append(f"{after.id}: decision {after.seq} follows {known.seq if known else 0}")
-        self._tasks[after.id] = after
+        stored = self._disk.tasks.get(after.id)
+        known = stored.seq if stored else 0
+        if known != after.seq - 1 or (before.seq if before else 0) != known:
+            self._disk.conflicts.append(f"{after.id}: decision {after.seq} follows {known}")
+            raise SequenceConflict(after.id, known, after.seq)
+        if before is not None and after.id not in self._open:
+            raise StoreError(f"{after.id} is not open; load it to be kept open")
+        self._disk.tasks[after.id] = after
+        self._open.add(after.id)
+        self.events.append(before, after, event)
         self._plug.moment()
 
     def settle(self) -> Sequence[ForeignEdit]:
-        """Nothing is left to be written."""
+        """Return nothing: no other program sees memory."""
         return ()
 
     def note_telemetry(self, task: Task) -> None:
         """Keep what is no decision."""
-        known = self._tasks[task.id]
+        known = self._disk.tasks[task.id]
         if known.seq == task.seq:
-            self._tasks[task.id] = replace(known, agent=task.agent)
+            self._disk.tasks[task.id] = replace(known, agent=task.agent)
 
     def release(self, task_id: str) -> None:
-        """A task that is not at work any more stays as it ended."""
+        """Take no decisions of a task until it is loaded again."""
+        self._open.discard(task_id)
 
-    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]:  # noqa: ARG002 - nobody else has a hand in memory
-        """Nobody else writes here."""
-        return ()
-
-    def keep_account(self, kept: AccountState) -> bool:
-        """Keep what binds all tasks."""
-        self.kept = kept
-        return True
-
-    def all(self) -> Sequence[Task]:
-        """Every task as it was last committed."""
-        return tuple(self._tasks.values())
-
-    def loaded(self, task: Task) -> Task:
-        """A task as a start reads it: by way of its document, once for each decision, if it was begun."""
+    def load(self, task_id: str, *, keep_open: bool = False) -> LoadedTask:
+        """Return a task by way of its document, as a start reads it; the document is read once for each decision."""
+        task = self._disk.tasks.get(task_id)
+        if task is None:
+            raise StoreError(f"there is no task {task_id}")
+        if keep_open:
+            self._open.add(task_id)
         if task.status is TaskStatus.PENDING:
-            return task
-        kept, read = self._read.get(task.id, (None, task))
+            return LoadedTask(task=task)
+        kept, read = self._disk.read.get(task_id, (None, task))
         if kept is not task:
             read = from_document(to_document(task))
-            self._read[task.id] = (task, read)
-        return read
+            self._disk.read[task_id] = (task, read)
+        return LoadedTask(task=read)
 
-    def ended(self) -> dict[str, TaskStatus]:
-        """How the tasks ended that nothing is owed for any more."""
-        return {task.id: task.status for task in self._tasks.values() if over(task)}
+    def holds(self, task_id: str) -> bool:
+        """Return whether there is a task of this id."""
+        return task_id in self._disk.tasks
 
+    def summaries(self) -> Iterator[TaskSummary]:
+        """Yield every task's summary."""
+        return map(summary_of, tuple(self._disk.tasks.values()))
 
-def over(task: Task) -> bool:
-    """Whether a task has ended and nothing of it is left to be done."""
-    return task.status.is_final and task.run is None and not task.notices
+    def delete(self, task_id: str) -> None:
+        """Remove a task with everything that is kept of it."""
+        self.release(task_id)
+        self._disk.tasks.pop(task_id, None)
+        self._disk.read.pop(task_id, None)
+        for key in [key for key in self._disk.checkpoints if key[0] == task_id]:
+            del self._disk.checkpoints[key]
+
+    def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]:  # noqa: ARG002 - no other program sees memory
+        """Return nothing: no other program sees memory."""
+        return ()
+
+    def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint, and drop those it supersedes."""
+        earlier = self._disk.checkpoints.get((task.id, checkpoint.number))
+        pinned = checkpoint.pinned or (earlier is not None and earlier.pinned)
+        self._disk.checkpoints[task.id, checkpoint.number] = replace(checkpoint, pinned=pinned)
+        for number in superseded_checkpoints(self.checkpoints(task.id)):
+            del self._disk.checkpoints[task.id, number]
+
+    def checkpoints(self, task_id: str) -> list[Checkpoint]:
+        """Return every checkpoint of a task, newest first."""
+        own = [one for (owner, _), one in self._disk.checkpoints.items() if owner == task_id]
+        return sorted(own, key=lambda one: one.number, reverse=True)
+
+    def checkpoint(self, task_id: str, number: int) -> Checkpoint:
+        """Return one checkpoint. Raises NoSuchCheckpoint."""
+        found = self._disk.checkpoints.get((task_id, number))
+        if found is None:
+            raise NoSuchCheckpoint(task_id, number)
+        return found
+
+    def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint:
+        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint."""
+        found = replace(self.checkpoint(task_id, number), pinned=pinned)
+        self._disk.checkpoints[task_id, number] = found
+        return found
+
+    def keep_account(self, kept: AccountState) -> bool:
+        """Keep the state shared by all tasks."""
+        self._disk.account = kept
+        return True
+
+    def account(self) -> AccountState:
+        """Return the state shared by all tasks."""
+        return self._disk.account

@@ -12,10 +12,12 @@ from random import Random
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS
-from orchestrator.core.task.checks import Check
-from orchestrator.core.task.model import NextAction, PauseReason, Priority, SensitiveCheck, Task, TaskStatus, Ticket
+from orchestrator.core.task.checks import Check, Evaluation
+from orchestrator.core.task.task import NextAction, Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
@@ -64,17 +66,17 @@ class People:
 
     def look(self, task: Task) -> None:
         """See how a task stands, and make up one's mind about it, once."""
-        for ask in task.pending_asks:
+        for ask in task.pending_requests:
             self._once(f"{task.id} asks {ask.number}", partial(self._answer, task.id, ask))
         if task.status is TaskStatus.DRAFT:
             self._once(f"{task.id} is a draft", lambda: self._soon(task.id, HOUR, _sent_off))
         if task.status is TaskStatus.BLOCKED:
             self._once(f"{task.id} is blocked at {task.seq}", lambda: self._attend(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task):
-            self._once(f"{task.id} spent {task.terms.caps}", lambda: self._raise_caps(task))
+            self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
-            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn}"
-            if task.agent.waits:
+            key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
+            if task.agent.setbacks.limit_waits:
                 self._once(key, lambda: self._soon(task.id, 3 * HOUR, _resumed))
 
     def away(self, wish: UserAction) -> None:
@@ -91,19 +93,18 @@ class People:
             folder=f"/simulated/{name}",
             ticket=Ticket(key=name, sensitive_check=SensitiveCheck(result="CLEAN")),
             pipeline=dice.choices(list(pipelines), list(pipelines.values()))[0],
-            repo="/simulated/repo",
-            base_branch="main",
-            base_commit="b" * 40,
-            created_at=at,
+            source=Source(repo="/simulated/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
+            timing=Timing(created_at=at),
             updated_at=at,
-            branch=f"feature/{name}",
-            checks=CHECKS[: dice.randint(0, 2)],
-            priority=dice.choice(_PRIORITIES),
-            after=(dice.choice(earlier),) if earlier and dice.random() < odds.follows else (),
-            start_at=at + timedelta(seconds=span(dice, 6 * HOUR)) if dice.random() < odds.later else None,
-            terms=self._terms(autonomy, usd),
+            evaluation=Evaluation(checks=CHECKS[: dice.randint(0, 2)]),
+            schedule=Schedule(
+                priority=dice.choice(_PRIORITIES),
+                after=(dice.choice(earlier),) if earlier and dice.random() < odds.follows else (),
+                start_at=at + timedelta(seconds=span(dice, 6 * HOUR)) if dice.random() < odds.later else None,
+            ),
+            policy=self._terms(autonomy, usd),
             status=TaskStatus.DRAFT if dice.random() < odds.draft else TaskStatus.PENDING,
-            owed=NextAction.ADMISSION,
+            next_action=NextAction.ADMISSION,
         )
 
     def _once(self, key: str, act: Callable[[], None]) -> None:
@@ -121,7 +122,7 @@ class People:
         if dice.random() < odds.never_answers:
             return
         median = dice.choice((5 * MINUTE, HOUR, 8 * HOUR))
-        if ask.asking.options and dice.random() < odds.wrong_answer:
+        if ask.draft.options and dice.random() < odds.wrong_answer:
             self._soon(task_id, median, _answered(ask, RequestStatus.ANSWERED, "neither"))
         rejects = dice.random() < odds.rejects
         self._soon(task_id, median, self._word(ask, rejects))
@@ -129,7 +130,7 @@ class People:
             self._soon(task_id, median, self._word(ask, not rejects))
 
     def _word(self, ask: UserRequest, rejects: bool) -> Callable[[datetime], events.Event]:
-        match ask.asking.subject:
+        match ask.draft.subject:
             case Subject.DEPENDENCY if rejects:
                 return _answered(ask, RequestStatus.REJECTED, "there is none")
             case Subject.DEPENDENCY:
@@ -138,10 +139,10 @@ class People:
                 return _answered(ask, RequestStatus.CHANGES_REQUESTED, "make it shorter")
             case Subject.STAGE | Subject.PLAN:
                 return _answered(ask, RequestStatus.APPROVED, "")
-            case _ if rejects and not ask.asking.required:
+            case _ if rejects and not ask.draft.required:
                 return _answered(ask, RequestStatus.SKIPPED, "")
             case _:
-                options = ask.asking.options
+                options = ask.draft.options
                 return _answered(ask, RequestStatus.ANSWERED, self._dice.choice(options) if options else "as you think")
 
     def _attend(self, task: Task) -> None:
@@ -152,7 +153,7 @@ class People:
 
     def _raise_caps(self, task: Task) -> None:
         """Allow more, allow everything, or give it up."""
-        luck, spent = self._dice.random(), task.total_spent.usd
+        luck, spent = self._dice.random(), task.spending.total.usd
         caps = replace(NO_CAPS, usd=round(spent + 3.0, 2)) if luck < 0.5 else NO_CAPS
         give_up = luck > 0.9
         event = _cancelled if give_up else lambda at: events.CapsChanged(at=at, caps=caps, by="a person")

@@ -16,8 +16,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
-from orchestrator.core.task.model import Task
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.protocols import TaskLookups
@@ -25,7 +25,7 @@ from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
 from orchestrator.supervisor.simulation.agents import AgentTree
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
-from orchestrator.supervisor.simulation.memory import MemoryStore, Plug, PowerCut, over
+from orchestrator.supervisor.simulation.memory import MemoryDisk, MemoryStore, Plug, PowerCut
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, Violation, by_end
 from orchestrator.supervisor.simulation.people import People, UserAction
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
@@ -81,7 +81,8 @@ class Simulation:
         self._world = World(self._timeline, _dice(order, "world"), odds, account, house.pipelines)
         self._people = People(self._timeline, _dice(order, "people"), odds, house.terms)
         self._plug = Plug()
-        self._store = MemoryStore(self._plug)
+        self._disk = MemoryDisk()
+        self._store: MemoryStore
         self._tally = Metrics()
         self._violations: list[Violation] = []
         self._histories: dict[str, deque[tuple[datetime, events.Event, Task]]] = {}
@@ -134,15 +135,16 @@ class Simulation:
         views = TaskLookups(
             pipeline_of=lambda task: self._house.pipelines[task.pipeline], model_of=self._house.model_of
         )
+        self._store = MemoryStore(self._disk, self._plug)
         self._supervisor = Supervisor(self._store, hands, views, self._house.room, self._timeline.clock)
-        self._supervisor.account.recall(self._store.kept)
+        self._supervisor.account.recall(self._store.account())
         hands.serve(self._supervisor)
-        for task in self._store.all():
-            if over(task):
-                self._supervisor.ended[task.id] = task.status
-                self._supervisor.account.remember(task.spent)
+        for found in self._store.summaries():
+            if found.ended:
+                self._supervisor.ended[found.id] = found.status
+                self._supervisor.account.remember(found.spent)
             else:
-                self._supervisor.recover(self._store.loaded(task))
+                self._supervisor.recover(self._store.load(found.id, keep_open=True).task)
         self._supervisor.listen(self._heard)
         self._shortage = None
         self._look_at_room()
@@ -165,6 +167,7 @@ class Simulation:
         self._hands.die()
         self._hands = None
         self._running.cancel()
+        self._store.close()
         self._decided.clear()
         self._tally.counts["crashes"] += 1
         away = span(self._dice, self._dice.choice((5.0, 5.0, 5.0, 4 * MINUTE, HOUR)))
@@ -288,7 +291,7 @@ class Simulation:
         self._hold("", invariants.places_are_kept.__name__, invariants.places_are_kept(scene))
         for task_id in self._hands.lost:
             self._break(task_id, "no_task_is_put_aside", "a bug was met in deciding about it")
-        for said in self._store.skipped:
+        for said in self._disk.conflicts:
             self._break("", "every_decision_follows_the_last", said)
         for task_id in sorted(decided):
             self._judge_one(task_id, scene)
@@ -339,8 +342,8 @@ class Simulation:
         self._violations.append(Violation(at=self._timeline.now, task=task_id, law=law, text=text, history=told))
 
     def _report(self, seconds: float) -> SimulationReport:
-        tasks, counts = self._store.all(), self._tally.counts
-        spent = [task.total_spent for task in tasks]
+        tasks, counts = tuple(self._disk.tasks.values()), self._tally.counts
+        spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._order.seed,
             days=self._order.days,
@@ -372,5 +375,5 @@ def _line(at: datetime, event: events.Event, task: Task) -> str:
     retry = f" until {task.retry_at:%m-%d %H:%M:%S}" if task.retry_at else ""
     return (
         f"{at:%m-%d %H:%M:%S} {task.seq} {type(event).__name__}: {task.status} in {task.stage}, agent {agent}, "
-        f"owes {task.owed}{retry}, {run}"
+        f"owes {task.next_action}{retry}, {run}"
     )

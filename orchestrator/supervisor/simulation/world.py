@@ -10,12 +10,11 @@ from fnmatch import fnmatchcase
 from random import Random
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.task import pipeline as words
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.account import SimulatedAccount
 from orchestrator.supervisor.simulation.agents import AgentTree, AgentWorld, Launched, Session
 from orchestrator.supervisor.simulation.forge import SimulatedForge
@@ -129,8 +128,8 @@ class World:
         """What the daemon finds when it looks at what a stage left behind."""
         grounds, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
         at = grounds.commits.index(command.since) + 1 if command.since in grounds.commits else 0
-        new = tuple(grounds.commits[at:]) if stage.work is Work.STEPS else ()
-        given = _complete(stage) if stage.work is Work.INTAKE else {}
+        new = tuple(grounds.commits[at:]) if stage.work.commits else ()
+        given = _complete(stage) if not stage.work.is_done_by_agent else {}
         fresh = tuple(name for name in grounds.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
         grounds.fresh.clear()
         return Evidence(
@@ -138,7 +137,7 @@ class World:
             fresh=tuple(sorted(fresh)),
             head=new[-1] if new else None,
             commits=new,
-            dirty=grounds.dirty if stage.work is Work.STEPS else (),
+            dirty=grounds.dirty if stage.work.commits else (),
             analysis=_EXPLAINED if grounds.explained else None,
         )
 
@@ -154,18 +153,16 @@ class World:
         """What an agent's turn leaves behind; less than is wanted if it is not whole."""
         grounds, pipeline = self.of(task.id), self._pipelines[task.pipeline]
         stage = pipeline.stage(task.stage)
-        match stage.work:
-            case Work.STEPS:
-                if whole or self.dice.random() < 0.5:
-                    grounds.commits.append(f"{self.dice.getrandbits(160):040x}")
-                grounds.dirty = () if whole else ("src/half.py",)
-            case Work.CHECKS:
-                grounds.explained = whole
-            case _:
-                found = {**_complete(stage), **self._plans(pipeline, stage)}
-                kept = dict(list(found.items())[: len(found) if whole else -1])
-                grounds.files.update(kept)
-                grounds.fresh.update(kept)
+        if stage.work.commits:
+            if whole or self.dice.random() < 0.5:
+                grounds.commits.append(f"{self.dice.getrandbits(160):040x}")
+            grounds.dirty = () if whole else ("src/half.py",)
+            return
+        found = {**_complete(stage), **self._plans(pipeline, stage)}
+        kept = dict(list(found.items())[: len(found) if whole else -1])
+        grounds.explained = whole
+        grounds.files.update(kept)
+        grounds.fresh.update(kept)
 
     def _plans(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
         """The plans that later stages work through and this one may leave."""
@@ -185,21 +182,4 @@ class World:
 
 def _complete(stage: Stage) -> dict[str, FileFacts]:
     """Files with which a stage's guards hold."""
-    files: dict[str, FileFacts] = {}
-    for guard in stage.guards:
-        match guard:
-            case words.FileExists():
-                files.setdefault(guard.file, FileFacts(chars=100))
-            case words.FileMinChars():
-                files[guard.file] = FileFacts(chars=guard.more_than + 1)
-            case words.HeadingCount():
-                headings = tuple(f"{guard.prefix} {number}" for number in range(1, guard.at_least + 1))
-                files[guard.file] = FileFacts(chars=1000, headings=headings)
-            case words.JsonNonempty():
-                files[guard.file] = FileFacts(chars=100, json_filled=guard.any_of[:1])
-            case words.GlobCount():
-                for number in range(1, guard.at_least + 1):
-                    files[guard.pattern.replace("*", str(number))] = FileFacts(chars=300)
-            case _:
-                pass
-    return files
+    return {name: facts for guard in stage.guards for name, facts in guard.sample_files().items()}

@@ -3,8 +3,7 @@
 import re
 from dataclasses import replace
 
-from orchestrator.core.task.check_rules import MOST_CHECKS
-from orchestrator.core.task.checks import Check, CheckKind, ResultSource
+from orchestrator.core.task.checks import MOST_CHECKS, Check, CheckKind, ResultSource
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml

@@ -14,8 +14,8 @@ import orjson
 from orchestrator.core.events.commands import LookAtGate
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Task
-from orchestrator.core.task.pipeline import Stage, Work
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.masking import names_in
@@ -26,9 +26,6 @@ from orchestrator.workspaces.workspace import Workspace
 LARGEST_ARTIFACT = 2 * 1024 * 1024
 """Bytes."""
 MOST_HEADINGS, LONGEST_HEADING = 500, 300
-PLAN_FILE = "plan.md"
-_PLAN_FIX = re.compile(r"plan-fix-([1-9][0-9]{0,3})\.md")
-ANALYSIS_FILE = "failure-analysis.json"
 CONFIDENCES = ("low", "mid", "high")
 
 
@@ -42,28 +39,29 @@ class Gates:
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
-        refuse_leaks(self.workspace.git_of(task.id), task.base_commit, commit, self.secrets(task))
+        refuse_leaks(self.workspace.git_of(task.id), task.source.base_commit, commit, self.secrets(task))
 
-    def look(self, task: Task, stage: Stage, command: LookAtGate) -> Evidence:
-        """What there is to see of this stage. Raises what the workspace and the outbox raise."""
+    def look(self, task: Task, pipeline: Pipeline, command: LookAtGate) -> Evidence:
+        """Import what the stage left, and return what is there. Raises what the workspace and the outbox raise."""
+        stage, family = pipeline.stage(command.stage), pipeline.family
         folder = Path(task.folder)
         outbox = folder / "agents" / str(command.attempt) / "out"
         secrets = self.secrets(task)
         taken = import_files(
             outbox, stage.artifacts, folder, Limits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
         )
-        fresh = _with_fix_as_plan(folder, tuple(artifact.name for artifact in taken.files))
+        fresh = _with_fix_as_plan(folder, pipeline, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}
         seen = Evidence(
-            files=_files(folder, fresh if stage.work is Work.AGENT else _all(folder)),
+            files=_files(folder, fresh if stage.work.judges_new_files_only else _all(folder)),
             fresh=fresh,
             refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
-            analysis=_analysis(folder) if ANALYSIS_FILE in fresh else None,
+            analysis=_analysis(folder, family.failure_analysis) if family.failure_analysis in fresh else None,
         )
-        return self._with_branch(seen, task, command) if stage.work is Work.STEPS else seen
+        return self._with_branch(seen, task, command) if stage.work.commits else seen
 
     def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
-        facts = self.workspace.facts(task.id, task.base_commit, command.since)
+        facts = self.workspace.facts(task.id, task.source.base_commit, command.since)
         return Evidence(
             files=seen.files,
             fresh=seen.fresh,
@@ -79,21 +77,26 @@ def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
     return f"it holds the provided value of {names}, which must stand in no file; write the name alone" if names else ""
 
 
-def _with_fix_as_plan(folder: Path, fresh: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with plan.md among them: the newest plan-fix that was left is the plan now (sources.md §1.2)."""
-    fixes = {int(found[1]): name for name in fresh if (found := _PLAN_FIX.fullmatch(name))}
-    if not fixes:
-        return fresh
-    content = read_text(folder, fixes[max(fixes)], LARGEST_ARTIFACT)
+def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names with the plan among them: the newest fix of the plan that was left takes its place."""
+    numbered = re.compile(re.escape(pipeline.family.plan_fix).replace(r"\*", "([1-9][0-9]{0,3})"))
+    fixes = {int(found[1]): name for name in fresh if (found := numbered.fullmatch(name))}
+    content = read_text(folder, fixes[max(fixes)], LARGEST_ARTIFACT) if fixes else None
     if content is None:
         return fresh
-    write_atomically(folder / PLAN_FILE, content.encode())
-    return tuple(dict.fromkeys((*fresh, PLAN_FILE)))
+    for plan in pipeline.plans:
+        write_atomically(folder / plan, content.encode())
+    return tuple(dict.fromkeys((*fresh, *pipeline.plans)))
 
 
 def seen_in(folder: Path) -> Evidence:
     """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
     return Evidence(files=_files(folder, _all(folder)))
+
+
+def seen_of(task: Task) -> Evidence:
+    """Return what `seen_in` finds in the task's own folder."""
+    return seen_in(Path(task.folder))
 
 
 def _all(folder: Path) -> list[str]:
@@ -138,10 +141,10 @@ def _filled(content: str) -> tuple[str, ...] | None:
     return tuple(str(key)[:100] for key, item in value.items() if item)[:100] if isinstance(value, dict) else None
 
 
-def _analysis(folder: Path) -> Analysis | None:
+def _analysis(folder: Path, name: str) -> Analysis | None:
     """What the evaluator wrote, if it has the form that was asked for."""
     try:
-        value = orjson.loads(read_text(folder, ANALYSIS_FILE, LARGEST_ARTIFACT) or "")
+        value = orjson.loads(read_text(folder, name, LARGEST_ARTIFACT) or "")
         analysis = from_json(Analysis, value)
     except (orjson.JSONDecodeError, TypeError, ValueError):
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.files import read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import Redactor
@@ -57,8 +57,12 @@ CLEANUP_GRACE = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRun:
-    """How a check's run ended; a negative exit code is a signal, as in `subprocess`. `folder` holds what it left."""
+    """How a check's run ended; a negative exit code is a signal, as in `subprocess`.
 
+    `run` is the run's name within the task, `folder` holds its output and report.
+    """
+
+    run: str
     folder: Path
     exit_code: int | None
     timed_out: bool = False
@@ -122,7 +126,7 @@ class Judge:
             reason=self.redactor.masked(reason),
             exit_code=ended.exit_code,
             seconds=ended.seconds,
-            log=f"{ended.folder.relative_to(task.folder)}/stdout.jsonl",
+            log=f"{ended.run}/stdout.jsonl",
         )
 
     def of_look(self, task: Task, check: Check) -> CheckResult:
@@ -147,13 +151,15 @@ class Judge:
         return _weighed(check, verdict), reason
 
     def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
-        said = messages(self.git_of(task.id), task.base_commit, task.head or task.base_commit)
+        said = messages(self.git_of(task.id), task.source.base_commit, task.source.commit)
         change = Diff(added={**self._change(task).added, **said.added})
         verdict, reason = verdict_on(find_secrets(change, self.redactor), change)
         return _weighed(check, verdict), reason
 
     def _of_tests(self, task: Task, check: Check) -> tuple[Verdict, str]:
-        log = next((task.results[one.name].log for one in task.checks if _has_tests(one, task)), None)
+        log = next(
+            (task.evaluation.results[one.name].log for one in task.evaluation.checks if _has_tests(one, task)), None
+        )
         if log is None:
             return Verdict.SKIPPED, "no test was run that could have left a coverage report"
         report = _text((Path(task.folder) / log).with_name(REPORT))
@@ -174,9 +180,9 @@ class Judge:
         flags = ("-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         plain = ("-c", "core.quotePath=false", "-c", f"core.bigFileThreshold={LARGEST_TEXT_FILE}")
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--no-color")
-        head = task.head or task.base_commit
+        head = task.source.commit
         return parse_diff(
-            self.git_of(task.id).run(*plain, "diff-tree", *flags, *prefixes, task.base_commit, head, "--")
+            self.git_of(task.id).run(*plain, "diff-tree", *flags, *prefixes, task.source.base_commit, head, "--")
         )
 
 
@@ -198,7 +204,7 @@ def first_failing_line(folder: Path) -> str:
 
 
 def _has_tests(check: Check, task: Task) -> bool:
-    return check.kind is CheckKind.UNIT_TEST and check.name in task.results and bool(check.command)
+    return check.kind is CheckKind.UNIT_TEST and check.name in task.evaluation.results and bool(check.command)
 
 
 def _weighed(check: Check, verdict: Verdict) -> Verdict:

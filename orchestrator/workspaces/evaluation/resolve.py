@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from orchestrator.core.task.check_rules import DEFAULT_RULES, Integration, Rules
-from orchestrator.core.task.checks import Check, CheckKind
+from orchestrator.core.task.checks import DEFAULT_RULES, Check, CheckKind, Integration, Rules
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.evaluation.check_file import CheckError, add_probe, check_problem, read_checks
 from orchestrator.workspaces.evaluation.languages import detect_checks

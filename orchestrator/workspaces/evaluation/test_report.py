@@ -5,14 +5,14 @@ from datetime import datetime
 
 from orchestrator.core.task.checks import Check, CheckResult, Verdict, nothing_ran
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import stamp
 from orchestrator.redaction.display import as_code, inert
 
 
 def is_evaluated(task: Task) -> bool:
     """Whether every check of the newest evaluation has its result."""
-    return bool(task.results) and task.next_check is None
+    return bool(task.evaluation.results) and task.evaluation.next_check is None
 
 
 def test_report(task: Task, at: datetime) -> str:
@@ -22,34 +22,36 @@ def test_report(task: Task, at: datetime) -> str:
 
 def overall(task: Task) -> Verdict:
     """FAIL if any check failed, SKIPPED if none ran, else WARN if any warned, else PASS."""
-    verdicts = {result.verdict for result in task.results.values()}
+    verdicts = {result.verdict for result in task.evaluation.results.values()}
     if Verdict.FAIL in verdicts:
         return Verdict.FAIL
-    if nothing_ran(task.checks, task.results):
+    if nothing_ran(task.evaluation.checks, task.evaluation.results):
         return Verdict.SKIPPED
     return Verdict.WARN if Verdict.WARN in verdicts else Verdict.PASS
 
 
 def failures_of_evaluation(task: Task) -> tuple[Failure, ...]:
     """What is on record of why checks of the newest evaluation failed; told of by their output."""
-    failed = {(name, result.log) for name, result in task.results.items() if result.verdict is Verdict.FAIL}
+    failed = {(name, result.log) for name, result in task.evaluation.results.items() if result.verdict is Verdict.FAIL}
     return tuple(entry for entry in task.failures.entries if (entry.step, entry.log_file) in failed)
 
 
 def _header(task: Task, at: datetime) -> Iterable[str]:
     yield f"# Test report: {inert(task.title)}"
-    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.branch)}\\\nHEAD: {as_code(task.head or task.base_commit)}"
-    rows = [f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.results.items()]
-    seconds = sum(result.seconds or 0.0 for result in task.results.values())
+    yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.source.branch)}\\\nHEAD: {as_code(task.source.commit)}"
+    rows = [
+        f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.evaluation.results.items()
+    ]
+    seconds = sum(result.seconds or 0.0 for result in task.evaluation.results.values())
     rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
     yield "\n".join(("## Summary", "", "| Stage | Status | Duration |", "|---|---|---|", *rows))
-    if nothing_ran(task.checks, task.results):
+    if nothing_ran(task.evaluation.checks, task.evaluation.results):
         yield "**No check ran: nobody has seen this change work.**"
 
 
 def _sections(task: Task) -> Iterable[str]:
-    known = {check.name: check for check in task.checks}
-    for name, result in task.results.items():
+    known = {check.name: check for check in task.evaluation.checks}
+    for name, result in task.evaluation.results.items():
         yield _section(name, result, known.get(name.partition(" ")[0]))
 
 
@@ -72,7 +74,7 @@ def _analysis(task: Task) -> Iterable[str]:
     if overall(task) is not Verdict.FAIL:
         return
     yield "## Failure Analysis"
-    failed = [name for name, result in task.results.items() if result.verdict is Verdict.FAIL]
+    failed = [name for name, result in task.evaluation.results.items() if result.verdict is Verdict.FAIL]
     entries = failures_of_evaluation(task)
     yield "\n".join(map(_entry, entries)) if entries else "Nobody has looked into it yet: " + ", ".join(failed) + "."
 

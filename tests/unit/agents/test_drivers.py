@@ -244,7 +244,7 @@ def asked(subject: Subject, status: RequestStatus, answer: str | None) -> UserRe
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return UserRequest(
         number=1,
-        asking=asking,
+        draft=asking,
         digest=asking.digest,
         stage="ANALYSIS",
         visit=1,

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import NextAction, Task, TaskStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.daemon.summary import Change, blocked_summary, summary
+from tests.fakes.tasks import with_results
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at
 
@@ -53,7 +54,7 @@ def test_evaluations_are_counted_anew_in_each_round_of_review() -> None:
 
 
 def test_a_change_that_no_check_saw_says_so_loudly() -> None:
-    assert UNSEEN in summary(finished(replace(a_task(), checks=())), Change(size=""))
+    assert UNSEEN in summary(finished(replace(a_task(), evaluation=NOT_EVALUATED)), Change(size=""))
     assert UNSEEN not in summary(finished(), Change(size=""))
 
 
@@ -78,7 +79,8 @@ def test_what_went_wrong_is_listed_with_its_output() -> None:
 
 def test_foreign_text_cannot_break_a_table_or_begin_a_heading() -> None:
     evil = "a | b\n# c"
-    task = replace(finished(), title=evil, results={evil: CheckResult(verdict=Verdict.WARN, reason=evil, seconds=1.25)})
+    results = {evil: CheckResult(verdict=Verdict.WARN, reason=evil, seconds=1.25)}
+    task = with_results(finished(), results, title=evil)
     text = summary(task, Change(size=evil))
     assert "# LOCAL-20261121_220000: a | b # c\n" in text
     assert "| a \\| b # c | WARN | 1.2 s | a \\| b # c |" in text

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.task.model import Budget, Priority
+from orchestrator.core.task.progress import Budget
+from orchestrator.core.task.task import Priority
 from orchestrator.formats.codec import Json, from_json, stamp, time_of, to_json
 
 

@@ -5,24 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.pipeline import (
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-    Work,
-)
+from orchestrator.core.guards.budgets import BudgetWithin
+from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
+from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
+from orchestrator.core.task.guards import Guard
 from orchestrator.formats.toml import line_numbers
+from orchestrator.pipelines.families.tickets.family import TICKETS
+from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 from orchestrator.pipelines.pipeline_file import PipelineError, parse_pipeline
-from orchestrator.pipelines.pipeline_rules import RESERVED_STAGES, check_roles
+from orchestrator.pipelines.pipeline_rules import check_roles
 
 FULL = Path("config/pipelines/full.toml").read_text(encoding="utf-8")
 
@@ -62,14 +53,14 @@ def test_the_bundled_pipeline_walks_the_seven_stages() -> None:
     walk = [pipeline.stage(pipeline.start)]
     while walk[-1].next is not None:
         walk.append(pipeline.stage(walk[-1].next))
-    assert [(stage.name, stage.work, stage.role) for stage in walk] == [
-        ("TICKET_INTAKE", Work.INTAKE, None),
-        ("ANALYSIS", Work.AGENT, "planner"),
-        ("PLANNING", Work.AGENT, "planner"),
-        ("DESIGN", Work.AGENT, "planner"),
-        ("IMPLEMENTATION", Work.STEPS, "implementer"),
-        ("EVALUATION", Work.CHECKS, "evaluator"),
-        ("COMPLETION", Work.DELIVER, None),
+    assert [(stage.name, stage.work.name, stage.role) for stage in walk] == [
+        ("TICKET_INTAKE", "intake", None),
+        ("ANALYSIS", "agent", "planner"),
+        ("PLANNING", "agent", "planner"),
+        ("DESIGN", "agent", "planner"),
+        ("IMPLEMENTATION", "steps", "implementer"),
+        ("EVALUATION", "checks", "evaluator"),
+        ("COMPLETION", "deliver", None),
     ]
 
 
@@ -190,7 +181,7 @@ def test_what_is_wrong_is_said_with_its_line_and_the_nearest_name(right: str, wr
     assert any(problem.startswith(message) for problem in found), found
 
 
-@pytest.mark.parametrize("name", RESERVED_STAGES)
+@pytest.mark.parametrize("name", ["BLOCKED", "COMPLETED", *TICKETS.aliases])
 def test_no_stage_is_called_by_the_word_for_a_result(name: str) -> None:
     assert any("is the word for a result" in problem for problem in problems_of(SMALL.replace("DONE", name)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.formats.front_matter import read_front_matter
 from orchestrator.formats.json_schema import schema_of
 from orchestrator.pipelines.schemas import pipeline_schema, role_schema, state_schema

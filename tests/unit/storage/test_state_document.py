@@ -8,8 +8,9 @@ import pytest
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import NextAction, SensitiveCheck, Task, TaskStatus
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.formats.codec import Json
 from orchestrator.storage.state_document import from_document, to_document
 from tests.fakes.world import START
@@ -102,13 +103,19 @@ def much_lived() -> Task:
     for number in range(3):
         task = replace(task, failures=task.failures.with_failure(a_failure(number)))
     ticket = replace(task.ticket, sensitive_check=SensitiveCheck(result="REDACTED", redacted_count=2, scanned_at=START))
+    lint = CheckResult(verdict=Verdict.WARN, seconds=1.5, log="logs/1-lint/out.log")
+    results = {**task.evaluation.results, "lint": lint}
     return replace(
-        task, ticket=ticket, after=("LOCAL-1",), start_at=START, retry_at=START + timedelta(milliseconds=1),
-        results={**task.results, "lint": CheckResult(verdict=Verdict.WARN, seconds=1.5, log="logs/1-lint/out.log")},
+        task,
+        ticket=ticket,
+        schedule=Schedule(after=("LOCAL-1",), start_at=START),
+        retry_at=START + timedelta(milliseconds=1),
+        evaluation=replace(task.evaluation, results=results, report_path="report.md"),
         publication=Publication(pr_url="https://example.org/1", merged_at=START, merge_commit="m" * 40),
         feedback=("a", "b"),
-        report_path="report.md", block_reason="no", failed_at=START,
-    )  # fmt: skip
+        block_reason="no",
+        timing=replace(task.timing, failed_at=START),
+    )
 
 
 def test_every_key_of_the_seed_is_there_under_its_name() -> None:
@@ -190,7 +197,19 @@ def test_limits_are_shown_as_the_seeds_configuration() -> None:
 
 OPTIONAL = (
     *("seq", "block_reason", "worktree", "head", "priority", "after", "start_at", "started_at", "completed_at"),
-    *("failed_at", "status", "stage", "budgets", "owed", "retry_at", "feedback", "run", "agent", "progress", "waiting"),
+    *(
+        "failed_at",
+        "status",
+        "stage",
+        "budgets",
+        "next_action",
+        "retry_at",
+        "feedback",
+        "run",
+        "agent",
+        "progress",
+        "waiting",
+    ),
     *("schema_version", "current_phase", "total_phases", "current_agent"),
 )
 
@@ -198,8 +217,8 @@ OPTIONAL = (
 def test_a_document_without_what_was_added_later_can_be_read() -> None:
     old = {key: value for key, value in to_document(a_task_begun()).items() if key not in OPTIONAL}
     task = from_document(old)
-    assert (task.status, task.owed, task.seq, task.budgets) == (TaskStatus.PENDING, NextAction.ADMISSION, 0, {})
-    assert (task.id, task.checks, task.ticket) == (a_task().id, a_task().checks, a_task().ticket)
+    assert (task.status, task.next_action, task.seq, task.budgets) == (TaskStatus.PENDING, NextAction.ADMISSION, 0, {})
+    assert (task.id, task.evaluation.checks, task.ticket) == (a_task().id, a_task().evaluation.checks, a_task().ticket)
 
 
 def test_what_a_later_program_added_is_passed_over() -> None:

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.model import PauseReason
 from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.supervisor.account import MOST_WINDOWS, Account
 from tests.fakes.world import START

@@ -8,7 +8,8 @@ blocker" say nothing of the work. Nothing that is known means None: the caller d
 import re
 from collections.abc import Mapping, Sequence
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 
 _TYPES: Mapping[TicketType, str] = {
     TicketType.BUGFIX: (

@@ -4,7 +4,8 @@ import re
 from enum import StrEnum
 from typing import TypeVar
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.front_matter import read_front_matter
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.integrations.tickets.text.classifier import type_of

@@ -6,7 +6,8 @@ And ticket.json, which is what an agent reads of it (sources.md §1.2, §1.5).
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from orchestrator.core.task.model import SensitiveCheck, Task
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.redaction.rules import Redactor, Result, Scan
@@ -63,24 +64,24 @@ def redact_ticket(requirement: Requirement, redactor: Redactor) -> RedactedTicke
 
 def ticket_document(task: Task, taken: RedactedTicket) -> JsonObject:
     """ticket.json: the tracker's variant has what the tracker tells, the local one what a person handed in."""
-    requirement, check = taken.requirement, taken.check(task.created_at)
+    requirement, check = taken.requirement, taken.check(task.timing.created_at)
     return {
         "ticket_id": task.ticket.key,
         "type": task.ticket.type.value,
         "summary": task.title,
         "description": requirement.text,
         "requirement_source": task.ticket.source,
-        "priority": task.priority.value,
+        "priority": task.schedule.priority.value,
         "labels": [*requirement.labels],
-        **(_of_tracker(requirement) if requirement.tracker else {"created": stamp(task.created_at)}),
-        "repository": {"path": task.repo, "base": task.base_branch, "commit": task.base_commit},
+        **(_of_tracker(requirement) if requirement.tracker else {"created": stamp(task.timing.created_at)}),
+        "repository": {"path": task.source.repo, "base": task.source.base_branch, "commit": task.source.base_commit},
         "_filter_metadata": {
             "scan_result": check.result,
             "redacted_count": check.redacted_count,
             "redacted_patterns": [*sorted(set(taken.redacted))],
             "blocked_patterns": [],
             "warnings": [*taken.warnings],
-            "scanned_at": stamp(task.created_at),
+            "scanned_at": stamp(task.timing.created_at),
         },
     }
 

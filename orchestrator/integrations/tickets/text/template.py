@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from orchestrator.core.task.model import TicketType
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.markdown import open_fence
 from orchestrator.integrations.tickets.text.classifier import type_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.markdown import cleaned, open_fence, visible
 from orchestrator.redaction.display import escape_text

@@ -1,1 +1,1 @@
-"""Tickets: the original state.json of a workspace without a daemon, and where its work goes on."""
+"""The family of pipelines that turn one ticket into one change, review or release."""

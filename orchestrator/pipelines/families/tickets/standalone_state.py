@@ -9,16 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
 
-from orchestrator.core.decide.state_moves import RESULTS, stage_named
+from orchestrator.core.decide.machine import stage_facts
+from orchestrator.core.decide.state_moves import stage_named
 from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog, Pattern
-from orchestrator.core.task.model import Budget, StageStatus, Task, TaskStatus, TicketType
-from orchestrator.core.task.pipeline import REVISIONS, Pipeline
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import Budget, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp
+from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.pipelines.operation_parser import failure_of
 from orchestrator.storage.state_document import RESULT_NAMES, from_document, to_document
 
@@ -27,7 +31,7 @@ SEEDS = ("current_state", "states", "failure_summary", "budgets")
 OURS = ("stage", "status", "block_reason", "completed_at")
 """What they change besides where our own words are there already, or a halt has to be told in them."""
 OURS_IN_RECORDS = ("visits", "digest")
-CYCLES = "eval_cycles"
+CYCLES, REVISIONS = "eval_cycles", TICKETS.draft_budget
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
 TRIES = 3
 """Of each budget of the seed, where nothing else is said."""
@@ -76,6 +80,12 @@ def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> J
     }
 
 
+def manual(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline of a workspace without a daemon: nobody is there to start work or to approve a stage."""
+    stages = {name: replace(stage, review=False) for name, stage in pipeline.stages.items()}
+    return replace(pipeline, stages=stages, is_manual=True)
+
+
 def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     """The task that a document tells of. Raises UnreadableState."""
     try:
@@ -97,7 +107,7 @@ def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
 
 def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     said = str(document["current_state"])
-    stage = _stage(document, pipeline, stage_named(said))
+    stage = _stage(document, pipeline, stage_named(pipeline, said))
     states = _states(document, pipeline)
     config = cast(JsonObject, document.get("config") or {})
     autonomy = cast(JsonObject, config.get("autonomy") or {})
@@ -127,10 +137,16 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
     task = replace(
         task,
-        checks=tuple(Check(name=name, command="") for name in verdicts),
-        results={name: result for name, result in verdicts.items() if result is not None},
+        evaluation=replace(
+            task.evaluation,
+            checks=tuple(Check(name=name, command="") for name in verdicts),
+            results={name: result for name, result in verdicts.items() if result is not None},
+        ),
     )
-    return replace(task, budgets={**_budgets(task, document), **task.budgets})
+    facts = {name: stage_facts(pipeline, stage) for name, stage in pipeline.stages.items()}
+    stages = {name: replace(record, facts=facts.get(name)) for name, record in task.stages.items()}
+    source = replace(task.source, worktree=folder)
+    return replace(task, source=source, stages=stages, budgets={**_budgets(task, document), **task.budgets})
 
 
 def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
@@ -138,7 +154,9 @@ def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
     if state in pipeline.stages:
         return state
     if state not in AS_STATE.values():
-        raise ValueError(f"{pipeline.name} has no state {state}, but {', '.join((*pipeline.stages, *RESULTS))}")
+        raise ValueError(
+            f"{pipeline.name} has no state {state}, but {', '.join((*pipeline.stages, *pipeline.family.aliases))}"
+        )
     kept = document.get("stage")
     if isinstance(kept, str) and kept in pipeline.stages:
         return kept

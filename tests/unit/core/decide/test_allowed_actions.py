@@ -6,7 +6,7 @@ from orchestrator.agents.user_request_parser import asking_of_block, asking_of_r
 from orchestrator.core.decide.pausing import answer_by_policy
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.events.agent_messages import Category, DependencyRequest, DependencyType, Question
-from orchestrator.core.task.preflight import variables_in
+from orchestrator.core.task.ticket import variables_in
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     POLICY,

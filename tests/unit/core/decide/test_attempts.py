@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.decide.lifecycle import FOR_A_PERSON
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from tests.unit.playbook import (
     Playbook,
     alarm,
@@ -28,7 +29,7 @@ def limited(retries: int, retry_delay: float = 10.0) -> Task:
     task = at_work()
     budget = replace(task.budgets["agent_retries"], limit=retries)
     return replace(
-        task, terms=replace(task.terms, retry_delay=retry_delay), budgets={**task.budgets, "agent_retries": budget}
+        task, policy=replace(task.policy, retry_delay=retry_delay), budgets={**task.budgets, "agent_retries": budget}
     )
 
 
@@ -41,7 +42,7 @@ def test_a_lost_agent_comes_back_with_its_session_after_a_pause() -> None:
         >> later(1) >> alarm << "resume planner 2"
         >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     )  # fmt: skip
-    assert play.task.agent.session_id == task.agent.session_id
+    assert play.task.agent.session.id == task.agent.session.id
     (entry,) = play.task.failures.entries
     assert (entry.id, entry.type, entry.action, entry.summary) == ("fail-001", "agent_lost", "retry", "it was killed")
 
@@ -53,21 +54,25 @@ def test_pauses_double_up_to_five_minutes_and_then_a_person_must_look() -> None:
         play = play >> started << f"follow agents/{attempt}" << f"turn 1 of {attempt}" << "wake in 3600 s" >> session
     play = play >> exited << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "ANALYSIS: it was killed")
-    assert (play.task.run, play.task.owed, play.task.agent.status) == (None, NextAction.NOTHING, AgentStatus.FAILED)
+    assert (play.task.run, play.task.next_action, play.task.agent.status) == (
+        None,
+        NextAction.NOTHING,
+        AgentStatus.FAILED,
+    )
     assert play.task.failures.entries[-1].action == "user_intervention"
 
 
 def test_a_session_that_was_never_seen_is_not_resumed() -> None:
     task = at("ANALYSIS", NextAction.TURN)
-    assert not task.agent.session_seen
+    assert not task.agent.session.is_known
     play = Playbook(task) >> exited << "wake in 10 s" >> later(10) >> alarm << "start planner 2"
-    assert play.task.agent.session_id != task.agent.session_id
+    assert play.task.agent.session.id != task.agent.session.id
 
 
 def test_a_resumed_session_that_does_not_answer_is_given_up() -> None:
     play = Playbook(at_work()) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     play = play >> exited << "wake in 20 s" >> later(20) >> alarm << "start planner 3"
-    assert not play.task.agent.resumed
+    assert not play.task.agent.session.is_resumed
 
 
 def test_another_role_never_goes_on_with_a_session() -> None:
@@ -132,12 +137,16 @@ def test_a_turn_without_a_result_in_time_is_interrupted_and_tried_again() -> Non
 def test_a_result_after_its_time_counts_its_cost_and_nothing_else() -> None:
     play = Playbook(at_work()) >> later(3600) >> alarm << "interrupt agents/1"
     play = play >> finished() << "stop agents/1"
-    assert (play.task.owed, play.task.agent.cost_usd) == (NextAction.STOP, 0.25)
+    assert (play.task.next_action, play.task.agent.usage.cost_usd) == (NextAction.STOP, 0.25)
 
 
 def test_an_agent_that_ends_after_its_turn_does_not_disturb_the_gate() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> exited
-    assert (play.task.owed, play.task.agent.status, play.task.failures.total) == (NextAction.GATE, AgentStatus.IDLE, 0)
+    assert (play.task.next_action, play.task.agent.status, play.task.failures.total) == (
+        NextAction.GATE,
+        AgentStatus.IDLE,
+        0,
+    )
     play = play >> looked() << "resume planner 2"
     assert (play.task.stage, play.task.agent.status) == ("PLANNING", AgentStatus.RUNNING)
 
@@ -157,7 +166,7 @@ def test_status_says_running_only_while_an_agent_is_there() -> None:
 
 def test_an_agent_that_dies_while_frozen_comes_back_without_costing_a_try() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s" >> exited
-    assert (play.task.owed, play.task.failures.total, play.task.agent.status) == (
+    assert (play.task.next_action, play.task.failures.total, play.task.agent.status) == (
         NextAction.RETRY,
         0,
         AgentStatus.PAUSED,

@@ -17,8 +17,17 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.budget import Caps, Spending, reached_cap, seconds_left, total_spending, usd_left
-from orchestrator.core.task.model import NextAction, PauseReason, Task
+from orchestrator.core.task.agent import PauseReason, TurnProgress
+from orchestrator.core.task.budget import (
+    Caps,
+    Spending,
+    TaskSpending,
+    reached_cap,
+    seconds_left,
+    total_spending,
+    usd_left,
+)
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
     Playbook,
@@ -92,10 +101,10 @@ def test_the_next_turn_is_not_begun_beyond_any_cap_and_goes_on_when_it_is_raised
 
 
 def test_a_new_agent_is_not_started_beyond_a_cap() -> None:
-    spent = replace(at("DESIGN", NextAction.GATE), spent={"2026-11-20": Spending(usd=9.0)})
-    play = Playbook(replace(spent, terms=replace(spent.terms, caps=Caps(usd=9.0)))) >> looked() << "stop agents/1"
+    spent = replace(at("DESIGN", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=9.0)}))
+    play = Playbook(replace(spent, policy=replace(spent.policy, caps=Caps(usd=9.0)))) >> looked() << "stop agents/1"
     play = play >> exited
-    assert (play.task.agent.blocked_by, play.task.owed) == (BUDGET, NextAction.AGENT)
+    assert (play.task.agent.blocked_by, play.task.next_action) == (BUDGET, NextAction.AGENT)
     assert play >> caps(Caps(usd=10.0)) >> admitted << "start implementer 2"
 
 
@@ -118,7 +127,11 @@ def test_a_pause_during_which_a_cap_is_reached_is_followed_by_no_turn() -> None:
 
 def test_a_turn_that_reaches_its_cap_is_ended_by_what_is_told_on_the_way() -> None:
     task = at_work(caps=Caps(tokens=5000))
-    play = Playbook(replace(task, agent=replace(task.agent, turn_tokens=5000))) >> alarm << "end turn 1 of 1"
+    play = (
+        Playbook(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, tokens=5000))))
+        >> alarm
+        << "end turn 1 of 1"
+    )
     play = play << "wake in 60 s" >> interrupted << "turn 2 of 1" << "wake in 3600 s"
     assert not play.task.is_paused, "what was told on the way was more than what was used"
 
@@ -128,7 +141,7 @@ def test_hours_end_a_turn_when_they_are_over_and_count_no_time_that_stood_still(
     play = play << "wake in 1800 s" >> later(600) >> resume() >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 1200 s" >> later(1200) >> alarm << "end turn 1 of 1" << "wake in 60 s"
     play = play >> interrupted << "freeze agents/1"
-    assert (play.task.total_spent.seconds, play.task.agent.blocked_by) == (1800.0, BUDGET)
+    assert (play.task.spending.total.seconds, play.task.agent.blocked_by) == (1800.0, BUDGET)
 
 
 def test_a_turn_that_does_not_end_when_its_cap_is_reached_is_stopped() -> None:
@@ -140,7 +153,7 @@ def test_a_turn_that_does_not_end_when_its_cap_is_reached_is_stopped() -> None:
 @pytest.mark.parametrize(("hours", "wake"), [(2.0, "wake in 3600 s"), (0.25, "wake in 300 s")])
 def test_hours_that_are_changed_during_a_turn_give_it_the_time_that_is_left_then(hours: float, wake: str) -> None:
     play = Playbook(at_work(caps=Caps(hours=0.5))) >> later(600) >> caps(Caps(hours=hours)) << wake
-    assert play.task.total_spent.seconds == 600.0
+    assert play.task.spending.total.seconds == 600.0
 
 
 def test_a_turn_that_the_cli_ended_for_money_is_held_and_its_process_ended() -> None:
@@ -202,7 +215,7 @@ def test_a_task_between_two_turns_is_held_for_the_day_and_let_go_on_the_next_eve
     assert over.next == "it goes on by itself when the day (UTC) is over or more may be spent"
     assert explain(play.task, scene(play.task)).facts[0] == "the day's budget was used up"
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited
-    assert play.task.owed is NextAction.RETRY
+    assert play.task.next_action is NextAction.RETRY
     assert list(tasks_to_resume(scene(play.task))) == [(play.task.id, BUDGET)]
     play = play >> resume(BUDGET) >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
     assert play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
@@ -213,7 +226,7 @@ TOKENS, HOURS = Capacity(places=9, day=Caps(tokens=1000)), Capacity(places=9, da
 
 def in_a_turn(tokens: int) -> Task:
     task = at_work()
-    return replace(task, agent=replace(task.agent, turn_tokens=tokens))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, tokens=tokens)))
 
 
 @pytest.mark.parametrize(
@@ -232,13 +245,13 @@ def test_a_turn_that_uses_up_the_day_is_interrupted_and_no_other_begins(
     task: Task, room: Capacity, hours: float, interrupted: bool
 ) -> None:
     found = [(name, turn) for name, turn, _ in turns_to_interrupt(scene(task, room=room, hours=hours))]
-    assert found == ([(task.id, task.agent.turn)] if interrupted else [])
+    assert found == ([(task.id, task.agent.turn.number)] if interrupted else [])
 
 
 def test_only_the_turn_that_is_meant_is_ended_for_the_day() -> None:
     play = Playbook(in_a_turn(1000)) >> pause(BUDGET, turn=1) << "end turn 1 of 1" << "wake in 60 s"
     assert play >> pause(BUDGET, turn=1)
-    following = replace(at_work(), agent=replace(at_work().agent, turn=2))
+    following = replace(at_work(), agent=replace(at_work().agent, turn=TurnProgress(number=2)))
     assert Playbook(following) >> pause(BUDGET, turn=1)
 
 
@@ -248,12 +261,21 @@ def test_a_task_at_its_own_cap_is_not_let_go_by_the_next_day() -> None:
 
 
 def test_money_spent_on_another_day_is_not_todays() -> None:
-    task = replace(at("ANALYSIS", NextAction.GATE), spent={"2026-11-20": Spending(usd=50.0)})
+    task = replace(at("ANALYSIS", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=50.0)}))
     assert day_used_up(scene(task)) is None
-    assert day_used_up(scene(replace(task, spent={f"{task.updated_at:%Y-%m-%d}": Spending(usd=50.0)}))) is not None
+    assert (
+        day_used_up(
+            scene(
+                replace(
+                    task, spending=replace(task.spending, by_day={f"{task.updated_at:%Y-%m-%d}": Spending(usd=50.0)})
+                )
+            )
+        )
+        is not None
+    )
 
 
 def test_caps_that_change_nothing_that_waits_change_nothing_else() -> None:
     task = at("TICKET_INTAKE", NextAction.GATE)
     after, commands = machine.decide(full(), task, caps(Caps(usd=1.0))(task, task.updated_at))
-    assert (after.terms.caps, after.owed, commands) == (Caps(usd=1.0), task.owed, ())
+    assert (after.policy.caps, after.next_action, commands) == (Caps(usd=1.0), task.next_action, ())

@@ -4,7 +4,8 @@ import pytest
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import AnswerRefused
 from tests.unit.playbook import (
@@ -48,7 +49,7 @@ def test_what_is_provided_reaches_a_new_process_of_the_same_session() -> None:
     play = play >> alarm << "resume planner 2" >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     text = turn_text(full(), play.task)
     assert "- API_KEY: the service wants a key — provided, as the environment variable API_KEY" in text
-    assert (play >> finished() << "look at ANALYSIS").task.asks[0].told
+    assert (play >> finished() << "look at ANALYSIS").task.requests[0].is_delivered
     assert (play.task.failures.total, play.task.budgets["agent_retries"].used) == (0, 0)
 
 
@@ -70,7 +71,7 @@ def test_what_is_being_ended_is_not_taken_up_again_by_late_news(late: Happening)
 
 def test_what_is_provided_when_nothing_runs_any_more_begins_by_itself() -> None:
     play = lacking() >> exited
-    assert (play.task.owed, play.task.run) == (NextAction.RETRY, None)
+    assert (play.task.next_action, play.task.run) == (NextAction.RETRY, None)
     play = play >> later(86_400) >> answered(1, PROVIDED) >> admitted << "wake in -86400 s"
     assert play >> alarm << "resume planner 2"
 
@@ -107,11 +108,11 @@ def test_a_value_that_was_given_is_never_repeated() -> None:
 
 def test_an_unattended_task_waits_for_what_it_must_have_and_does_without_the_rest() -> None:
     play = Playbook(at_work()) >> asking(dependency(required=False, default="none"))
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.status, ask.answer, play.task.is_paused) == (RequestStatus.SKIPPED, "none", False)
     play = play >> asking(dependency("MUST")) << "freeze agents/1" << "wake in 1800 s" << "tell dependency_asked"
     assert play.task.agent.blocked_by is PauseReason.DEPENDENCY
-    assert play.task.asks[1].deadline is None
+    assert play.task.requests[1].deadline is None
 
 
 def test_what_is_provided_during_a_pause_is_not_gone_on_with_before_its_end() -> None:
@@ -123,4 +124,4 @@ def test_what_is_provided_during_a_pause_is_not_gone_on_with_before_its_end() ->
 def test_a_dependency_that_is_asked_for_again_is_asked_for_again() -> None:
     play = lacking() >> answered(1, REJECTED, "no") >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1"
     play = play << "wake in 3600 s" >> asking(dependency()) << "freeze agents/1" << "wake in 1800 s"
-    assert len((play << "tell dependency_asked").task.pending_asks) == 1
+    assert len((play << "tell dependency_asked").task.pending_requests) == 1

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
-from orchestrator.core.decide.lifecycle import ONCE_MORE, REPORT_FILE
+from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.decide.work.checks import REPORT_FILE
+from orchestrator.core.guards.results import ChecksAcceptable
+from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import NextAction, StageStatus, Task, TaskStatus
-from orchestrator.core.task.pipeline import ChecksAcceptable
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked, TaskPolicy
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.unit.playbook import (
@@ -47,9 +49,13 @@ def test_warnings_do_not_hold_a_change_back() -> None:
 
 
 def test_a_task_without_checks_is_delivered_and_says_that_nobody_looked() -> None:
-    play = Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), checks=()))) >> exited << "deliver c2"
+    play = (
+        Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), evaluation=NOT_EVALUATED)))
+        >> exited
+        << "deliver c2"
+    )
     reason = "no check is configured or was found in the repository"
-    assert play.task.results == {"unit_test": CheckResult(verdict=Verdict.SKIPPED, reason=reason)}
+    assert play.task.evaluation.results == {"unit_test": CheckResult(verdict=Verdict.SKIPPED, reason=reason)}
 
 
 def test_all_checks_run_even_if_the_first_one_fails() -> None:
@@ -107,14 +113,14 @@ def test_the_third_failed_evaluation_needs_a_person() -> None:
 
 
 def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_then_needs_a_person() -> None:
-    task = replace(evaluating(), terms=TaskPolicy(on_blocked=OnBlocked.ESCALATE))
+    task = replace(evaluating(), policy=TaskPolicy(on_blocked=OnBlocked.ESCALATE))
     for cycle in (1, 2):
         play = failing_again(task) >> looked() << f"stop agents/{3 * cycle}"
         task = play.task
         assert (task.budgets["eval_cycles"].used, task.budgets["escalations"].used) == (cycle, 0)
     task = (failing_again(task) >> looked() << "stop agents/9").task
-    assert (task.stage, task.wanted) == ("ANALYSIS", (ONCE_MORE,))
-    told = turn_text(full(), replace(at_work("IMPLEMENTATION"), wanted=task.wanted))
+    assert (task.stage, task.requested_changes) == ("ANALYSIS", (ONCE_MORE,))
+    told = turn_text(full(), replace(at_work("IMPLEMENTATION"), requested_changes=task.requested_changes))
     assert told.endswith(f"What all the steps together are to answer:\n- {ONCE_MORE}")
     assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
@@ -132,17 +138,17 @@ def test_a_task_that_halts_gets_no_more_pass() -> None:
 
 def test_a_person_who_retries_gives_a_last_pass_back_with_all_other_tries() -> None:
     spent = with_budget(with_budget(evaluating(), "eval_cycles", 3), "escalations", 1)
-    blocked = failing_again(replace(spent, terms=TaskPolicy(on_blocked=OnBlocked.ESCALATE))) >> looked()
+    blocked = failing_again(replace(spent, policy=TaskPolicy(on_blocked=OnBlocked.ESCALATE))) >> looked()
     task = (blocked << "stop agents/3" << "tell blocked" >> exited >> retry).task
     assert (task.budgets["escalations"].used, task.budgets["eval_cycles"].used) == (0, 0)
 
 
 def test_an_evaluation_leaves_its_report_and_the_next_one_does_too() -> None:
     task = at("EVALUATION", NextAction.CHECKS)
-    assert task.report_path is None
+    assert task.evaluation.report_path is None
     play = Playbook(evaluating(PASS)) >> judged(PASS) << "deliver c2"
-    assert play.task.report_path == REPORT_FILE
-    assert explaining().task.report_path == REPORT_FILE
+    assert play.task.evaluation.report_path == REPORT_FILE
+    assert explaining().task.evaluation.report_path == REPORT_FILE
 
 
 def test_a_lost_check_is_run_again_in_another_folder() -> None:
@@ -196,7 +202,7 @@ work = "deliver"
 
 def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_by() -> None:
     notes = Evidence(files={"notes.md": FileFacts(chars=1)}, fresh=("notes.md",))
-    task = replace(a_task(), checks=a_task().checks[:1])
+    task = replace(a_task(), evaluation=Evaluation(checks=a_task().evaluation.checks[:1]))
     play = (
         Playbook.submitted(task, parse_pipeline(SMALL, "small.toml"))
         >> admitted << "prepare the workspace"

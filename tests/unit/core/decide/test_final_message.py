@@ -6,18 +6,21 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.decide.final_message import final_message, has_ended, recommended
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.checks import CheckResult, Evaluation, Verdict
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import NextAction, StageRecord, Task, TaskStatus
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus, Timing
 from tests.fakes.world import START
 from tests.unit.playbook import a_task, at, at_work
 
 LATER = START + timedelta(hours=2, minutes=10)
 
+STARTED = Timing(created_at=START, started_at=START)
+
 
 def completed(publication: Publication | None = None) -> Task:
-    done = replace(at("COMPLETION", NextAction.NOTHING), status=TaskStatus.COMPLETED, started_at=START)
+    done = replace(at("COMPLETION", NextAction.NOTHING), status=TaskStatus.COMPLETED, timing=STARTED)
     return replace(done, publication=publication or Publication())
 
 
@@ -30,7 +33,7 @@ def failing(task: Task, summary: str, log_file: str | None = None) -> Task:
 
 
 def halted(**changes: object) -> Task:
-    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no way\non", started_at=START)
+    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no way\non", timing=STARTED)
     return replace(task, **changes)  # type: ignore[arg-type]  # any field
 
 
@@ -56,13 +59,17 @@ def test_what_became_of_it_outside_stands_in_the_place_of_the_branch(publication
 def test_a_report_is_named_by_its_path_and_by_its_ticket() -> None:
     task = completed(Publication(report_url="https://jira/ABC-1"))
     stages = {**task.stages, "PLANNING": StageRecord(artifacts=("notes.md", "review-report.md"))}
-    said = final_message(replace(task, stages=stages, head=task.base_commit), LATER).splitlines()
+    said = final_message(
+        replace(task, stages=stages, source=replace(task.source, head=task.source.base_commit)), LATER
+    ).splitlines()
     assert said[1:] == [f"report: {task.folder}/review-report.md, told on https://jira/ABC-1"]
 
 
 def test_a_change_that_no_check_has_seen_is_never_told_as_if_one_had() -> None:
     unseen = {"unit_test": CheckResult(verdict=Verdict.SKIPPED)}
-    assert final_message(replace(completed(), results=unseen), LATER).endswith("nobody has seen this change work")
+    assert final_message(replace(completed(), evaluation=Evaluation(results=unseen)), LATER).endswith(
+        "nobody has seen this change work"
+    )
 
 
 def test_a_halt_says_why_what_recurs_and_what_to_do() -> None:

@@ -16,12 +16,12 @@ from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
 from orchestrator.core.schedule.why import explain
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
-from orchestrator.core.task.pipeline import Work
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import AnswerRefused, InvalidTransition
@@ -116,7 +116,7 @@ def answers(status: RequestStatus, text: str = "", number: int | None = None) ->
     """Somebody answers what is asked first, or what bears that number."""
 
     def event(task: Task, at: datetime) -> events.Event:
-        first = next((ask.number for ask in task.pending_asks), 1)
+        first = next((ask.number for ask in task.pending_requests), 1)
         return events.AskAnswered(at=at, number=number or first, status=status, answer=text, by="ada")
 
     return event
@@ -126,7 +126,7 @@ def quietly(task: Task, at: datetime) -> events.Event:
     """What comes next where nothing goes wrong and whatever is done here is approved; a proposed change waits."""
     if task.waits_for_merge:
         return alarm(task, at)
-    if task.pending_asks:
+    if task.pending_requests:
         return answers(RequestStatus.APPROVED)(task, at)
     return admitted(task, at) if task.wants_slot else answer(task, at)
 
@@ -256,7 +256,7 @@ REQUESTED = (
 
 def lived(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> list[Decision]:
     """The decisions of a history; what is refused changes nothing and is left out."""
-    begun = replace(a_task(), terms=terms, publication=Publication(forge="https://forge.example/a/b.git"))
+    begun = replace(a_task(), policy=terms, publication=Publication(forge="https://forge.example/a/b.git"))
     task, commands = machine.begin(REVIEWED, events.TaskSubmitted(at=START, task=begun))
     decisions = [Decision(before=task, event=events.TaskSubmitted(at=START, task=task), after=task, commands=commands)]
     now = START
@@ -313,7 +313,7 @@ def test_numbers_never_fall(decisions: list[Decision]) -> None:
         assert all(after.stages[name].visits >= record.visits for name, record in before.stages.items())
         same_attempt = after.agent.attempt == before.agent.attempt
         assert not same_attempt or after.agent.read_offset >= before.agent.read_offset
-        assert not same_attempt or after.agent.turn >= before.agent.turn
+        assert not same_attempt or after.agent.turn.number >= before.agent.turn.number
 
 
 @in_every_history
@@ -329,7 +329,7 @@ def test_a_task_has_one_run_at_most_and_only_for_what_it_is_at(decisions: list[D
         before, after = one.before.run, one.after.run
         if before and (after is None or after.folder != before.folder):
             assert isinstance(one.event, events.AgentExited | events.CheckFinished), "a run was dropped"
-        if one.after.owed in (NextAction.AGENT, NextAction.TURN, NextAction.CHECKS):
+        if one.after.next_action in (NextAction.AGENT, NextAction.TURN, NextAction.CHECKS):
             assert after is not None
 
 
@@ -353,12 +353,12 @@ def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decisio
 @in_every_history
 def test_an_answer_is_given_once_and_stays(decisions: list[Decision]) -> None:
     for one in decisions:
-        before, after = one.before.asks, one.after.asks
+        before, after = one.before.requests, one.after.requests
         assert [ask.number for ask in after] == list(range(1, len(after) + 1))
         for old, new in zip(before, after, strict=False):
             assert old.digest == new.digest
-            assert old.is_pending or replace(old, told=new.told) == new
-            assert old.told <= new.told
+            assert old.is_pending or replace(old, is_delivered=new.is_delivered) == new
+            assert old.is_delivered <= new.is_delivered
 
 
 @in_every_history
@@ -373,12 +373,12 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
             case None:
                 assert task.wants_slot
             case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
-                assert task.pending_asks or "review" in allowed(task)
+                assert task.pending_requests or "review" in allowed(task)
             case PauseReason.SERVICE:
                 assert task.retry_at in alarms(task) or list(tasks_to_resume(scene))
             case PauseReason.RATE_LIMIT:
                 by_itself = task.retry_at in alarms(task) or list(tasks_to_resume(scene))
-                assert by_itself or not task.terms.auto_resume
+                assert by_itself or not task.policy.auto_resume
             case PauseReason.BUDGET:
                 assert list(tasks_to_resume(scene)) or "orchestrator budget" in explain(task, scene).next
             case PauseReason.USER | PauseReason.PRESSURE:
@@ -388,7 +388,7 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
 @in_every_history
 def test_spending_never_falls(decisions: list[Decision]) -> None:
     for one in decisions:
-        before, after = one.before.total_spent, one.after.total_spent
+        before, after = one.before.spending.total, one.after.spending.total
         assert after.usd >= before.usd
         assert after.tokens >= before.tokens
         assert after.turns - before.turns in (0, 1)
@@ -409,7 +409,7 @@ def test_a_pull_request_is_touched_only_in_the_stage_that_publishes(decisions: l
     outward = (do.OpenPullRequest, do.LookAtPullRequest, do.MergePullRequest, do.PostReport, do.TagRelease)
     for one in decisions:
         if any(isinstance(command, outward) for command in obligations(REVIEWED, one.after)):
-            assert REVIEWED.stage(one.after.stage).work is Work.DELIVER
+            assert REVIEWED.stage(one.after.stage).work.publishes
 
 
 @in_every_history
@@ -427,7 +427,7 @@ def test_a_task_at_work_owes_something_or_waits_for_its_place(decisions: list[De
         if one.after.status is TaskStatus.IN_PROGRESS and not one.after.is_paused:
             assert obligations(REVIEWED, one.after)
         waits = one.after.is_paused and one.after.agent.blocked_by is PauseReason.RATE_LIMIT
-        assert (one.after.owed is NextAction.RETRY) <= (one.after.retry_at is not None or waits)
+        assert (one.after.next_action is NextAction.RETRY) <= (one.after.retry_at is not None or waits)
 
 
 @in_every_history
@@ -469,12 +469,12 @@ def test_it_can_always_be_said_why_a_task_is_where_it_is(decisions: list[Decisio
 
 @in_every_history
 def test_a_task_that_is_left_in_peace_comes_to_an_end(decisions: list[Decision]) -> None:
-    task = replace(decisions[-1].after, terms=TaskPolicy())
+    task = replace(decisions[-1].after, policy=TaskPolicy())
     for _ in range(250):
         if task.status.is_final or task.status is TaskStatus.BLOCKED:
             return
         task, _ = machine.decide(REVIEWED, task, kindly(task)(task, task.updated_at))
-    raise AssertionError(f"it goes round: {task.stage} owes {task.owed}, {task.run}, {task.agent}")
+    raise AssertionError(f"it goes round: {task.stage} owes {task.next_action}, {task.run}, {task.agent}")
 
 
 KINDLY = {
@@ -491,14 +491,14 @@ KINDLY = {
 def kindly(task: Task) -> Happening:
     """What moves a task that nobody hinders."""
     run = task.run
-    if task.is_paused and task.pending_asks and task.agent.blocked_by in (
+    if task.is_paused and task.pending_requests and task.agent.blocked_by in (
         PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW
     ):  # fmt: skip
-        ask = task.pending_asks[0]
-        status, text = KINDLY[ask.asking.subject]
-        plain = "as you like" if ask.asking.subject is Subject.QUESTION and not ask.asking.options else text
+        ask = task.pending_requests[0]
+        status, text = KINDLY[ask.draft.subject]
+        plain = "as you like" if ask.draft.subject is Subject.QUESTION and not ask.draft.options else text
         return answers(status, plain)
-    if task.waits_for_merge and not task.pending_asks:
+    if task.waits_for_merge and not task.pending_requests:
         return seen(PullStatus.MERGED, number=task.publication.number or 0)
     if task.is_paused and task.agent.blocked_by is not None:
         return resume(task.agent.blocked_by)
@@ -508,6 +508,6 @@ def kindly(task: Task) -> Happening:
         return exited if run.is_of_agent else judged(None)
     if any(isinstance(command, do.ThawRun) for command in obligations(REVIEWED, task)):
         return thawed
-    if task.owed is NextAction.STOP and run is not None and not run.is_of_agent:
+    if task.next_action is NextAction.STOP and run is not None and not run.is_of_agent:
         return judged(None)
     return answer

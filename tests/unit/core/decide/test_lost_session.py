@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.task.guards import NOTHING_SEEN
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestStatus
 from tests.unit.core.decide.test_usage_limits import after
@@ -38,7 +38,7 @@ def test_a_session_that_is_gone_costs_no_try_and_a_new_one_begins_at_once() -> N
     play = play >> finished(GONE, error_class="session") << "stop agents/2" >> exited << "wake in 0 s"
     play = play >> alarm << "start planner 3"
     assert play.task.budgets["agent_retries"] == tries
-    assert not play.task.agent.resumed
+    assert not play.task.agent.session.is_resumed
 
 
 def test_a_new_session_that_is_not_found_is_a_failure_like_any_other() -> None:
@@ -49,9 +49,9 @@ def test_a_new_session_that_is_not_found_is_a_failure_like_any_other() -> None:
 def begun_anew(*happenings: Happening) -> Task:
     """A task whose agent died after all of that, in the first turn of one that cannot go on with its conversation."""
     begun = at_work()
-    task = replace(begun, terms=replace(begun.terms, autonomy=Autonomy.INTERACTIVE))
+    task = replace(begun, policy=replace(begun.policy, autonomy=Autonomy.INTERACTIVE))
     task = after(task, session, *happenings, exited, later(3600), alarm, admitted, alarm, started)
-    assert task.agent.resumed
+    assert task.agent.session.is_resumed
     return after(task, finished(GONE, error_class="session"), exited, alarm, started)
 
 
@@ -64,5 +64,5 @@ def test_whoever_takes_the_place_of_a_lost_conversation_is_told_so_and_where_to_
 
 def test_what_only_the_lost_conversation_knew_is_answered_once_more() -> None:
     known = (asking(question()), answered(1, RequestStatus.ANSWERED, "left"), admitted, finished(), finished())
-    assert after(begun_anew(*known, looked(NOTHING_SEEN)), finished()).asks[0].told
+    assert after(begun_anew(*known, looked(NOTHING_SEEN)), finished()).requests[0].is_delivered
     assert "- Which one? — left" in turn_text(full(), begun_anew(*known, looked(NOTHING_SEEN)))

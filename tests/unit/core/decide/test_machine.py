@@ -9,8 +9,11 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import AgentStatus, NextAction, SensitiveCheck, StageStatus, Task, TaskStatus
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
+from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
 from tests.fakes.world import START
@@ -76,11 +79,11 @@ def test_a_ticket_without_trouble_becomes_a_delivered_branch() -> None:
         >> delivered << "tell completed"
     )  # fmt: skip
     task = play.task
-    assert (task.status, task.owed, task.agent.status) == (
+    assert (task.status, task.next_action, task.agent.status) == (
         TaskStatus.COMPLETED, NextAction.NOTHING, AgentStatus.COMPLETED
     )  # fmt: skip
     assert {record.status for record in task.stages.values()} == {StageStatus.COMPLETED}
-    assert (task.progress, task.seq, task.completed_at) == (100, 25, START)
+    assert (task.progress, task.seq, task.timing.completed_at) == (100, 25, START)
     assert task.stages["ANALYSIS"].artifacts == ("analysis.md", "related-code.json")
 
 
@@ -98,10 +101,10 @@ def test_a_playbook_shows_both_conversations_when_they_differ() -> None:
 def test_costs_add_up_over_sessions_and_are_not_summed_within_one() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> looked() << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at PLANNING"
-    assert (play.task.agent.tokens_used, play.task.agent.cost_usd) == (1000, 0.25)
+    assert (play.task.agent.usage.tokens, play.task.agent.usage.cost_usd) == (1000, 0.25)
     work = at_work("IMPLEMENTATION")
     after = (Playbook(work) >> finished() << "look at IMPLEMENTATION").task
-    assert (work.agent.tokens_used, after.agent.tokens_used, after.agent.cost_usd) == (1000, 2000, 0.5)
+    assert (work.agent.usage.tokens, after.agent.usage.tokens, after.agent.usage.cost_usd) == (1000, 2000, 0.5)
 
 
 def test_a_closed_gate_tells_its_agent_what_is_missing_and_then_blocks() -> None:
@@ -150,7 +153,7 @@ def test_what_the_daemon_refused_is_said_up_to_ten_files() -> None:
 def old_turn(task: Task) -> Iterable[events.Event]:
     folder, visits = (task.run.folder if task.run else ""), task.stages[task.stage].visits
     late, seen = task.updated_at, Evidence(files={}, fresh=())
-    attempt, turn = task.agent.attempt, task.agent.turn
+    attempt, turn = task.agent.attempt, task.agent.turn.number
     ok, result = events.TurnOutcome.OK, None
     yield events.WorkspaceReady(at=late, worktree="/elsewhere", branch="b", head="h")
     yield events.RunStarted(at=late, folder="agents/0", pid=1)
@@ -176,7 +179,7 @@ def old_turn(task: Task) -> Iterable[events.Event]:
 
 @pytest.mark.parametrize("owed", [NextAction.TURN, NextAction.GATE])
 def test_late_news_gives_back_the_very_same_task(owed: NextAction) -> None:
-    task = replace(at_work("PLANNING"), owed=owed)
+    task = replace(at_work("PLANNING"), next_action=owed)
     assert task.run
     for event in old_turn(task):
         assert machine.decide(full(), task, event) == (task, ()), event
@@ -190,14 +193,14 @@ def test_a_delivery_that_nobody_waits_for_changes_nothing() -> None:
 
 def test_a_command_that_fails_while_it_is_owed_blocks_the_task_with_the_reason() -> None:
     play = Playbook(at("TICKET_INTAKE", NextAction.WORKSPACE))
-    command = do.PrepareWorkspace(branch=play.task.branch)
+    command = do.PrepareWorkspace(branch=play.task.source.branch)
     play = play >> failed(command, "the branch feature/LOCAL exists") << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "the branch feature/LOCAL exists")
 
 
 def test_a_command_that_fails_when_it_is_no_longer_owed_changes_nothing() -> None:
     task = at_work()
-    event = events.CommandFailed(at=START, command=do.PrepareWorkspace(branch=task.branch), reason="late")
+    event = events.CommandFailed(at=START, command=do.PrepareWorkspace(branch=task.source.branch), reason="late")
     assert machine.decide(full(), task, event)[0] is task
 
 
@@ -215,7 +218,11 @@ def test_a_stop_that_fails_leaves_an_ended_task_as_it_ended(end: TaskStatus) -> 
 
 
 def test_an_alarm_that_cannot_be_set_leaves_a_waiting_task_waiting() -> None:
-    play = Playbook.submitted(replace(a_task(), start_at=START)) << "wake in 0 s" >> failed(do.WakeAt(at=START))
+    play = (
+        Playbook.submitted(replace(a_task(), schedule=Schedule(start_at=START)))
+        << "wake in 0 s"
+        >> failed(do.WakeAt(at=START))
+    )
     assert (play.task.status, play.task.block_reason) == (TaskStatus.PENDING, None)
 
 
@@ -267,8 +274,8 @@ def test_a_person_decides_on_a_design_that_was_revised_too_often() -> None:
     attended = interactive("DESIGN")
     play = Playbook(attended) >> finished() << "look at DESIGN" >> looked(designs(1, 2, 3, 4, 5))
     play = play << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
-    (ask,) = play.task.pending_asks
-    assert ask.asking.text.endswith("design-v5.md; the budget design_revisions is used up (4 of 3)")
+    (ask,) = play.task.pending_requests
+    assert ask.draft.text.endswith("design-v5.md; the budget design_revisions is used up (4 of 3)")
     assert [entry.action for entry in play.task.failures.entries] == ["user_intervention"]
     play = play >> answered(ask.number, RequestStatus.APPROVED)
     assert (play.task.stage, play.task.status) == ("IMPLEMENTATION", TaskStatus.IN_PROGRESS)

@@ -7,8 +7,9 @@ import pytest
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
     Happening,
@@ -113,14 +114,14 @@ def test_a_pause_freezes_and_a_resume_waits_for_a_place_before_it_thaws() -> Non
 def test_time_that_stood_still_does_not_count_against_the_turn() -> None:
     play = Playbook(still()) >> later(1700) >> alarm >> resume() >> admitted << "thaw agents/1" >> alarm
     play = play >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert play.task.agent.turn_deadline == play.now + later(3600)
+    assert play.task.agent.turn.deadline == play.now + later(3600)
 
 
 def test_a_thaw_after_the_turn_sets_no_deadline() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s"
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
-    assert play.task.agent.turn_deadline is None
+    assert play.task.agent.turn.deadline is None
 
 
 def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_as_soon_as_it_is_there() -> None:
@@ -157,13 +158,13 @@ def test_what_will_not_stand_still_is_stopped_and_started_again_when_it_may() ->
 
 def test_a_result_that_crossed_the_pause_is_taken_in_and_looked_at_later() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished() >> frozen << "wake in 1800 s"
-    assert play.task.owed is NextAction.GATE
+    assert play.task.next_action is NextAction.GATE
     assert play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
 
 
 def test_a_look_that_crossed_the_pause_moves_the_task_on_but_starts_nothing() -> None:
     play = Playbook(at("TICKET_INTAKE", NextAction.GATE)) >> pause() >> looked()
-    assert (play.task.stage, play.task.owed, play.task.is_paused) == ("ANALYSIS", NextAction.AGENT, True)
+    assert (play.task.stage, play.task.next_action, play.task.is_paused) == ("ANALYSIS", NextAction.AGENT, True)
     assert play >> resume() >> admitted << "start planner 1"
 
 
@@ -229,7 +230,7 @@ def test_a_task_without_a_place_takes_no_notice_of_want_of_room() -> None:
 def test_a_cancelled_task_ends_its_agent_and_stays_cancelled(task: Task) -> None:
     play = Playbook(task) >> cancel << "interrupt agents/1"
     play = play >> finished() << "stop agents/1" >> exited >> alarm
-    assert (play.task.status, play.task.run, play.task.owed) == (TaskStatus.CANCELLED, None, NextAction.NOTHING)
+    assert (play.task.status, play.task.run, play.task.next_action) == (TaskStatus.CANCELLED, None, NextAction.NOTHING)
 
 
 def test_an_agent_that_was_starting_when_its_task_was_cancelled_is_stopped() -> None:
@@ -239,7 +240,7 @@ def test_an_agent_that_was_starting_when_its_task_was_cancelled_is_stopped() -> 
 
 def test_a_check_of_a_cancelled_task_is_stopped_and_its_result_forgotten() -> None:
     play = Playbook(evaluating()) >> cancel << "stop logs/1-unit_test" >> judged()
-    assert (play.task.run, play.task.results) == (None, {})
+    assert (play.task.run, play.task.evaluation.results) == (None, {})
 
 
 def test_a_worktree_that_is_ready_too_late_starts_nothing() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.decide.plan import begin_step, finish_step, next_step, steps_of
-from orchestrator.core.task.model import Step, StepStatus
+from orchestrator.core.task.progress import Step, StepStatus
 from tests.fakes.world import START
 
 LATER = START + timedelta(hours=1)

@@ -8,15 +8,16 @@ from random import Random
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import NextAction, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.user_requests import POLICY, RequestDraft, RequestStatus, Subject
 from tests.fakes.tasks import TWO_CHECKS, bundled_pipeline, full_pipeline, submitted
 from tests.fakes.world import Night, Plug, PowerCut, Request, World
 
-AT_WORK: Callable[[Task], bool] = lambda task: task.stage == "IMPLEMENTATION" and task.owed is NextAction.TURN  # noqa: E731
+AT_WORK: Callable[[Task], bool] = lambda task: task.stage == "IMPLEMENTATION" and task.next_action is NextAction.TURN  # noqa: E731
 STILL: Callable[[Task], bool] = lambda task: task.run is not None and task.run.process is ProcessState.FROZEN  # noqa: E731
 PAUSED_AT_WORK = (
     Request(AT_WORK, lambda at: events.PauseRequested(at=at)),
@@ -94,7 +95,7 @@ def approved(number: int) -> Callable[[datetime], events.Event]:
 
 
 def asked(number: int) -> Callable[[Task], bool]:
-    return lambda task: len(task.asks) == number and task.asks[-1].is_pending
+    return lambda task: len(task.requests) == number and task.requests[-1].is_pending
 
 
 def parked(task: Task) -> bool:
@@ -142,7 +143,7 @@ class Story:
         world = World(pipeline=pipeline, asks=self.asks, walled=self.walled, rounds=self.rounds, merges=self.merges)
         begun = submitted(
             checks=TWO_CHECKS,
-            terms=self.terms,
+            policy=self.terms,
             pipeline=self.pipeline,
             publication=Publication(forge=self.forge),
         )
@@ -196,7 +197,7 @@ def test_a_power_cut_at_any_moment_of_a_night_with_people_changes_nothing_in_the
         assert lived.restarts == 1, moment
         assert outcome(task) == outcome(expected), moment
         assert world.effects == undisturbed.effects, moment
-        of_people = {f"ask-{ask.number}" for ask in task.asks if ask.answered_by != POLICY}
+        of_people = {f"ask-{ask.number}" for ask in task.requests if ask.answered_by != POLICY}
         assert world.told >= of_people | {"completed"}, moment
         assert not [folder for folder, tree in world.runs.items() if tree.alive], moment
 
@@ -242,8 +243,8 @@ def outcome(task: Task) -> object:
         [(step.step_id, step.status, step.commits) for step in task.steps],
         [(entry.id, entry.state, entry.type) for entry in task.failures.entries],
         [(name, record.visits, record.status) for name, record in task.stages.items()],
-        {name: replace(result, seconds=None) for name, result in task.results.items()},
-        task.head,
-        [(ask.number, ask.status, ask.answer, ask.told) for ask in task.asks],
+        {name: replace(result, seconds=None) for name, result in task.evaluation.results.items()},
+        task.source.head,
+        [(ask.number, ask.status, ask.answer, ask.is_delivered) for ask in task.requests],
         replace(task.publication, merged_at=None),
     )

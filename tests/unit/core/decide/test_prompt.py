@@ -8,12 +8,13 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import commit_subject, outbox_of, turn_text
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import Session, SessionOrigin, TurnProgress
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.model import NextAction, StageStatus, Step, StepStatus, Task
+from orchestrator.core.task.progress import StageStatus, Step, StepCheckpoint, StepStatus
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.storage.state_document import from_document, to_document
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, Playbook, at, at_work, evaluating, finished, full, judged, looked
@@ -29,16 +30,18 @@ def explained() -> Task:
     """A task whose evaluator is being asked why a check failed."""
     task = evaluating(Verdict.FAIL)
     task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
-    return replace(task, owed=NextAction.TURN, agent=replace(task.agent, turn=1))
+    return replace(
+        task, next_action=NextAction.TURN, agent=replace(task.agent, turn=replace(task.agent.turn, number=1))
+    )
 
 
 def mending() -> Task:
     """A task that came back to its analysis after a failed evaluation."""
-    task = replace(explained(), owed=NextAction.GATE)
+    task = replace(explained(), next_action=NextAction.GATE)
     for event in (looked()(task, START), events.RunStarted(at=START, folder="agents/4")):
         task, _ = machine.decide(full(), task, event)
     task = replace(task, run=None)
-    return replace(task, agent=replace(task.agent, resumed=False))
+    return replace(task, agent=replace(task.agent, session=replace(task.agent.session, origin=SessionOrigin.NEW)))
 
 
 def test_the_same_state_says_the_same_after_a_restart() -> None:
@@ -69,7 +72,7 @@ def test_a_step_is_named_with_its_plan_and_its_commit_subject() -> None:
     done = replace(task.steps[0], status=StepStatus.COMPLETED)
     doing = replace(task.steps[1], status=StepStatus.IN_PROGRESS)
     later = Step(step_id=3, description="Say it")
-    task = replace(task, steps=(done, doing, later), agent=replace(task.agent, current_step=2))
+    task = replace(task, steps=(done, doing, later), agent=replace(task.agent, turn=replace(task.agent.turn, step=2)))
     text = text_of(task)
     assert "[x] 1. Do it\n[>] 2. Test it\n[ ] 3. Say it\n\nDo step 2 and nothing beyond it." in text
     assert "with the subject\nLOCAL-20261121_220000: Test it\nand end" in text
@@ -78,7 +81,7 @@ def test_a_step_is_named_with_its_plan_and_its_commit_subject() -> None:
 
 def test_a_turn_in_a_plan_without_steps_names_none() -> None:
     task = replace(at_work("IMPLEMENTATION"), steps=())
-    assert "Do step" not in text_of(replace(task, agent=replace(task.agent, current_step=None)))
+    assert "Do step" not in text_of(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, step=None))))
 
 
 @pytest.mark.parametrize(("length", "cut"), [(47, False), (48, True), (4000, True)])
@@ -103,8 +106,8 @@ def test_feedback_says_exactly_what_is_missing() -> None:
     ],
 )
 def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) -> None:
-    task = replace(mending(), wanted=(wish,))
-    task = replace(task, agent=replace(task.agent, turn=1))
+    task = replace(mending(), requested_changes=(wish,))
+    task = replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, number=1)))
     if wish is not ONCE_MORE:
         done = replace(task.stages["EVALUATION"], status=StageStatus.COMPLETED)
         task = replace(task, stages={**task.stages, "EVALUATION": done})
@@ -121,12 +124,12 @@ def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) 
 
 def test_what_somebody_wants_is_told_until_the_checks_passed_whatever_a_gate_missed_meanwhile() -> None:
     wish = "Reviewers ask for changes: read it"
-    play = Playbook(replace(at_work("IMPLEMENTATION"), wanted=(wish,)))
+    play = Playbook(replace(at_work("IMPLEMENTATION"), requested_changes=(wish,)))
     play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence()) << "turn 2 of 2" << "wake in 3600 s"
     assert wish in text_of(play.task)
-    judging = Playbook(replace(evaluating(Verdict.PASS), wanted=(wish,))) >> judged()
-    assert (judging << "deliver c2").task.wanted == ()
-    assert wish not in text_of(replace(explained(), wanted=(wish,)))
+    judging = Playbook(replace(evaluating(Verdict.PASS), requested_changes=(wish,))) >> judged()
+    assert (judging << "deliver c2").task.requested_changes == ()
+    assert wish not in text_of(replace(explained(), requested_changes=(wish,)))
 
 
 def test_what_was_noted_of_a_step_is_told_whoever_goes_on_with_it() -> None:
@@ -142,15 +145,21 @@ def test_what_was_noted_of_a_step_is_told_whoever_goes_on_with_it() -> None:
 
 def test_a_resumed_agent_is_told_that_it_was_interrupted() -> None:
     task = at_work()
-    again = replace(task, agent=replace(task.agent, resumed=True, turn=1))
+    again = replace(
+        task, agent=replace(task.agent, session=Session(origin=SessionOrigin.RESUMED), turn=TurnProgress(number=1))
+    )
     assert "why: You were interrupted in this stage." in text_of(again)
-    assert "interrupted" not in text_of(replace(again, agent=replace(again.agent, turn=2)))
+    assert "interrupted" not in text_of(
+        replace(again, agent=replace(again.agent, turn=replace(again.agent.turn, number=2)))
+    )
 
 
 def test_an_evaluator_is_told_which_checks_failed_and_where_their_output_is() -> None:
     task = explained()
     result = CheckResult(verdict=Verdict.FAIL, reason="exit\ncode 1", log="logs/1-unit_test/out.log")
-    text = text_of(replace(task, results={**task.results, "unit_test": result}))
+    text = text_of(
+        replace(task, evaluation=replace(task.evaluation, results={**task.evaluation.results, "unit_test": result}))
+    )
     assert "why: Checks failed on the finished commit" in text
     assert "- unit_test: exit code 1; output: logs/1-unit_test/out.log" in text
     assert "lint" not in text

@@ -12,9 +12,11 @@ from orchestrator.core.decide.publishing import LOOK_AGAIN
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.commands import OpenPullRequest
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, StageStatus, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.publication import Publication, Reply
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
@@ -63,7 +65,7 @@ FORGE = Publication(forge="https://forge.example/a/b.git")
 def a_proposal(**terms: object) -> Task:
     """A task whose repository has a forge, looked at every minute; nobody is reminded unless its terms say so."""
     own = {"look_every": 60.0, "reminders": (), **terms}
-    return replace(a_task(), publication=FORGE, terms=replace(DEFAULT_POLICY, **own))  # type: ignore[arg-type]  # any
+    return replace(a_task(), publication=FORGE, policy=replace(DEFAULT_POLICY, **own))  # type: ignore[arg-type]  # any
 
 
 def opened(**terms: object) -> Playbook:
@@ -86,7 +88,7 @@ def looking(play: Playbook) -> Playbook:
 def again_proposed(play: Playbook) -> Playbook:
     """The same after its present round went well, and was pushed."""
     for _ in range(100):
-        if play.task.owed is NextAction.PUBLISH:
+        if play.task.next_action is NextAction.PUBLISH:
             after, _ = machine.decide(play.pipeline, play.task, proposed(play.task, play.now))
             return Playbook(after, play.pipeline)
         wanted: Happening = admitted if play.task.wants_slot else answer
@@ -103,8 +105,8 @@ def test_a_change_with_a_forge_is_brought_home_proposed_and_waits_for_a_person()
     play = play >> proposed << "wake in 60 s" << "tell review_asked"
     task = play.task
     assert (task.status, task.agent.status) == (TaskStatus.REVIEW, AgentStatus.WAITING_REVIEW)
-    assert task.asks[0].asking.subject is Subject.MERGE
-    assert task.asks[0].asking.text == (
+    assert task.requests[0].draft.subject is Subject.MERGE
+    assert task.requests[0].draft.text == (
         "pull request https://forge.example/pull/7 is open: merge it, or say what is to be changed"
     )
     assert allowed(task) == ("approve", "request-changes", "review", "pause", "cancel")
@@ -142,7 +144,11 @@ def test_a_look_at_another_pull_request_says_nothing_of_this_one() -> None:
 
 def test_a_persons_word_merges_it() -> None:
     play = opened() >> answered(1, APPROVED) >> admitted << "merge 7"
-    assert (play.task.status, play.task.owed, play.task.retry_at) == (TaskStatus.IN_PROGRESS, NextAction.MERGE, None)
+    assert (play.task.status, play.task.next_action, play.task.retry_at) == (
+        TaskStatus.IN_PROGRESS,
+        NextAction.MERGE,
+        None,
+    )
     task = (play >> later(5) >> merged << "tell completed").task
     assert (task.status, task.stages["COMPLETION"].status) == (TaskStatus.COMPLETED, StageStatus.COMPLETED)
     assert (task.publication.merged_at, task.publication.merge_commit) == (play.now, "m" * 40)
@@ -152,9 +158,9 @@ def test_a_merge_that_is_refused_is_asked_for_again_and_may_be_made_by_hand() ->
     play = opened() >> answered(1, APPROVED) >> admitted << "merge 7"
     play = play >> refused("it has 0 of 1 approvals") << "wake in 60 s" << "tell review_asked" >> told
     assert play.task.publication.hindrances == ("it has 0 of 1 approvals",)
-    assert [ask.status for ask in play.task.asks] == [APPROVED, RequestStatus.PENDING]
+    assert [ask.status for ask in play.task.requests] == [APPROVED, RequestStatus.PENDING]
     task = (looking(play) >> seen(MERGED) << "tell completed").task
-    assert [ask.status for ask in task.asks] == [APPROVED, WITHDRAWN]
+    assert [ask.status for ask in task.requests] == [APPROVED, WITHDRAWN]
     assert (task.status, task.publication.merge_commit, task.publication.hindrances) == (
         TaskStatus.COMPLETED, "m" * 40, ()
     )  # fmt: skip
@@ -162,7 +168,7 @@ def test_a_merge_that_is_refused_is_asked_for_again_and_may_be_made_by_hand() ->
 
 def test_it_merges_by_itself_when_nothing_hinders_it_and_not_before() -> None:
     play = opened_for_itself()
-    assert (play.task.agent.status, play.task.asks) == (AgentStatus.WAITING_REVIEW, ())
+    assert (play.task.agent.status, play.task.requests) == (AgentStatus.WAITING_REVIEW, ())
     play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
     play = looking(play) >> seen() >> admitted << "merge 7" >> refused("a rule blocks it") << "wake in 60 s"
     assert play.task.publication.hindrances == ("a rule blocks it",)
@@ -178,7 +184,7 @@ def test_what_was_closed_halts_its_task_and_retry_proposes_it_again(play: Playbo
     play = looking(play) >> seen(CLOSED) << "tell blocked"
     assert play.task.status is TaskStatus.BLOCKED
     assert "https://forge.example/pull/7 was closed without a merge" in (play.task.block_reason or "")
-    assert not play.task.pending_asks
+    assert not play.task.pending_requests
     reopened = play >> seen() >> seen(MERGED)
     assert reopened.task.status is TaskStatus.BLOCKED
     play = reopened >> retry >> admitted << "deliver c2" >> delivered << "propose c2"
@@ -193,14 +199,17 @@ def test_comments_are_taken_up_when_a_person_says_so() -> None:
     play = looking(opened()) >> seen(comments=("one",)) << "wake in 60 s"
     assert play.task.publication.seen == ()
     play = play >> round_asked << "look at pull request 7" >> seen(comments=("one",), asked=True)
-    assert play.task.asks[0].status is WITHDRAWN
+    assert play.task.requests[0].status is WITHDRAWN
     play = play >> admitted << "start planner 3"
     task = play.task
     assert (task.stage, task.publication.round, task.publication.asked_for_round) == ("ANALYSIS", 1, False)
     assert task.publication.seen == ("one",)
     assert task.publication.replies == (Reply(comment_id="id of one", mark="one"),)
     assert task.budgets["review_rounds"].used == 1
-    text = turn_text(play.pipeline, replace(task, owed=NextAction.TURN, agent=replace(task.agent, turn=1)))
+    text = turn_text(
+        play.pipeline,
+        replace(task, next_action=NextAction.TURN, agent=replace(task.agent, turn=replace(task.agent.turn, number=1))),
+    )
     assert "mode: review_cycle\n\nwhy: The change is proposed, and reviewers ask for changes." in text
     assert "What is wanted of you now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
 
@@ -214,7 +223,7 @@ def test_terms_that_follow_reviews_need_no_persons_word() -> None:
 def test_a_round_is_pushed_answered_once_and_waits_for_its_merge_again() -> None:
     first = looking(opened(follow_reviews=True)) >> seen(comments=("one",)) >> admitted << "start planner 3"
     play = first
-    while play.task.owed is not NextAction.PUBLISH:
+    while play.task.next_action is not NextAction.PUBLISH:
         after, _ = machine.decide(play.pipeline, play.task, answer(play.task, play.now))
         play = Playbook(after)
     (command,) = obligations(play.pipeline, play.task)
@@ -224,8 +233,8 @@ def test_a_round_is_pushed_answered_once_and_waits_for_its_merge_again() -> None
     assert task.waits_for_merge
     assert task.publication.replies == ()
     assert task.publication.seen == ("one",)
-    assert [ask.status for ask in task.asks] == [WITHDRAWN, RequestStatus.PENDING]
-    assert task.asks[0].digest != task.asks[1].digest
+    assert [ask.status for ask in task.requests] == [WITHDRAWN, RequestStatus.PENDING]
+    assert task.requests[0].digest != task.requests[1].digest
 
 
 def test_what_happens_outside_while_a_round_is_under_way_is_seen_at_the_next_look() -> None:
@@ -240,7 +249,7 @@ def test_what_happens_outside_while_a_round_is_under_way_is_seen_at_the_next_loo
 
 def test_a_persons_changes_are_a_round_as_well() -> None:
     play = opened() >> answered(1, CHANGES, "smaller") >> admitted << "start planner 3"
-    assert (play.task.publication.round, play.task.wanted) == (1, ("A person asks for changes: smaller",))
+    assert (play.task.publication.round, play.task.requested_changes) == (1, ("A person asks for changes: smaller",))
     assert play.task.publication.replies == ()
 
 
@@ -319,10 +328,10 @@ def refused_again(play: Playbook) -> Playbook:
 
 def test_a_forge_that_refuses_again_and_again_what_nothing_hinders_is_for_a_person_to_look_at() -> None:
     play = refused_again(refused_again(refused_again(opened_for_itself()))) << "tell review_asked" >> told
-    (ask,) = play.task.pending_asks
-    assert (ask.asking.subject, play.task.publication.hindrances) == (Subject.MERGE, ("use the merge queue",))
+    (ask,) = play.task.pending_requests
+    assert (ask.draft.subject, play.task.publication.hindrances) == (Subject.MERGE, ("use the merge queue",))
     play = looking(play) >> seen() << "wake in 60 s"
-    assert (play.task.status, play.task.owed) == (TaskStatus.REVIEW, NextAction.NOTHING)
+    assert (play.task.status, play.task.next_action) == (TaskStatus.REVIEW, NextAction.NOTHING)
     assert play >> answered(1, APPROVED) >> admitted << "merge 7" >> merged << "tell completed"
 
 
@@ -330,10 +339,10 @@ def test_a_refusal_for_what_a_look_shows_afterwards_does_not_count() -> None:
     play = refused_again(refused_again(opened_for_itself()))
     play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
     play = refused_again(refused_again(play))
-    assert play.task.pending_asks == ()
+    assert play.task.pending_requests == ()
     play = refused_again(play) << "tell review_asked" >> told
     play = looking(looking(play) >> seen(hindrances=("it conflicts with main",)) << "wake in 60 s") >> seen()
-    assert play.task.asks[0].status is WITHDRAWN
+    assert play.task.requests[0].status is WITHDRAWN
     assert play >> admitted << "merge 7"
 
 
@@ -359,8 +368,8 @@ def in_a_second_plan() -> Playbook:
     begun = a_proposal(follow_reviews=True, auto_merge=True)
     task = at("COMPLETION", NextAction.PUBLISH, begun, pipeline)
     play = looking(Playbook(task, pipeline) >> proposed << "wake in 60 s") >> seen(comments=("one",))
-    attended = replace(play.task.terms, autonomy=Autonomy.INTERACTIVE)
-    task = replace(play.task, terms=attended)
+    attended = replace(play.task.policy, autonomy=Autonomy.INTERACTIVE)
+    task = replace(play.task, policy=attended)
     while task.status is not TaskStatus.REVIEW:
         event = (admitted if task.wants_slot else answer)(task, task.updated_at)
         task, _ = machine.decide(pipeline, task, event)
@@ -396,7 +405,7 @@ def test_what_else_is_asked_when_it_is_merged_by_hand_is_not_answered_by_that() 
     play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(autonomy=Autonomy.INTERACTIVE)))
     play = play >> asking(question()) << "tell question_asked" >> told >> proposed << "wake in 60 s"
     play = looking(play << "tell review_asked" >> told) >> seen(MERGED) << "tell completed"
-    assert [ask.status for ask in play.task.asks] == [RequestStatus.PENDING, WITHDRAWN]
+    assert [ask.status for ask in play.task.requests] == [RequestStatus.PENDING, WITHDRAWN]
 
 
 def test_a_pause_while_it_is_proposed_lets_it_be_proposed_and_keeps_it_waiting() -> None:
@@ -410,7 +419,7 @@ def test_a_pause_while_it_is_proposed_lets_it_be_proposed_and_keeps_it_waiting()
 
 def test_a_paused_pull_request_is_looked_at_and_neither_merged_nor_changed_before_the_pause_is_over() -> None:
     play = looking(opened_for_itself() >> pause()) >> seen()
-    assert (play.task.owed, play.task.agent.blocked_by) == (NextAction.MERGE, PauseReason.USER)
+    assert (play.task.next_action, play.task.agent.blocked_by) == (NextAction.MERGE, PauseReason.USER)
     assert play >> resume() >> admitted << "merge 7"
     play = looking(opened(follow_reviews=True) >> pause()) >> seen(comments=("one",))
     assert (play.task.stage, play.task.agent.blocked_by) == ("ANALYSIS", PauseReason.USER)
@@ -419,7 +428,7 @@ def test_a_paused_pull_request_is_looked_at_and_neither_merged_nor_changed_befor
 
 def test_a_word_given_while_it_is_paused_counts_when_the_pause_is_over() -> None:
     play = opened() >> pause() >> answered(1, APPROVED)
-    assert (play.task.status, play.task.owed) == (TaskStatus.IN_PROGRESS, NextAction.MERGE)
+    assert (play.task.status, play.task.next_action) == (TaskStatus.IN_PROGRESS, NextAction.MERGE)
     assert play >> resume() >> admitted << "merge 7"
 
 
@@ -479,9 +488,9 @@ def test_a_report_is_left_on_the_ticket_and_the_work_is_done_though_that_fails(f
 
 def test_a_release_is_tagged_when_a_person_has_confirmed_its_changelog() -> None:
     play = of("release", NextAction.PUBLISH) >> prepared << "tell review_asked" >> told
-    (ask,) = play.task.asks
-    assert (ask.asking.subject, ask.asking.name) == (Subject.RELEASE, "1.2.3")
-    assert (ask.asking.text, play.task.head) == (
+    (ask,) = play.task.requests
+    assert (ask.draft.subject, ask.draft.name) == (Subject.RELEASE, "1.2.3")
+    assert (ask.draft.text, play.task.source.head) == (
         "release 1.2.3: the changelog is commit a1a1a1a1a1a1; set and push the tag?", "a1" * 20
     )  # fmt: skip
     assert allowed(play.task) == ("approve", "request-changes", "pause", "cancel")
@@ -502,11 +511,11 @@ def test_a_release_is_looked_for_again_after_a_restart_and_tagged_once_confirmed
 
 def test_changes_to_a_release_lead_back_to_its_summary_from_the_commit_before_the_changelog() -> None:
     before = of("release", NextAction.PUBLISH)
-    commit = before.task.head or before.task.base_commit
+    commit = before.task.source.commit
     play = before >> prepared << "tell review_asked" >> told >> answered(1, CHANGES, "name the fix")
     task = (play >> admitted << "resume release-manager 2").task
-    assert (task.stage, task.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)
-    assert task.wanted == ("A person asks for changes: name the fix",)
+    assert (task.stage, task.source.head, task.budgets["review_rounds"].used) == ("ANALYSIS", commit, 1)
+    assert task.requested_changes == ("A person asks for changes: name the fix",)
 
 
 def test_a_cancelled_release_sets_no_tag() -> None:

@@ -8,9 +8,11 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.decide.transitions import allowed
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, StageStatus, Task, TaskStatus
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import POLICY, BadAnswer, RequestDraft, RequestStatus, Subject
 from orchestrator.errors import AnswerRefused
@@ -47,7 +49,7 @@ from tests.unit.playbook import (
 )
 
 APPROVED, CHANGES = RequestStatus.APPROVED, RequestStatus.CHANGES_REQUESTED
-ATTENDED = replace(a_task(), terms=replace(DEFAULT_POLICY, autonomy=Autonomy.INTERACTIVE))
+ATTENDED = replace(a_task(), policy=replace(DEFAULT_POLICY, autonomy=Autonomy.INTERACTIVE))
 
 
 def reviewed(stage: str) -> Pipeline:
@@ -64,11 +66,11 @@ def under_review() -> Playbook:
 
 def test_a_finished_stage_waits_for_a_person_and_is_not_done_before() -> None:
     task = under_review().task
-    assert (task.status, task.agent.status, task.owed) == (
+    assert (task.status, task.agent.status, task.next_action) == (
         TaskStatus.REVIEW, AgentStatus.WAITING_REVIEW, NextAction.NOTHING
     )  # fmt: skip
     assert task.stages["PLANNING"].status is StageStatus.IN_PROGRESS
-    assert task.asks[0].asking.text == "PLANNING is done: review plan.md"
+    assert task.requests[0].draft.text == "PLANNING is done: review plan.md"
     assert allowed(task) == ("approve", "request-changes", "pause", "cancel")
     assert not task.holds_slot
 
@@ -89,15 +91,15 @@ def test_changes_are_made_in_the_same_session_and_reviewed_again() -> None:
     assert (play.task.budgets["reworks"].used, play.task.budgets["gate_retries"].used) == (1, 0)
     play = play >> finished() << "look at PLANNING" >> looked() << "freeze agents/1" << "wake in 1800 s"
     play = play << "tell review_asked"
-    assert [ask.status for ask in play.task.asks] == [CHANGES, RequestStatus.PENDING]
+    assert [ask.status for ask in play.task.requests] == [CHANGES, RequestStatus.PENDING]
     play = play >> answered(2, APPROVED)
-    assert (play.task.stage, play.task.wanted) == ("DESIGN", ())
+    assert (play.task.stage, play.task.requested_changes) == ("DESIGN", ())
 
 
 def test_changes_after_the_agent_was_parked_are_made_by_its_successor() -> None:
     play = under_review() >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder"
     play = play >> exited
-    assert (play.task.status, play.task.owed) == (TaskStatus.REVIEW, NextAction.NOTHING)
+    assert (play.task.status, play.task.next_action) == (TaskStatus.REVIEW, NextAction.NOTHING)
     assert play >> answered(1, CHANGES, "shorter") >> admitted << "resume planner 2"
 
 
@@ -130,7 +132,7 @@ def test_two_reviews_of_different_work_have_different_digests() -> None:
     def digest_of(found: str) -> str:
         plan = replace(LEFT_BEHIND["PLANNING"].files["plan.md"], digest=found)
         look = looked(replace(LEFT_BEHIND["PLANNING"], files={"plan.md": plan}))(play.task, play.now)
-        return machine.decide(play.pipeline, play.task, look)[0].asks[0].digest
+        return machine.decide(play.pipeline, play.task, look)[0].requests[0].digest
 
     assert digest_of("one") == digest_of("one") != digest_of("another")
 
@@ -139,13 +141,13 @@ def test_an_unattended_task_approves_by_its_terms_and_says_so() -> None:
     play = (
         Playbook(at("PLANNING", NextAction.GATE), reviewed("PLANNING")) >> looked() << "turn 3 of 1" << "wake in 3600 s"
     )
-    (ask,) = play.task.asks
-    assert (ask.status, ask.answered_by, ask.asking.subject) == (APPROVED, POLICY, Subject.STAGE)
+    (ask,) = play.task.requests
+    assert (ask.status, ask.answered_by, ask.draft.subject) == (APPROVED, POLICY, Subject.STAGE)
 
 
 def test_an_approved_stage_that_is_entered_again_is_reviewed_again() -> None:
     play = under_review() >> answered(1, APPROVED)
-    back = replace(play.task, stage="PLANNING", owed=NextAction.GATE, run=None)
+    back = replace(play.task, stage="PLANNING", next_action=NextAction.GATE, run=None)
     record = replace(back.stages["PLANNING"], visits=2)
     again = replace(back, stages={**back.stages, "PLANNING": record})
     after, _ = machine.decide(play.pipeline, again, looked()(again, play.now))
@@ -157,20 +159,23 @@ def test_a_stage_of_steps_is_reviewed_when_its_last_step_is_done() -> None:
     play = play >> looked(committed("c1")) << "turn 2 of 2" << "wake in 3600 s" >> finished()
     play = play << "look at IMPLEMENTATION" >> looked(committed("c2"))
     play = play << "freeze agents/2" << "wake in 1800 s" << "tell review_asked"
-    assert play.task.asks[0].asking.text == "IMPLEMENTATION is done: review commit c2"
+    assert play.task.requests[0].draft.text == "IMPLEMENTATION is done: review commit c2"
     play = play >> answered(1, CHANGES, "rename it") >> admitted << "turn 3 of 2" << "wake in 3600 s"
     assert "Every step is done. Commit what is still to change" in turn_text(play.pipeline, play.task)
     play = play >> finished() << "look at IMPLEMENTATION" >> looked(committed("c3"))
     play = play << "freeze agents/2" << "wake in 1800 s" << "tell review_asked"
-    assert play.task.head == "c3"
+    assert play.task.source.head == "c3"
 
 
 def test_checks_that_passed_are_reviewed_and_changes_lead_back_to_the_stage_that_mends() -> None:
-    task = replace(evaluating(Verdict.PASS), terms=ATTENDED.terms)
+    task = replace(evaluating(Verdict.PASS), policy=ATTENDED.policy)
     play = Playbook(task, reviewed("EVALUATION")) >> judged() << "wake in 1800 s" << "tell review_asked"
-    assert play.task.asks[0].asking.text == "EVALUATION is done: review test-report.md"
+    assert play.task.requests[0].draft.text == "EVALUATION is done: review test-report.md"
     play = play >> answered(1, CHANGES, "it is too slow") >> admitted << "start planner 3"
-    assert (play.task.stage, play.task.wanted) == ("ANALYSIS", ("A person asks for changes: it is too slow",))
+    assert (play.task.stage, play.task.requested_changes) == (
+        "ANALYSIS",
+        ("A person asks for changes: it is too slow",),
+    )
 
 
 def test_a_person_who_pauses_a_review_finds_it_under_review_again() -> None:
@@ -190,7 +195,7 @@ def test_a_review_whose_task_was_blocked_is_asked_for_anew() -> None:
     freeze = obligations(play.pipeline, play.task)[1]
     play = play >> failed(freeze, "no cgroup") << "stop agents/1" << "tell blocked" >> exited
     play = play >> retry
-    assert [ask.status for ask in play.task.asks] == [RequestStatus.WITHDRAWN]
+    assert [ask.status for ask in play.task.requests] == [RequestStatus.WITHDRAWN]
     assert play >> admitted << "resume planner 2"
 
 
@@ -224,11 +229,11 @@ def test_a_plan_of_a_process_that_is_gone_is_answered_in_the_next_turn(
 
 def test_a_stage_that_nobody_reviews_asks_nobody() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> looked() << "turn 2 of 1"
-    assert (play << "wake in 3600 s").task.asks == ()
+    assert (play << "wake in 3600 s").task.requests == ()
 
 
 def attended(task: Task) -> Task:
-    return replace(task, terms=ATTENDED.terms)
+    return replace(task, policy=ATTENDED.policy)
 
 
 def test_a_review_that_comes_as_a_person_pauses_waits_for_the_end_of_the_pause() -> None:

@@ -8,8 +8,9 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.checks import Verdict
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import (
@@ -46,7 +47,7 @@ from tests.unit.playbook import (
 
 def test_no_sign_of_life_is_noted_then_nudged_then_begun_anew_and_then_left_to_a_person() -> None:
     play = Playbook(at_work()) >> stalled
-    assert play.task.agent.nudges == 1
+    assert play.task.agent.setbacks.nudges == 1
     play = play >> stalled << "end turn 1 of 1" << "wake in 60 s" >> stalled >> interrupted
     play = play << "turn 2 of 1" << "wake in 3600 s"
     assert "- You gave no sign of life (no output for 900 s)." in turn_text(full(), play.task)
@@ -62,7 +63,7 @@ def test_a_turn_that_goes_well_makes_the_next_stall_the_first_again() -> None:
     play = Playbook(at_work()) >> stalled >> stalled << "end turn 1 of 1" << "wake in 60 s" >> interrupted
     play = play << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at ANALYSIS" >> looked()
     play = play << "turn 3 of 1" << "wake in 3600 s" >> stalled
-    assert (play.task.agent.nudges, play.task.owed) == (1, NextAction.TURN)
+    assert (play.task.agent.setbacks.nudges, play.task.next_action) == (1, NextAction.TURN)
 
 
 def test_a_turn_that_ends_well_as_it_is_interrupted_is_followed_by_the_nudge() -> None:
@@ -102,7 +103,7 @@ def test_a_blocked_stage_is_tried_anew_with_every_try_and_the_same_session() -> 
 def test_a_retry_waits_for_the_process_that_is_still_being_ended() -> None:
     play = Playbook(at_work()) >> finished("no", error_class="billing") << "stop agents/1" << "tell blocked"
     play = play >> retry >> admitted
-    assert play.task.owed is NextAction.STOP
+    assert play.task.next_action is NextAction.STOP
     play = play >> exited << "resume planner 2"
     assert play.task.failures.total == 0
 
@@ -122,7 +123,7 @@ def test_a_check_that_still_runs_is_ended_before_the_retry_begins() -> None:
     play = Playbook(evaluating()) >> started << "follow logs/1-unit_test"
     play = play >> failed(obligations(full(), play.task)[1], "no disk") << "stop logs/1-unit_test" << "tell blocked"
     play = play >> retry >> admitted >> judged() << "check unit_test in logs/2-unit_test"
-    assert play.task.results == {}
+    assert play.task.evaluation.results == {}
 
 
 def test_a_delivery_that_failed_is_tried_again() -> None:
@@ -177,7 +178,7 @@ def test_a_draft_is_sent_off_once_and_may_be_thrown_away() -> None:
 
 def test_a_person_may_have_the_process_ended_with_the_pause() -> None:
     play = Playbook(at_work()) >> pause(park=True) << "stop agents/1" >> frozen >> interrupted >> exited
-    assert (play.task.owed, play.task.agent.blocked_by) == (NextAction.RETRY, PauseReason.USER)
+    assert (play.task.next_action, play.task.agent.blocked_by) == (NextAction.RETRY, PauseReason.USER)
 
 
 @pytest.mark.parametrize("owed", [NextAction.AGENT, NextAction.TURN, NextAction.GATE, NextAction.STOP])

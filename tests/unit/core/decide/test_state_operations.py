@@ -16,10 +16,12 @@ from orchestrator.core.events.operations import (
     StepUpdate,
     Transition,
 )
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
-from orchestrator.core.task.model import AgentStatus, StageStatus, StepStatus, Task, TaskStatus
+from orchestrator.core.task.progress import StageStatus, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
 from orchestrator.formats.codec import Json
@@ -94,7 +96,7 @@ def test_a_move_that_is_let_ends_the_turn_for_the_old_stage_and_goes_on_in_its_s
     assert (play.task.stage, play.task.stages["ANALYSIS"].status) == ("PLANNING", StageStatus.COMPLETED)
     assert set(play.task.stages["ANALYSIS"].artifacts) == {"analysis.md", "related-code.json"}
     play = play >> exited << "resume planner 2"
-    assert play.task.agent.resumed
+    assert play.task.agent.session.is_resumed
 
 
 def test_a_plan_that_is_moved_on_from_brings_its_steps() -> None:
@@ -126,7 +128,8 @@ def test_what_waits_for_approval_is_not_moved_past_it() -> None:
 
 
 def test_nothing_is_moved_before_there_is_a_worktree_or_after_the_end() -> None:
-    fresh = replace(at_work("ANALYSIS"), worktree=None)
+    fresh = at_work("ANALYSIS")
+    fresh = replace(fresh, source=replace(fresh.source, worktree=None))
     for happening in (move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]), force("DESIGN")):
         assert refusal(fresh, happening)["missing"] == ["the task's worktree is not prepared yet"]
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
@@ -219,8 +222,8 @@ def test_what_was_asked_of_people_about_a_stage_is_withdrawn_when_a_person_force
     task = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     asked_for = pausing.add_request(task, RequestDraft(subject=Subject.STAGE, text="review it", name="ANALYSIS"), START)
     forced = after(asked_for, force("PLANNING"))
-    assert (forced.status, forced.stage, forced.pending_asks) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
-    assert forced.asks[-1].status is RequestStatus.WITHDRAWN
+    assert (forced.status, forced.stage, forced.pending_requests) == (TaskStatus.IN_PROGRESS, "PLANNING", ())
+    assert forced.requests[-1].status is RequestStatus.WITHDRAWN
 
 
 def test_steps_are_news_only_in_the_stage_that_works_through_them() -> None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import Step, StepStatus, Task, TaskStatus
+from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from tests.fakes.world import START
 from tests.unit.playbook import (
     Playbook,
@@ -45,7 +46,7 @@ def test_a_step_is_done_when_it_has_a_commit_and_the_tree_is_clean() -> None:
         (1, StepStatus.COMPLETED, ("c1", "c2")),
         (2, StepStatus.IN_PROGRESS, ()),
     ]
-    assert (play.task.head, play.task.agent.current_step) == ("c2", 2)
+    assert (play.task.source.head, play.task.agent.turn.step) == ("c2", 2)
     assert (play.task.steps[0].started_at, play.task.steps[0].completed_at) == (START, START)
 
 
@@ -97,7 +98,7 @@ def test_a_step_that_was_given_up_is_on_record_as_failed_and_a_retry_goes_on_wit
     assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.FAILED]
     play = play >> exited >> retry >> admitted << "resume implementer 3" >> started
     play = play << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
-    assert play.task.agent.current_step == 2
+    assert play.task.agent.turn.step == 2
     assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.IN_PROGRESS]
 
 
@@ -106,7 +107,7 @@ def test_a_lost_implementer_goes_on_with_the_step_it_was_at() -> None:
     assert play.task.failures.entries[0].step == "2"
     play = play >> later(10) >> alarm << "resume implementer 3"
     play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
-    assert (play.task.agent.current_step, states(play.task)[0][1]) == (2, StepStatus.COMPLETED)
+    assert (play.task.agent.turn.step, states(play.task)[0][1]) == (2, StepStatus.COMPLETED)
     assert play.task.steps[1].started_at == START
 
 
@@ -119,7 +120,7 @@ def test_a_plan_without_steps_is_never_implemented() -> None:
     play = Playbook(planless()) >> finished() << "look at IMPLEMENTATION"
     play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
     assert play.task.feedback == ("the plan has no steps", "the plan has no steps")
-    assert (play.task.agent.current_step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
+    assert (play.task.agent.turn.step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
 
 
 def test_a_new_plan_begins_its_steps_anew() -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from tests.unit.playbook import Playbook, alarm, at_work, finished, later, started
 
 
@@ -17,7 +17,15 @@ def ended(code: int | None, signal: int | None) -> Playbook:
         return events.AgentExited(at=at, attempt=task.agent.attempt, code=code, signal=signal)
 
     begun = at_work()
-    used = replace(begun, agent=replace(begun.agent, tokens_used=1000, cost_usd=0.25, tokens_before=0, cost_before=0.0))
+    used = replace(
+        begun,
+        agent=replace(
+            begun.agent,
+            usage=replace(
+                begun.agent.usage, tokens=1000, cost_usd=0.25, tokens_before_session=0, cost_before_session=0.0
+            ),
+        ),
+    )
     play = Playbook(used) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     return play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
 
@@ -25,10 +33,10 @@ def ended(code: int | None, signal: int | None) -> Playbook:
 @pytest.mark.parametrize("signal", [9, None])
 def test_what_a_killed_agent_used_is_added_to_its_successors_totals(signal: int | None) -> None:
     agent = (ended(None, signal) >> finished() << "look at ANALYSIS").task.agent
-    assert (agent.tokens_used, agent.cost_usd) == (2000, 0.5)
+    assert (agent.usage.tokens, agent.usage.cost_usd) == (2000, 0.5)
 
 
 @pytest.mark.parametrize("code", [0, 1, 143])
 def test_totals_that_an_agent_saved_at_its_end_are_counted_once(code: int) -> None:
     agent = (ended(code, None) >> finished() << "look at ANALYSIS").task.agent
-    assert (agent.tokens_used, agent.cost_usd) == (1000, 0.25)
+    assert (agent.usage.tokens, agent.usage.cost_usd) == (1000, 0.25)

@@ -13,7 +13,8 @@ from orchestrator.core.decide.transitions import (
     require,
     require_legal,
 )
-from orchestrator.core.task.model import AgentStatus, PauseReason, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.errors import InvalidTransition
 from tests.unit.playbook import at_work
 

@@ -22,7 +22,8 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.usage_limits import (
     LAST_SECOND,
@@ -81,6 +82,15 @@ def scene(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
     )
 
 
+def test_a_task_that_waits_for_its_retry_is_no_limit_of_its_own_and_resumes_with_the_account() -> None:
+    lost = after(at_work(), exited)
+    assert lost.next_action is NextAction.RETRY
+    held = after(lost, pause(PauseReason.RATE_LIMIT))
+    other = replace(held, id="LOCAL-2")
+    assert held_before_turn(other, scene(held, other)) is None
+    assert list(tasks_to_resume(scene(held))) == [(held.id, PauseReason.RATE_LIMIT)]
+
+
 @pytest.mark.parametrize("seconds", [1, HOUR, 7 * 24 * HOUR])
 def test_a_reset_that_was_told_is_waited_for_and_a_margin_beyond_it(seconds: float) -> None:
     resets = START + timedelta(seconds=seconds)
@@ -125,18 +135,20 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
         << "turn 2 of 1"
         << "wake in 3600 s"
     ).task
-    assert (resumed.agent.attempt, resumed.agent.session_id) == (task.agent.attempt, task.agent.session_id)
-    assert resumed.agent.turn == task.agent.turn + 1
-    assert resumed.owed is NextAction.TURN
+    assert (resumed.agent.attempt, resumed.agent.session.id) == (task.agent.attempt, task.agent.session.id)
+    assert resumed.agent.turn.number == task.agent.turn.number + 1
+    assert resumed.next_action is NextAction.TURN
     assert resumed.failures.total == 0
     assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
 
 
 def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_process_was_ended() -> None:
     lifted = resume(PauseReason.RATE_LIMIT)
-    assert after(limited(HOUR), lifted, admitted).owed is NextAction.TURN
+    assert after(limited(HOUR), lifted, admitted).next_action is NextAction.TURN
     parked = after(limited(HOUR), exited, later(60))
-    assert (Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2").task.agent.resumed
+    assert (
+        Playbook(parked) >> lifted >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
+    ).task.agent.session.is_resumed
 
 
 def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
@@ -155,20 +167,20 @@ def test_the_alarm_before_its_time_changes_nothing() -> None:
 
 def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
     task = limited(None)
-    assert task.agent.waits == 1
+    assert task.agent.setbacks.limit_waits == 1
     going = after(task, later(300), alarm, admitted, thawed)
     again = after(going, limit_hit(None))
-    assert again.agent.waits == 2
+    assert again.agent.setbacks.limit_waits == 2
     assert again.retry_at == again.updated_at + timedelta(minutes=10)
-    assert after(going, finished()).agent.waits == 0
+    assert after(going, finished()).agent.setbacks.limit_waits == 0
 
 
 def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -> None:
     task = after(limited(), exited)
     assert task.waits_for_service
-    assert task.owed is NextAction.RETRY
+    assert task.next_action is NextAction.RETRY
     going = after(task, later(HOUR + 60), alarm, admitted, alarm, started)
-    assert going.agent.resumed
+    assert going.agent.session.is_resumed
     assert going.failures.total == 0
 
 
@@ -205,7 +217,7 @@ def test_a_persons_pause_outlasts_the_limit() -> None:
 
 
 def never_by_itself(terms: TaskPolicy) -> Playbook:
-    play = Playbook(replace(at_work(), terms=terms)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
+    play = Playbook(replace(at_work(), policy=terms)) >> limit_hit(HOUR) << "freeze agents/1" << "tell limit_reached"
     return play >> frozen << "wake in 1800 s"
 
 
@@ -216,7 +228,7 @@ def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_p
     play = never_by_itself(terms)
     assert play.task.notices[-1].text.endswith("it waits for `resume`")
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited >> later(9 * HOUR) >> alarm
-    assert (play.task.agent.blocked_by, play.task.owed, play.task.retry_at) == (
+    assert (play.task.agent.blocked_by, play.task.next_action, play.task.retry_at) == (
         PauseReason.RATE_LIMIT, NextAction.RETRY, None
     )  # fmt: skip
     assert not list(tasks_to_resume(scene(play.task)))
@@ -248,7 +260,7 @@ def test_a_reset_that_is_near_enough_is_waited_for() -> None:
 def test_a_task_held_before_a_limit_of_others_goes_on_when_it_is_over_even_if_it_had_met_one_itself() -> None:
     play = Playbook(at_work()) >> limit_hit(60) << "freeze agents/1" << "wake in 112 s" << "tell limit_reached"
     play = play >> exited >> later(113) >> alarm >> admitted << "wake in -1 s" >> alarm << "resume planner 2"
-    assert play.task.agent.waits == 1
+    assert play.task.agent.setbacks.limit_waits == 1
     play = play >> pause(PauseReason.RATE_LIMIT) >> started << "follow agents/2" << "freeze agents/2"
     assert list(tasks_to_resume(scene(play.task))) == [(play.task.id, PauseReason.RATE_LIMIT)]
     assert (play >> resume(PauseReason.RATE_LIMIT)).task.wants_slot
@@ -261,11 +273,11 @@ def test_a_service_out_of_reach_is_tried_again_after_doubling_pauses_and_costs_n
     play = Playbook(at_work())
     for waits, pause_ in enumerate((10, 20, 40, 80, 160, 320, 640, 900, 900), 1):
         play = play >> finished("529", error_class="overloaded") << "freeze agents/1" << f"wake in {pause_} s"
-        assert (play.task.agent.blocked_by, play.task.agent.waits) == (PauseReason.SERVICE, waits)
+        assert (play.task.agent.blocked_by, play.task.agent.setbacks.limit_waits) == (PauseReason.SERVICE, waits)
         assert explain(play.task, scene(play.task)).next.startswith("it tries again by itself at ")
         play = play >> later(pause_) >> alarm >> admitted << f"turn {waits + 1} of 1" << "wake in 3600 s"
     assert (play.task.failures.total, play.task.budgets["agent_retries"].used) == (0, 0)
-    assert (play >> finished() << "look at ANALYSIS").task.agent.waits == 0
+    assert (play >> finished() << "look at ANALYSIS").task.agent.setbacks.limit_waits == 0
 
 
 def test_a_service_that_fails_while_a_person_pauses_leaves_the_pause_to_the_person() -> None:
@@ -378,7 +390,7 @@ def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_
 def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
     held, waiting = after(at_work(), finished(), pause(PauseReason.SERVICE)), submitted("LOCAL-1")
     assert task_to_notify(troubled(waiting, held)) == held.id
-    early = replace(waiting, start_at=START + timedelta(days=1))
+    early = replace(waiting, schedule=replace(waiting.schedule, start_at=START + timedelta(days=1)))
     down = after(at_work(), finished("529", error_class="overloaded"))
     assert task_to_notify(troubled(early, down)) is None
     assert task_to_notify(troubled(early, down, waiting)) == waiting.id
@@ -389,7 +401,7 @@ def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
 def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_is_out_of_trouble() -> None:
     down = finished("529", error_class="overloaded")
     waited = after(at_work(), down, frozen, timedelta(seconds=3600), alarm, admitted, exited, timedelta(hours=1), alarm)
-    assert (waited.owed, waited.agent.waits) == (NextAction.AGENT, 1)
+    assert (waited.next_action, waited.agent.setbacks.limit_waits) == (NextAction.AGENT, 1)
     standing = after(waited, pause(PauseReason.SERVICE))
     assert list(tasks_to_resume(troubled(standing, trouble=None))) == [(standing.id, PauseReason.SERVICE)]
 

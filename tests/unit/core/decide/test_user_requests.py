@@ -13,7 +13,8 @@ from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.decide.turns import MOST_ASKS
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     LONGEST_ANSWER,
@@ -81,7 +82,7 @@ def refused(play: Playbook, happening: Happening) -> str:
 
 
 def statuses(task: Task) -> list[RequestStatus]:
-    return [ask.status for ask in task.asks]
+    return [ask.status for ask in task.requests]
 
 
 # In the agent's text
@@ -99,13 +100,13 @@ def test_a_question_stands_still_at_once_and_its_answer_is_in_the_next_turn() ->
     assert "- Which one? — left" in turn_text(full(), play.task)
     assert "why: What you asked for was answered." in turn_text(full(), play.task)
     play = play >> finished() << "look at ANALYSIS"
-    (ask,) = play.task.asks
-    assert (ask.told, ask.status, ask.answer, ask.answered_by) == (True, ANSWERED, "left", "ada")
+    (ask,) = play.task.requests
+    assert (ask.is_delivered, ask.status, ask.answer, ask.answered_by) == (True, ANSWERED, "left", "ada")
 
 
 def test_a_turn_that_ends_with_its_question_unanswered_is_followed_by_one_with_the_answer() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2] >> finished() >> frozen
-    assert (play.task.owed, play.task.agent.turn) == (NextAction.TURN, 2)
+    assert (play.task.next_action, play.task.agent.turn.number) == (NextAction.TURN, 2)
     play = play >> answered(1, ANSWERED, "right") >> admitted << "thaw agents/1" >> thawed << "turn 2 of 1"
     play = play << "wake in 3600 s"
     assert "- Which one? — right" in turn_text(full(), play.task)
@@ -150,12 +151,12 @@ def test_the_first_answer_counts() -> None:
 def test_an_answer_that_does_not_fit_is_refused_in_words_and_changes_nothing(happening: Happening, words: str) -> None:
     play = waiting()
     assert words in refused(play, happening)
-    assert play.task.pending_asks
+    assert play.task.pending_requests
 
 
 def test_an_answer_to_what_was_seen_is_taken() -> None:
     play = waiting()
-    assert (play >> answered(1, ANSWERED, "left", digest=play.task.asks[0].digest)).task.wants_slot
+    assert (play >> answered(1, ANSWERED, "left", digest=play.task.requests[0].digest)).task.wants_slot
 
 
 def test_an_optional_question_may_be_skipped_and_its_agent_decides() -> None:
@@ -169,19 +170,19 @@ def test_an_optional_question_takes_its_default_when_nobody_answers_in_time(defa
     task = interactive(question_timeout=60.0)
     play = Playbook(task) >> asking(question(required=False, default=default))
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(59) >> alarm
-    assert play.task.pending_asks
+    assert play.task.pending_requests
     play = play >> later(1) >> alarm << "wake in 1740 s"
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.answer, ask.answered_by, play.task.wants_slot) == (taken, POLICY, True)
 
 
 def test_a_required_question_is_waited_for_for_ever_with_reminders() -> None:
     play = waiting()
-    assert play.task.asks[0].deadline is None
+    assert play.task.requests[0].deadline is None
     play = play >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder" >> told
     play = play >> exited >> later(9 * 86_400) >> alarm << "tell reminder"
-    assert play.task.asks[0].reminded == 5, "reminders that were missed are one"
-    assert play.task.pending_asks
+    assert play.task.requests[0].reminded == 5, "reminders that were missed are one"
+    assert play.task.pending_requests
     assert not [one for one in obligations(full(), play.task) if "Wake" in type(one).__name__]
 
 
@@ -189,14 +190,14 @@ def test_a_question_asked_again_in_the_same_stage_gets_the_recorded_answer() -> 
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s" >> finished() << "turn 2 of 1"
     play = play >> asking(question()) >> finished() << "turn 3 of 1"
-    assert [(ask.answer, ask.answered_by) for ask in play.task.asks] == [("left", "ada")] * 2
+    assert [(ask.answer, ask.answered_by) for ask in play.task.requests] == [("left", "ada")] * 2
 
 
 def test_another_question_in_the_same_words_is_asked() -> None:
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s"
     play = play >> asking(question(options=("left", "up"))) << "freeze agents/1" << "wake in 1800 s"
-    assert len((play << FROZEN[2]).task.pending_asks) == 1
+    assert len((play << FROZEN[2]).task.pending_requests) == 1
 
 
 def test_an_agent_that_asks_without_end_needs_a_person() -> None:
@@ -204,7 +205,7 @@ def test_an_agent_that_asks_without_end_needs_a_person() -> None:
     for number in range(MOST_ASKS):
         play = play >> asking(question(f"Which one of {number}?", options=()))
     play = play >> asking(question("One more?"), question("And one?")) << "interrupt agents/1" << "tell blocked"
-    assert (play.task.status, len(play.task.asks)) == (TaskStatus.BLOCKED, MOST_ASKS)
+    assert (play.task.status, len(play.task.requests)) == (TaskStatus.BLOCKED, MOST_ASKS)
 
 
 # Nobody is there to ask
@@ -221,7 +222,7 @@ def test_an_agent_that_asks_without_end_needs_a_person() -> None:
 )
 def test_an_unattended_task_answers_by_its_terms_and_goes_on(asked: object, status: RequestStatus, answer: str) -> None:
     play = Playbook(at_work()) >> asking(asked)  # type: ignore[arg-type]  # a parameter
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.status, ask.answer, ask.answered_by, ask.deadline) == (status, answer, POLICY, None)
     assert play >> finished() << "turn 2 of 1"
 
@@ -229,7 +230,7 @@ def test_an_unattended_task_answers_by_its_terms_and_goes_on(asked: object, stat
 def test_what_a_role_answers_is_not_asked_of_anybody() -> None:
     said = Answer(status=ANSWERED, text="allow", by="role planner")
     play = Playbook(interactive()) >> asking(permission(), answers=(said,)) << "answer r1 of 1"
-    assert (play.task.asks[0].answered_by, play.task.is_paused) == ("role planner", False)
+    assert (play.task.requests[0].answered_by, play.task.is_paused) == ("role planner", False)
 
 
 # By a request of the CLI
@@ -238,7 +239,7 @@ def test_what_a_role_answers_is_not_asked_of_anybody() -> None:
 def test_a_request_is_answered_while_its_process_lives() -> None:
     play = waiting_by_request() >> answered(1, ANSWERED, "allow") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s" >> answer_sent()
-    assert play.task.asks[0].told
+    assert play.task.requests[0].is_delivered
     assert play >> finished() << "look at ANALYSIS"
 
 
@@ -256,7 +257,7 @@ def test_a_restart_gives_the_answer_again_and_a_lost_process_gets_it_in_its_next
     play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     assert "- Bash: command: rm -r build — deny" in turn_text(full(), play.task)
     assert play >> answer_sent() >> finished() << "look at ANALYSIS"
-    assert play.task.asks[0].told
+    assert play.task.requests[0].is_delivered
 
 
 def test_an_answer_that_is_known_to_be_sent_only_after_its_process_ended_is_told_to_the_next() -> None:
@@ -310,7 +311,7 @@ def test_a_line_that_is_read_twice_asks_once() -> None:
 def test_a_permission_that_nobody_gives_in_time_is_denied() -> None:
     play = Playbook(interactive(question_timeout=60.0)) >> asking(permission())
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(60) >> alarm << "wake in 1740 s"
-    (ask,) = play.task.asks
+    (ask,) = play.task.requests
     assert (ask.answer, ask.answered_by) == (DENY, POLICY)
     play = play >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
 
@@ -324,7 +325,7 @@ def test_a_person_who_pauses_a_waiting_task_finds_it_waiting_again() -> None:
     play = play >> resume()
     assert play.task.agent.status is AgentStatus.WAITING_QUESTION
     play = play >> pause() >> answered(1, ANSWERED, "left")
-    assert (play.task.agent.blocked_by, play.task.pending_asks) == (PauseReason.USER, ())
+    assert (play.task.agent.blocked_by, play.task.pending_requests) == (PauseReason.USER, ())
     assert (play >> resume()).task.wants_slot
 
 
@@ -385,7 +386,7 @@ def test_fatal_trouble_ends_the_task_with_its_reason_on_record(fatal: bool) -> N
     recovery = Recovery.PAUSE_AND_RETRY if fatal else Recovery.CHECKPOINT_AND_FAIL
     play = Playbook(at_work()) >> trouble(recovery, fatal) << "interrupt agents/1" << "tell failed"
     assert (play.task.status, play.task.failures.by_type) == (TaskStatus.FAILED, {"fatal": 1})
-    assert play.task.failed_at == play.now
+    assert play.task.timing.failed_at == play.now
     assert (play >> trouble(recovery) >> exited).task.run is None
 
 
@@ -399,7 +400,7 @@ def test_an_agent_that_asks_to_be_tried_again_is_left_alone_for_a_minute() -> No
 
 def test_an_agent_that_wants_a_person_told_asks_what_to_do() -> None:
     play = Playbook(interactive()) >> trouble(Recovery.NOTIFY_USER) << FROZEN[0] << FROZEN[1] << FROZEN[2]
-    assert play.task.asks[0].asking.text == "The agent reports: no network\ndns\nWhat shall it do?"
+    assert play.task.requests[0].draft.text == "The agent reports: no network\ndns\nWhat shall it do?"
 
 
 # Blocks that cannot be read
@@ -420,13 +421,13 @@ def test_a_block_that_cannot_be_read_is_told_once_and_then_costs_a_try() -> None
 
 
 def with_tool(task: Task, *timed_out: str) -> Task:
-    return replace(task, agent=replace(task.agent, open_tools=1, timed_out=timed_out))
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, open_tools=1, timed_out=timed_out)))
 
 
 def test_a_command_that_ran_out_of_time_while_it_stood_still_is_run_once_more() -> None:
     still = (Playbook(with_tool(at_work())) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
     play = Playbook(still) >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert play.task.agent.thawed_at_work
+    assert play.task.agent.turn.was_frozen_in_tool
     play = Playbook(with_tool(play.task, "npm test")) >> finished() << "turn 2 of 1"
     assert play.task.feedback[0].startswith("the command 'npm test' ran out of time only because")
     assert play >> finished() << "look at ANALYSIS"
@@ -468,7 +469,7 @@ def test_an_answer_in_another_case_is_another_answer_until_it_was_checked() -> N
 def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_meanwhile() -> None:
     play = Playbook(at("DESIGN", NextAction.TURN)) >> trouble(Recovery.PAUSE_AND_RETRY) << "freeze agents/1"
     play = play << "wake in 60 s" >> finished() >> exited >> looked()
-    assert (play.task.stage, play.task.owed, play.task.agent.blocked_by) == (
+    assert (play.task.stage, play.task.next_action, play.task.agent.blocked_by) == (
         "IMPLEMENTATION", NextAction.AGENT, PauseReason.SERVICE
     )  # fmt: skip
     assert play >> later(60) >> alarm >> admitted << "start implementer 2"
@@ -476,4 +477,4 @@ def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_mea
 
 def test_what_a_process_takes_back_as_it_is_being_ended_is_still_waited_for() -> None:
     play = waiting_by_request() >> pause(park=True)
-    assert (play << "stop agents/1" >> withdrawn()).task.asks[0].is_pending
+    assert (play << "stop agents/1" >> withdrawn()).task.requests[0].is_pending

@@ -6,14 +6,16 @@ from datetime import timedelta
 import pytest
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, blockers, tasks_to_admit, waiting_queue
-from orchestrator.core.task.model import AgentStatus, PauseReason, Priority, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Priority, Schedule, Task, TaskStatus, Timing
 from tests.fakes.world import START
 from tests.unit.playbook import Playbook, a_task, at_work
 
 
 def pending(name: str, priority: Priority = Priority.NORMAL, minutes: int = 0) -> Task:
     created = START + timedelta(minutes=minutes)
-    return Playbook.submitted(replace(a_task(), id=name, priority=priority, created_at=created)).task
+    task = replace(a_task(), id=name, schedule=Schedule(priority=priority), timing=Timing(created_at=created))
+    return Playbook.submitted(task).task
 
 
 def paused(name: str, blocked_by: PauseReason | None) -> Task:
@@ -66,10 +68,11 @@ def test_nobody_goes_on_without_room(room: Capacity) -> None:
 
 
 def test_a_task_waits_for_its_time_and_lets_others_pass() -> None:
-    early = replace(pending("early", Priority.HIGH), start_at=START + timedelta(minutes=90))
+    at = Schedule(priority=Priority.HIGH, start_at=START + timedelta(minutes=90))
+    early = replace(pending("early"), schedule=at)
     assert tasks_to_admit(scene(early, pending("b"))) == ["b"]
     assert blockers(early, scene()) == ("it starts at 2026-11-21 23:30 UTC",)
-    assert tasks_to_admit(scene(replace(early, start_at=START))) == ["early"]
+    assert tasks_to_admit(scene(replace(early, schedule=replace(at, start_at=START)))) == ["early"]
 
 
 @pytest.mark.parametrize(
@@ -81,16 +84,17 @@ def test_a_task_waits_for_its_time_and_lets_others_pass() -> None:
     ],
 )
 def test_a_task_waits_for_those_it_comes_after(status: TaskStatus | None, reason: str) -> None:
-    task = replace(pending("second"), after=("first",))
+    task = replace(pending("second"), schedule=Schedule(after=("first",)))
     assert blockers(task, scene(ended={"first": status} if status else {})) == (reason,)
     assert tasks_to_admit(scene(task)) == []
     assert tasks_to_admit(scene(task, ended={"first": TaskStatus.COMPLETED})) == ["second"]
 
 
 def test_all_hindrances_are_named() -> None:
-    task = replace(pending("third"), after=("first", "second"), start_at=START + timedelta(hours=1))
+    schedule = Schedule(after=("first", "second"), start_at=START + timedelta(hours=1))
+    task = replace(pending("third"), schedule=schedule)
     assert len(blockers(task, scene())) == 3
 
 
 def test_a_task_that_was_begun_has_no_hindrances() -> None:
-    assert blockers(replace(paused("begun", None), after=("first",)), scene()) == ()
+    assert blockers(replace(paused("begun", None), schedule=Schedule(after=("first",))), scene()) == ()

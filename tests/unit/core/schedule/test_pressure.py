@@ -14,7 +14,8 @@ from orchestrator.core.schedule.pressure import (
     tasks_to_freeze,
     tasks_to_release,
 )
-from orchestrator.core.task.model import AgentStatus, PauseReason, Task
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.task import Task, Timing
 from tests.fakes.world import START
 from tests.unit.playbook import a_task, at_work
 
@@ -37,7 +38,8 @@ def judged(found: ResourceReading, before: ShortOf | None = None) -> ShortOf | N
 
 
 def running(name: str, minutes: int) -> Task:
-    return replace(at_work(), id=name, started_at=START + timedelta(minutes=minutes))
+    timing = Timing(created_at=START, started_at=START + timedelta(minutes=minutes))
+    return replace(at_work(), id=name, timing=timing)
 
 
 def paused(name: str, blocked_by: PauseReason) -> Task:

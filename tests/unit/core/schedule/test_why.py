@@ -9,7 +9,8 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.model import AgentStatus, NextAction, PauseReason, ProcessState, Run, Task, TaskStatus
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from tests.fakes.world import START
 from tests.unit.playbook import (
@@ -73,13 +74,13 @@ def test_a_waiting_task_names_the_want_of_room(room: Capacity, fact: str) -> Non
 
 
 def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
-    task = replace(pending(), start_at=START + timedelta(hours=1))
+    task = replace(pending(), schedule=Schedule(start_at=START + timedelta(hours=1)))
     assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILED])
 def test_a_task_that_waits_in_vain_is_not_told_to_start_by_itself(status: TaskStatus) -> None:
-    task = replace(pending(), after=("other", "done"))
+    task = replace(pending(), schedule=Schedule(after=("other", "done")))
     ended = {"other": status, "done": TaskStatus.COMPLETED}
     why = explain(task, SchedulerSnapshot(tasks=(task,), ended=ended, room=Capacity(), now=START))
     assert why.facts == (f"it comes after other, which is {status}",)
@@ -124,7 +125,10 @@ def test_a_task_short_of_room_names_the_present_want() -> None:
         (lambda: at("ANALYSIS", NextAction.AGENT), "the planner is being started"),
         (at_work, "the planner works at turn 1 of attempt 1"),
         (lambda: at("IMPLEMENTATION", NextAction.STOP), "the planner is being ended"),
-        (lambda: replace(at_work(), owed=NextAction.RETRY, retry_at=START), "the next attempt begins at 22:00:00 UTC"),
+        (
+            lambda: replace(at_work(), next_action=NextAction.RETRY, retry_at=START),
+            "the next attempt begins at 22:00:00 UTC",
+        ),
         (evaluating, "the checks run on commit c2"),
         (
             lambda: at("COMPLETION", NextAction.DELIVERY),
@@ -159,7 +163,7 @@ def test_a_blocked_task_does_not_name_its_stage_again() -> None:
 
 def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
     blocked = replace(at_work(), id="other", status=TaskStatus.BLOCKED)
-    assert said(replace(pending(), after=("other",)), blocked) == (
+    assert said(replace(pending(), schedule=Schedule(after=("other",))), blocked) == (
         ("it comes after other, which is blocked",),
         "nothing until a person has looked at that one: orchestrator why other",
     )

@@ -6,6 +6,16 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import (
+    Agent,
+    AgentStatus,
+    PauseReason,
+    ProcessState,
+    Run,
+    Session,
+    TurnProgress,
+    Usage,
+)
 from orchestrator.core.task.checkpoint import (
     KEPT,
     AgentSnapshot,
@@ -19,17 +29,8 @@ from orchestrator.core.task.checkpoint import (
     superseded_checkpoints,
 )
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import (
-    Agent,
-    AgentStatus,
-    PauseReason,
-    ProcessState,
-    Run,
-    StageRecord,
-    StageStatus,
-    Task,
-    TaskStatus,
-)
+from orchestrator.core.task.progress import StageRecord, StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import from_json, to_json
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
@@ -40,7 +41,14 @@ AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
     stage="DESIGN",
     stages={"DESIGN": StageRecord(status=StageStatus.IN_PROGRESS, visits=1)},
-    agent=Agent(status=AgentStatus.RUNNING, role="planner", attempt=2, session_id="s", turn=3, tokens_used=7),
+    agent=Agent(
+        status=AgentStatus.RUNNING,
+        role="planner",
+        attempt=2,
+        session=Session(id="s"),
+        turn=TurnProgress(number=3),
+        usage=Usage(tokens=7),
+    ),
     run=Run(folder="agents/2", process=ProcessState.RUNNING),
 )
 

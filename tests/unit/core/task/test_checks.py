@@ -8,13 +8,14 @@ from orchestrator.core.task.checks import (
     Check,
     CheckKind,
     CheckResult,
+    Evaluation,
     ResultSource,
     Verdict,
     first_try,
     nothing_ran,
     with_result,
 )
-from orchestrator.core.task.model import NextAction
+from orchestrator.core.task.task import NextAction
 from tests.unit.playbook import Playbook, a_task, at, judged
 
 PASS = CheckResult(verdict=Verdict.PASS, reason="exit code 0")
@@ -76,22 +77,22 @@ def test_a_failed_check_that_may_be_tried_twice_is_and_the_first_try_stays_on_re
 
 def test_the_second_try_has_a_folder_of_its_own_and_decides() -> None:
     flaky = Check(name="unit_test", command="pytest", tries=2)
-    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(flaky,)))
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(flaky,))))
     play = Playbook(task) >> judged(Verdict.FAIL) << f"check unit_test in logs/1-unit_test-{task.seq}"
     assert play >> judged(Verdict.PASS) << "deliver c2"
-    assert set(play.task.results) == {"unit_test", first_try("unit_test")}
+    assert set(play.task.evaluation.results) == {"unit_test", first_try("unit_test")}
 
 
 def test_a_failed_build_goes_to_who_explains_it_at_once() -> None:
-    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(BUILD, UNIT)))
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(BUILD, UNIT))))
     assert Playbook(task) >> judged(Verdict.FAIL) << "start evaluator 3"
 
 
 def test_a_task_with_nothing_but_the_daemons_own_look_says_that_nothing_was_tested() -> None:
     look = Check(name="security", command="", kind=CheckKind.SECURITY)
-    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), checks=(look,)))
+    task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(look,))))
     play = Playbook(task) >> judged(Verdict.PASS) << "deliver c2"
-    assert {name: one.verdict for name, one in play.task.results.items()} == {
+    assert {name: one.verdict for name, one in play.task.evaluation.results.items()} == {
         "security": Verdict.PASS,
         "unit_test": Verdict.SKIPPED,
     }

@@ -4,25 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
+from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
+from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.checks import CheckResult, Verdict
-from orchestrator.core.task.guards import Evidence, FileFacts, missing, missing_of_step
-from orchestrator.core.task.model import Budget, SensitiveCheck, Step, StepStatus, Task
-from orchestrator.core.task.pipeline import (
-    BudgetLeft,
-    BudgetWithin,
-    ChecksAcceptable,
-    FileExists,
-    FileMinChars,
-    GlobCount,
-    Guard,
-    HeadingCount,
-    JsonNonempty,
-    StepsCommitted,
-    StepsCompleted,
-    TicketFiltered,
-    TreeClean,
-)
+from orchestrator.core.task.guards import Evidence, FileFacts, Guard, missing, missing_of_step
+from orchestrator.core.task.progress import Budget, Step, StepStatus
+from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
+from orchestrator.core.task.ticket import SensitiveCheck
+from orchestrator.pipelines.families.tickets.guards import TicketFiltered
+from tests.fakes.tasks import with_results
 from tests.unit.playbook import a_task
 
 NOTES = FileExists(file="notes.md")
@@ -71,7 +63,7 @@ def spent(used: int) -> Task:
 
 def judged(**verdicts: Verdict) -> Task:
     results = {name: CheckResult(verdict=verdict, reason="as it is") for name, verdict in verdicts.items()}
-    return replace(a_task(), results=results)
+    return with_results(a_task(), results)
 
 
 def planned(*commits: tuple[str, ...], status: StepStatus = StepStatus.COMPLETED) -> Task:
@@ -103,7 +95,7 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (LEFT, a_task(), ("the task has no budget tries",)),
         (WITHIN, spent(2), ()),
         (WITHIN, spent(3), ()),
-        (WITHIN, replace(spent(3), terms=ATTENDED), ("the budget tries is used up (3 of 2)",)),
+        (WITHIN, replace(spent(3), policy=ATTENDED), ("the budget tries is used up (3 of 2)",)),
         (DONE, planned(("c1",), ("c2",)), ()),
         (DONE, planned(), ("the plan has no steps",)),
         (DONE, planned(("c1",), (), status=StepStatus.FAILED), ("step 1 is not completed", "step 2 is not completed")),

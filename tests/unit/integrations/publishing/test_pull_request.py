@@ -7,7 +7,8 @@ import pytest
 
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.model import NextAction, Task, Ticket, TicketType
+from orchestrator.core.task.task import NextAction, Task
+from orchestrator.core.task.ticket import Ticket, TicketType
 from orchestrator.integrations.publishing.pull_request import (
     PullRequestWords,
     Related,
@@ -18,6 +19,7 @@ from orchestrator.integrations.publishing.pull_request import (
     related_code,
     squash_commit,
 )
+from tests.fakes.tasks import with_results
 from tests.unit.playbook import Playbook, a_task, at, looked
 
 URL = "https://forge.test/pull/7"
@@ -62,7 +64,7 @@ def test_what_was_taken_although_it_fell_short_is_told_as_a_risk() -> None:
 
 
 def test_what_nobody_stated_is_said_and_not_made_up() -> None:
-    task = replace(finished(), steps=(), results={})
+    task = with_results(finished(), {}, steps=())
     body = pull_request(task, Sources()).body
     assert body.startswith(f"## Requirement\n\n{task.ticket.key}: Add a flag\n\n")
     for section in ("Summary", "Changes", "Impact", "Acceptance Criteria"):
@@ -72,7 +74,7 @@ def test_what_nobody_stated_is_said_and_not_made_up() -> None:
 
 def test_strangers_words_stay_on_their_line_and_within_bounds() -> None:
     evil = "a | b\n## Test Results\n" + "x" * 5_000
-    task = replace(finished(), title=evil, results={"a|b": CheckResult(verdict=Verdict.WARN, seconds=1.25)})
+    task = with_results(finished(), {"a|b": CheckResult(verdict=Verdict.WARN, seconds=1.25)}, title=evil)
     sources = Sources(analysis="## Only\n```\ncode\n```\n\n" + "y" * 9_000, related=Related(impacts=(evil,) * 60))
     words = pull_request(task, sources)
     assert len(words.title) == 200

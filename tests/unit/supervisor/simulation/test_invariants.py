@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from orchestrator.core.events.commands import SendTurn
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps, Spending
-from orchestrator.core.task.model import Agent, AgentStatus, NextAction, PauseReason, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
@@ -16,7 +17,7 @@ from tests.fakes.world import START
 
 TURN = SendTurn(attempt=1, turn=2, uuid="u", text="go on")
 NOTHING = invariants.Signs(alarm=None, under_way=False, is_active=False)
-WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", owed=NextAction.TURN)
+WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", next_action=NextAction.TURN)
 
 
 def scene(*tasks: Task, places: int = 1) -> SchedulerSnapshot:
@@ -31,7 +32,7 @@ def asked(status: RequestStatus, answer: str | None = None) -> UserRequest:
     asking = RequestDraft(subject=Subject.QUESTION, text="Which?")
     return UserRequest(
         number=1,
-        asking=asking,
+        draft=asking,
         digest=asking.digest,
         stage="ANALYSIS",
         visit=1,
@@ -56,7 +57,7 @@ def test_an_end_that_is_none() -> None:
 
 def test_a_second_answer() -> None:
     pending, one, other = (
-        replace(WORKING, asks=(ask,))
+        replace(WORKING, requests=(ask,))
         for ask in (
             asked(RequestStatus.PENDING),
             asked(RequestStatus.ANSWERED, "this"),
@@ -73,7 +74,11 @@ def test_a_turn_inside_a_limit_or_beyond_a_cap() -> None:
     assert not list(invariants.a_turn_begins_only_when_it_may(WORKING, scene(WORKING), TURN))
     inside = replace(scene(WORKING), windows={"five_hour": wall})
     assert list(invariants.a_turn_begins_only_when_it_may(WORKING, inside, TURN))
-    spent = replace(WORKING, spent={"2026-11-21": Spending(usd=2.0)}, terms=TaskPolicy(caps=Caps(usd=1.0)))
+    spent = replace(
+        WORKING,
+        spending=replace(WORKING.spending, by_day={"2026-11-21": Spending(usd=2.0)}),
+        policy=TaskPolicy(caps=Caps(usd=1.0)),
+    )
     assert list(invariants.a_turn_begins_only_when_it_may(spent, scene(spent), TURN))
     poor = replace(scene(spent), room=Capacity(day=Caps(usd=1.0)))
     assert len(list(invariants.a_turn_begins_only_when_it_may(spent, poor, TURN))) == 2
@@ -88,7 +93,7 @@ def test_what_is_done_twice_or_runs_on() -> None:
 
 
 def test_a_bill_of_another_sum() -> None:
-    task = replace(WORKING, spent={"2026-11-21": Spending(usd=2.0, tokens=10)})
+    task = replace(WORKING, spending=replace(WORKING.spending, by_day={"2026-11-21": Spending(usd=2.0, tokens=10)}))
     assert not list(invariants.the_bill_is_right(task, Spending(usd=2.0, tokens=10)))
     assert list(invariants.the_bill_is_right(task, Spending(usd=2.1, tokens=10)))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure, FailureLog
-from orchestrator.core.task.model import Task
+from orchestrator.core.task.task import Task
 from orchestrator.workspaces.evaluation import test_report
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
@@ -80,7 +80,9 @@ def test_a_result_that_no_check_of_the_task_has_is_told_without_a_command_and_a_
     )  # fmt: skip
     skipped = CheckResult(verdict=Verdict.SKIPPED, reason="nothing to run")
     task = replace(evaluated(unit_test=FAILED, extra=skipped), failures=FailureLog().with_failure(looked_into))
-    told = test_report.test_report(replace(task, checks=(replace(UNIT, command=""),)), START)
+    told = test_report.test_report(
+        replace(task, evaluation=replace(task.evaluation, checks=(replace(UNIT, command=""),))), START
+    )
     assert "## extra\n\n- Status: SKIPPED\n- Reason: nothing to run\n" in told
     assert "- Command:" not in told
     assert told.endswith("## Failure Analysis\n\n- unit_test (f-1): exit code 1\n")

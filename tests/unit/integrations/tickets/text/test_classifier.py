@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
 
 BUGFIX, FEATURE, REVIEW, RELEASE = TicketType.BUGFIX, TicketType.FEATURE, TicketType.CODE_REVIEW, TicketType.RELEASE

@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.core.task.model import Priority, TicketType
+from orchestrator.core.task.task import Priority
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from orchestrator.core.task.model import Ticket
+from orchestrator.core.task.ticket import Ticket
 from orchestrator.integrations.tickets.text.redaction import (
     MOST_TOLD,
     RedactedTicket,

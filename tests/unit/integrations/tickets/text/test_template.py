@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.task.model import TicketType
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.template import (
     Boxes,
     Items,

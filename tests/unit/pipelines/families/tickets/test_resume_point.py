@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
+from orchestrator.core.decide.resume_point import resume_point
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence, FileFacts
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.codec import Json, JsonObject, stamp
-from orchestrator.pipelines.families.tickets.resume_point import resume_point
 from tests.fakes.world import START
 from tests.unit.pipelines.families.tickets.test_standalone_state import (
     FULL,

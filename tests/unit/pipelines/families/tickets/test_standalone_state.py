@@ -6,16 +6,19 @@ from typing import cast
 
 import pytest
 
-from orchestrator.core.decide import state_moves
+from orchestrator.core.decide import machine, state_moves
+from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import OperationRefused, StepUpdate, Transition
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence, FileFacts
-from orchestrator.core.task.model import StepStatus, Task, TicketType
-from orchestrator.core.task.step_checkpoint import StepCheckpoint
+from orchestrator.core.task.progress import StepCheckpoint, StepStatus
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,
     initial,
+    manual,
     task_from,
     with_changes,
 )
@@ -23,7 +26,7 @@ from orchestrator.pipelines.operation_parser import failure_of, show_step, show_
 from tests.fakes.tasks import full_pipeline
 from tests.fakes.world import START
 
-FULL = full_pipeline()
+FULL = manual(full_pipeline())
 TICKET = Evidence(files={"ticket.json": FileFacts(chars=80)})
 PLAN = FileFacts(chars=90, headings=("## Step 1: Do it", "## Step 2: Test it"))
 
@@ -61,12 +64,17 @@ def task_of(document: JsonObject) -> Task:
     return task_from(document, FULL, "/work/STABLE-1234")
 
 
+def moved(before: Task, move: Transition, evidence: Evidence) -> Task:
+    """The task after a move that the engine decided on."""
+    event = OperationRequested(at=START, operation=move, evidence=evidence, by="somebody")
+    return machine.decide(FULL, before, event)[0]
+
+
 def after_move(document: JsonObject, to: str, evidence: Evidence = NOTHING_SEEN, origin: str = "") -> JsonObject:
     """The document after a move from where it stands."""
     before = task_of(document)
     move = Transition(from_state=origin or str(document["current_state"]), to_state=to)
-    edge = state_moves.check_move(FULL, before, move, evidence)
-    return with_changes(document, before, state_moves.apply_move(FULL, before, move, edge, START))
+    return with_changes(document, before, moved(before, move, evidence))
 
 
 def refusal(document: JsonObject, to: str, evidence: Evidence = NOTHING_SEEN, origin: str = "") -> Mapping[str, Json]:
@@ -145,8 +153,7 @@ def test_a_move_marks_both_states_and_adds_no_words_of_ours() -> None:
     document = in_state("ANALYSIS", artifacts=["analysis.md"], retrieval="good")
     before = task_of(document)
     move = Transition(from_state="ANALYSIS", to_state="PLANNING", artifacts=("analysis.md", "related-code.json"))
-    edge = state_moves.check_move(FULL, before, move, analysed(900))
-    after = with_changes(document, before, state_moves.apply_move(FULL, before, move, edge, START))
+    after = with_changes(document, before, moved(before, move, analysed(900)))
     assert after.keys() == document.keys()
     assert record_of(after, "ANALYSIS") == {
         "status": "completed",

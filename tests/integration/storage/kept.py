@@ -5,11 +5,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import AgentStatus, Usage
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.model import AgentStatus, NextAction, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.storage.journal import NAME, lines
-from orchestrator.storage.store import FolderStore, Loaded
+from orchestrator.storage.records import LoadedTask
+from orchestrator.storage.store import FolderStore
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 
@@ -18,7 +20,7 @@ NAME_OF_TASK = TASK_ID
 
 def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
     """A task of this store as its first decision makes it."""
-    return submitted(task_id, folder=str(store.folder(task_id)), title="Schön: a flag", seq=1)
+    return submitted(task_id, folder=str(store.files.path_of(task_id)), title="Schön: a flag", seq=1)
 
 
 def decided(store: FolderStore, before: Task, **changes: object) -> Task:
@@ -35,9 +37,9 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     task = a_task(store, task_id)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
     store.settle()
-    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, owed=NextAction.WORKSPACE)]
+    tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.WORKSPACE)]
     tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
-    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, tokens_used=7)))
+    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, usage=Usage(tokens=7))))
     failure = Failure(
         id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="turn 1", command=None,
         expected="a finished turn", type="agent_lost", summary="it ended: “\u0000”\nwithout a word",
@@ -53,18 +55,18 @@ def saved(task: Task, number: int) -> Checkpoint:
     return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, CheckpointContext())
 
 
-def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> Loaded:
+def opened_again(store: FolderStore, task_id: str = NAME_OF_TASK) -> LoadedTask:
     store.release(task_id)
     return store.load(task_id, keep_open=True)
 
 
 def state_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / "state.json"
+    return store.files.path_of(NAME_OF_TASK) / "state.json"
 
 
 def journal_of(store: FolderStore) -> Path:
-    return store.folder(NAME_OF_TASK) / NAME
+    return store.files.path_of(NAME_OF_TASK) / NAME
 
 
 def numbers(store: FolderStore) -> list[object]:
-    return [line["seq"] for line in lines(store.folder(NAME_OF_TASK))]
+    return [line["seq"] for line in lines(store.files.path_of(NAME_OF_TASK))]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.storage.journal import StoreError, TaskFolderGone
+from orchestrator.storage.journal import TaskFolderGone
+from orchestrator.storage.records import StoreError
 from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
-from tests.integration.store.kept import (
+from tests.integration.storage.kept import (
     NAME_OF_TASK,
     a_task,
     decided,
@@ -54,7 +55,7 @@ def test_on_a_full_disk_a_decision_is_refused_whole_and_taken_once_there_is_spac
     with pytest.raises(OSError, match=r"could not be written whole|No space left"):
         decided(store, tasks[-1], feedback=("x" * 8192,))
     assert journal_of(store).read_bytes() == content
-    assert not list(store.folder(NAME_OF_TASK).glob(".*.partial"))
+    assert not list(store.files.path_of(NAME_OF_TASK).glob(".*.partial"))
     assert store.load(NAME_OF_TASK).task == tasks[-1]
     ballast.unlink()
     after = decided(store, tasks[-1], feedback=("x" * 8192,))
@@ -83,11 +84,11 @@ def test_a_decision_holds_when_only_its_state_json_finds_no_space(small_disk: Pa
 def test_a_task_that_finds_no_space_to_begin_leaves_nothing_and_begins_later(small_disk: Path) -> None:
     store = FolderStore(small_disk / "data")
     task = a_task(store)
-    store.folder(task.id).mkdir(mode=0o700)
+    store.files.path_of(task.id).mkdir(mode=0o700)
     ballast = fill(small_disk)
     with pytest.raises(OSError, match=r"could not be written whole|No space left"):
         store.commit(None, task, events.TaskSubmitted(at=START, task=task))
-    assert not list(store.folder(task.id).iterdir())
+    assert not list(store.files.path_of(task.id).iterdir())
     ballast.unlink()
     store.commit(None, task, events.TaskSubmitted(at=START, task=task))
     assert opened_again(store).task == task
@@ -110,11 +111,11 @@ def test_a_disk_that_became_read_only_refuses_decisions_and_loses_none(small_dis
 
 def test_a_task_folder_that_is_deleted_or_moved_takes_no_decision(store: FolderStore, tmp_path: Path) -> None:
     task, other = history(store)[-1], history(store, "OTHER")[-1]
-    subprocess.run(["rm", "-r", store.folder(task.id)], check=True)
+    subprocess.run(["rm", "-r", store.files.path_of(task.id)], check=True)
     with pytest.raises(TaskFolderGone, match="was deleted or moved while its task was at work"):
         decided(store, task)
     assert store.foreign_edits(task) == []
-    store.folder(other.id).rename(tmp_path / "elsewhere")
+    store.files.path_of(other.id).rename(tmp_path / "elsewhere")
     with pytest.raises(TaskFolderGone, match="was deleted or moved"):
         decided(store, other)
 

@@ -1,11 +1,32 @@
-"""What agents of a run need beside the CLI, looked for before anything is begun (seed 001)."""
+"""The outside requirement that a task came from, and what was looked at before anything began."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 _WITH_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherwise>[^}]*))?\}")
+
+
+class TicketType(StrEnum):
+    """What kind of work a ticket asks for (seed 000)."""
+
+    FEATURE = "feature"
+    BUGFIX = "bugfix"
+    CODE_REVIEW = "code_review"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitiveCheck:
+    """What the secret filter said of the ticket (seed 000)."""
+
+    result: str
+    redacted_count: int = 0
+    scanned_at: datetime | None = None
+    allowed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +35,17 @@ class Preflight:
 
     servers_registered: tuple[str, ...] = ()
     env_unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """The outside requirement a task came from."""
+
+    key: str
+    type: TicketType = TicketType.FEATURE
+    source: str = "local"
+    sensitive_check: SensitiveCheck | None = None
+    preflight: Preflight | None = None
 
 
 def variables_in(texts: Iterable[str]) -> tuple[str, ...]:

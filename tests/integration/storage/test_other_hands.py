@@ -14,14 +14,15 @@ import psutil
 import pytest
 
 from orchestrator.core.events import events
-from orchestrator.core.task.model import TaskStatus
+from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed
-from orchestrator.storage.journal import NAME, DamagedJournal, StoreError
+from orchestrator.storage.journal import NAME, DamagedJournal
+from orchestrator.storage.records import LoadedTask, StoreError, StoreInUse, TaskSummary, UncommittedTask
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.state_file import FutureFile
-from orchestrator.storage.store import DataFolderTaken, FolderStore, Loaded, Summary, UncommittedTask
+from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
-from tests.integration.store.kept import (
+from tests.integration.storage.kept import (
     NAME_OF_TASK,
     a_task,
     decided,
@@ -38,12 +39,12 @@ def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_res
     edited = orjson.loads(state_of(store).read_bytes()) | {"status": "completed", "title": "mine"}
     store.release(task.id)
     state_of(store).write_bytes(orjson.dumps(edited))
-    assert [found.status for found in store.summaries() if isinstance(found, Summary)] == [TaskStatus.IN_PROGRESS]
+    assert [found.status for found in store.summaries() if isinstance(found, TaskSummary)] == [TaskStatus.IN_PROGRESS]
     found = store.load(task.id, keep_open=True)
     assert (found.task, found.foreign) == (task, "state.json.foreign-6")
     assert set(found.changed) >= {"/status", "/title"}
-    assert orjson.loads((store.folder(task.id) / "state.json.foreign-6").read_bytes())["title"] == "mine"
-    assert opened_again(store) == Loaded(task=task)
+    assert orjson.loads((store.files.path_of(task.id) / "state.json.foreign-6").read_bytes())["title"] == "mine"
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
@@ -56,7 +57,7 @@ def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(sto
     state_of(store).write_bytes(b"second edit of the same state")
     assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6-2"]
     assert store.foreign_edits(task) == []
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 @pytest.mark.parametrize("content", [None, b""])
@@ -66,7 +67,7 @@ def test_a_state_deleted_or_emptied_under_the_daemon_comes_back(store: FolderSto
     if content is not None:
         state_of(store).write_bytes(content)
     assert store.foreign_edits(task) == []
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
 
 
 def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(store: FolderStore) -> None:
@@ -81,9 +82,9 @@ def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(stor
 def test_a_state_from_the_future_is_left_alone_and_says_what_to_do(store: FolderStore) -> None:
     task = history(store)[-1]
     store.release(task.id)
-    content = sealed({**to_document(task), "schema_version": 2, "journal_bytes": 1})
+    content = sealed({**to_document(task), "schema_version": 3, "journal_bytes": 1})
     state_of(store).write_bytes(content)
-    with pytest.raises(FutureFile, match="has version 2, this program reads 1; install the version that wrote it"):
+    with pytest.raises(FutureFile, match="has version 3, this program reads 2; install the version that wrote it"):
         store.load(task.id, keep_open=True)
     assert [type(found) for found in store.summaries()] == [FutureFile]
     assert state_of(store).read_bytes() == content
@@ -136,7 +137,7 @@ def test_a_task_begins_only_once(store: FolderStore) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from orchestrator.store import FolderStore
+from orchestrator.storage.store import FolderStore
 store = FolderStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -148,7 +149,7 @@ def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_is_gone(t
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout
         assert first.stdout.readline() == b"open\n"
-        with pytest.raises(DataFolderTaken, match=rf"in use by the daemon with pid {first.pid}; stop that one"):
+        with pytest.raises(StoreInUse, match=rf"in use by the daemon with pid {first.pid}; stop that one"):
             FolderStore(tmp_path / "data")
         first.send_signal(SIGKILL)
         first.wait()
@@ -185,40 +186,40 @@ def test_a_state_that_is_no_plain_file_is_set_aside(store: FolderStore, tmp_path
     assert [edit.kept_as for edit in store.foreign_edits(task)] == ["state.json.foreign-6"]
     trap()
     store.release(task.id)
-    assert [type(found) for found in store.summaries()] == [Summary]
-    assert store.load(task.id, keep_open=True) == Loaded(task=task, foreign="state.json.foreign-6-2")
-    assert opened_again(store) == Loaded(task=task)
+    assert [type(found) for found in store.summaries()] == [TaskSummary]
+    assert store.load(task.id, keep_open=True) == LoadedTask(task=task, foreign="state.json.foreign-6-2")
+    assert opened_again(store) == LoadedTask(task=task)
     assert secret.read_text() == "{}"
 
 
 def test_a_trap_under_the_name_of_a_half_written_state_is_taken_away(store: FolderStore, tmp_path: Path) -> None:
     task, secret = history(store)[-1], tmp_path / "secret"
     secret.write_text("keep me")
-    partial = store.folder(task.id) / ".state.json.partial"
+    partial = store.files.path_of(task.id) / ".state.json.partial"
     partial.symlink_to(secret)
     task = decided(store, task)
     os.mkfifo(partial)
     task = decided(store, task)
-    assert opened_again(store) == Loaded(task=task)
+    assert opened_again(store) == LoadedTask(task=task)
     assert secret.read_text() == "keep me"
 
 
 def test_the_listing_goes_past_every_hostile_folder(store: FolderStore) -> None:
     good = history(store)[-1]
     for name in ("link", "fifo", "copy", "empty", "broken", "strange"):
-        (store.tasks_dir / name).mkdir()
-    (store.tasks_dir / "stray file").touch()
-    odd = os.fsencode(store.tasks_dir) + b"/\xff\n\x1b[31m"
+        (store.files.root / name).mkdir()
+    (store.files.root / "stray file").touch()
+    odd = os.fsencode(store.files.root) + b"/\xff\n\x1b[31m"
     os.mkdir(odd)  # noqa: PTH102 - a name that no str can spell
-    (store.tasks_dir / "link" / NAME).symlink_to(journal_of(store))
-    os.mkfifo(store.tasks_dir / "fifo" / NAME)
-    os.mkfifo(store.tasks_dir / "fifo" / "state.json")
-    (store.tasks_dir / "copy" / NAME).write_bytes(journal_of(store).read_bytes())
-    (store.tasks_dir / "copy" / "state.json").write_bytes(state_of(store).read_bytes())
-    (store.tasks_dir / "broken" / NAME).write_bytes(b'{"seq":1,"change":[{"op":"add","path":"","value":1}]}\n')
-    (store.tasks_dir / "strange" / NAME).write_bytes(b'{"seq":1,"change":[3]}\n')
+    (store.files.root / "link" / NAME).symlink_to(journal_of(store))
+    os.mkfifo(store.files.root / "fifo" / NAME)
+    os.mkfifo(store.files.root / "fifo" / "state.json")
+    (store.files.root / "copy" / NAME).write_bytes(journal_of(store).read_bytes())
+    (store.files.root / "copy" / "state.json").write_bytes(state_of(store).read_bytes())
+    (store.files.root / "broken" / NAME).write_bytes(b'{"seq":1,"change":[{"op":"add","path":"","value":1}]}\n')
+    (store.files.root / "strange" / NAME).write_bytes(b'{"seq":1,"change":[3]}\n')
     found = list(store.summaries())
-    assert [one.id for one in found if isinstance(one, Summary)] == [good.id]
+    assert [one.id for one in found if isinstance(one, TaskSummary)] == [good.id]
     problems = [str(one) for one in found if isinstance(one, StoreError)]
     assert len(problems) == 8
     assert all(problem.isprintable() for problem in problems)
@@ -243,8 +244,8 @@ def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it
 
 def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(store: FolderStore) -> None:
     history(store)
-    unborn, odd = store.folder("LOCAL-1"), store.folder("LOCAL-2")
-    for folder in (unborn, odd, store.folder("LOCAL-3")):
+    unborn, odd = store.files.path_of("LOCAL-1"), store.files.path_of("LOCAL-2")
+    for folder in (unborn, odd, store.files.path_of("LOCAL-3")):
         folder.mkdir()
         (folder / "ticket.json").write_text("{}")
     (unborn / ".pipeline.toml.partial").touch()
@@ -252,7 +253,7 @@ def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(s
     found = [one for one in store.summaries() if isinstance(one, UncommittedTask)]
     assert [one.task_id for one in found] == ["LOCAL-1", "LOCAL-3"]
     for one in found:
-        store.remove(one)
+        store.delete(one.task_id)
     assert not unborn.exists()
     assert odd.exists()
     assert opened_again(store).task.id == NAME_OF_TASK
@@ -274,6 +275,6 @@ def test_an_edit_that_the_next_decision_would_overwrite_is_set_aside_first(store
     store.commit(task, replace(task, seq=task.seq + 1, feedback=("newer",)), events.AlarmRang(at=START))
     (found,) = store.settle()
     assert found.changed == ("/base_branch",)
-    assert (store.folder(task.id) / found.kept_as).read_bytes() == edited
+    assert (store.files.path_of(task.id) / found.kept_as).read_bytes() == edited
     assert json.loads(state_of(store).read_bytes())["base_branch"] == "main"
     assert store.settle() == []

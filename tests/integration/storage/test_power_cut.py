@@ -14,18 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.events import events
+from orchestrator.core.task.agent import Agent, Run, Session, Setbacks, TurnProgress, Usage
+from orchestrator.core.task.budget import Spending, TaskSpending
 from orchestrator.core.task.checkpoint import KEPT
-from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.checks import Check, CheckResult, Evaluation
 from orchestrator.core.task.failures import Failure, FailureLog
-from orchestrator.core.task.model import Agent, Budget, Run, SensitiveCheck, StageRecord, Step, Task, Ticket
+from orchestrator.core.task.progress import Budget, StageRecord, Step
 from orchestrator.core.task.publication import Publication
+from orchestrator.core.task.task import Schedule, Source, Task, Timing
+from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.patch import Operation, applied, difference
 from orchestrator.storage.journal import DamagedJournal, lines
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.store import FolderStore
 from tests.fakes.world import START
-from tests.integration.store.kept import (
+from tests.integration.storage.kept import (
     NAME_OF_TASK,
     a_task,
     decided,
@@ -92,7 +96,9 @@ def test_a_last_line_with_blocks_that_never_reached_the_disk_is_torn(store: Fold
 
 def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_set_back(store: FolderStore) -> None:
     task = history(store)[-1]
-    store.note_telemetry(replace(task, agent=replace(task.agent, read_offset=5000, tool_uses=3)))
+    store.note_telemetry(
+        replace(task, agent=replace(task.agent, read_offset=5000, turn=replace(task.agent.turn, tool_uses=3)))
+    )
     with_telemetry = state_of(store).read_bytes()
     task = decided(store, task, agent=replace(task.agent, attempt=2))  # its offset is again the one last committed
     store.release(task.id)
@@ -104,7 +110,7 @@ def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_s
 
 def test_telemetry_survives_a_restart_and_never_enters_the_journal(store: FolderStore) -> None:
     task, before = history(store)[-1], journal_of(store).read_bytes()
-    noted = replace(task, agent=replace(task.agent, read_offset=12_345, tokens_used=99))
+    noted = replace(task, agent=replace(task.agent, read_offset=12_345, usage=replace(task.agent.usage, tokens=99)))
     store.note_telemetry(noted)
     assert journal_of(store).read_bytes() == before
     assert opened_again(store).task == noted
@@ -123,7 +129,7 @@ def changes(store: FolderStore) -> list[dict[str, object]]:
 
 def test_the_journal_tells_who_submitted_the_task_and_every_event_whole(store: FolderStore) -> None:
     tasks = history(store)
-    told = [line["event"] for line in lines(store.folder(NAME_OF_TASK))]
+    told = [line["event"] for line in lines(store.files.path_of(NAME_OF_TASK))]
     assert told[0] == {"at": "2026-11-21T22:00:00.000Z", "by": "ann"}
     assert told[1] == {"at": "2026-11-21T22:00:01.000Z"}
     assert len(told) == tasks[-1].seq
@@ -161,26 +167,41 @@ TASKS = st.builds(
         st.builds(StageRecord, started_at=st.none() | TIMES, completed_at=st.none() | TIMES),
     ),
     stage=TEXT,
-    checks=st.lists(st.builds(Check, name=TEXT, command=TEXT), unique_by=lambda check: check.name).map(tuple),
+    source=st.builds(Source, head=st.none() | TEXT),
+    schedule=st.builds(Schedule, after=st.lists(TEXT, max_size=2).map(tuple), start_at=st.none() | TIMES),
+    timing=st.builds(
+        Timing,
+        created_at=TIMES,
+        **{name: st.none() | TIMES for name in ("started_at", "completed_at", "failed_at")},
+    ),
+    updated_at=TIMES,
+    evaluation=st.builds(
+        Evaluation,
+        checks=st.lists(st.builds(Check, name=TEXT, command=TEXT), unique_by=lambda check: check.name).map(tuple),
+        results=st.dictionaries(TEXT, st.builds(CheckResult, seconds=st.none() | st.floats(0, 1e6))),
+        report_path=st.none() | TEXT,
+    ),
+    spending=st.builds(TaskSpending, by_day=st.dictionaries(TEXT, st.builds(Spending)), usd_at_limit=st.just(0.5)),
     steps=st.lists(st.builds(Step, started_at=TIMES, completed_at=st.none() | TIMES, commits=st.just(("c",)))).map(
         tuple
     ),
-    results=st.dictionaries(TEXT, st.builds(CheckResult, seconds=st.none() | st.floats(0, 1e6))),
     budgets=st.dictionaries(TEXT, st.builds(Budget)),
     failures=st.builds(
         FailureLog, entries=st.lists(st.builds(Failure, occurred_at=TIMES), max_size=2).map(tuple), patterns=st.just(())
     ),
     retry_at=st.none() | TIMES,
-    after=st.lists(TEXT, max_size=2).map(tuple),
     feedback=st.lists(TEXT, max_size=2).map(tuple),
     run=st.none() | st.builds(Run),
     agent=st.builds(
-        Agent, turn_deadline=st.none() | TIMES, last_update=st.none() | TIMES, last_saved=st.none() | TIMES
+        Agent,
+        session=st.builds(Session),
+        turn=st.builds(TurnProgress, deadline=st.none() | TIMES, active_since=st.none() | TIMES, step=st.none()),
+        usage=st.builds(Usage, tokens=st.integers(0, 9), tokens_before_session=st.integers(0, 9)),
+        setbacks=st.builds(Setbacks),
+        last_update=st.none() | TIMES,
+        last_saved=st.none() | TIMES,
     ),
-    **dict.fromkeys(("created_at", "updated_at"), TIMES),
-    **{name: st.none() | TIMES for name in ("start_at", "started_at", "completed_at", "failed_at")},
     ticket=st.builds(Ticket, sensitive_check=st.none() | st.builds(SensitiveCheck, scanned_at=st.none() | TIMES)),
-    report_path=st.none() | TEXT,
     publication=st.builds(
         Publication, pr_url=st.none() | TEXT, merged_at=st.none() | TIMES, merge_commit=st.none() | TEXT
     ),
@@ -217,7 +238,7 @@ def test_the_newest_checkpoint_and_the_lines_after_it_are_enough(store: FolderSt
 def test_a_damaged_checkpoint_gives_way_to_an_older_one(store: FolderStore) -> None:
     tasks = checkpointed(store, 3)
     spoiled(journal_of(store), 500)
-    folder = store.folder(NAME_OF_TASK) / "checkpoints"
+    folder = store.files.path_of(NAME_OF_TASK) / "checkpoints"
     (folder / "000003.json").write_bytes((folder / "000003.json").read_bytes().replace(b"main", b"evil"))
     (folder / "000002.json").unlink()
     os.mkfifo(folder / "000002.json")
@@ -226,7 +247,7 @@ def test_a_damaged_checkpoint_gives_way_to_an_older_one(store: FolderStore) -> N
 
 def test_without_a_checkpoint_the_journal_is_read_from_its_first_line(store: FolderStore) -> None:
     tasks = checkpointed(store, 1)
-    (store.folder(NAME_OF_TASK) / "checkpoints" / "000001.json").write_text("{}")
+    (store.files.path_of(NAME_OF_TASK) / "checkpoints" / "000001.json").write_text("{}")
     assert store.load(NAME_OF_TASK).task == tasks[-1]
 
 
@@ -239,5 +260,5 @@ def test_a_journal_shorter_than_a_checkpoint_knows_is_refused(store: FolderStore
 
 def test_the_newest_ten_checkpoints_are_kept(store: FolderStore) -> None:
     checkpointed(store, KEPT + 3)
-    kept = sorted(path.name for path in (store.folder(NAME_OF_TASK) / "checkpoints").iterdir())
+    kept = sorted(path.name for path in (store.files.path_of(NAME_OF_TASK) / "checkpoints").iterdir())
     assert kept == [f"{number:06d}.json" for number in range(4, KEPT + 4)]

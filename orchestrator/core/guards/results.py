@@ -1,0 +1,86 @@
+"""Guards that judge the work itself: steps of the plan, the worktree, the results of checks."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from orchestrator.core.task.checks import Verdict
+from orchestrator.core.task.guards import Evidence, Guard, uncommitted
+from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.task import Task
+
+_NO_STEPS = ("the plan has no steps",)
+_ACCEPTABLE = (Verdict.PASS.value, Verdict.WARN.value, Verdict.SKIPPED.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsCompleted(Guard):
+    """Every step of the plan is completed."""
+
+    needs_steps: ClassVar[bool] = True
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return the steps that are not completed."""
+        del evidence
+        still_open = [step.step_id for step in task.steps if step.status is not StepStatus.COMPLETED]
+        return tuple(f"step {number} is not completed" for number in still_open) if task.steps else _NO_STEPS
+
+    def describe(self) -> str:
+        """Return the condition in a few words."""
+        return "every step is completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsCommitted(Guard):
+    """Every step of the plan has a commit."""
+
+    needs_steps: ClassVar[bool] = True
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return the steps without a commit."""
+        del evidence
+        uncredited = [step.step_id for step in task.steps if not step.commits]
+        return tuple(f"step {number} has no commit" for number in uncredited) if task.steps else _NO_STEPS
+
+    def describe(self) -> str:
+        """Return the condition in a few words."""
+        return "every step has a commit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeClean(Guard):
+    """Nothing in the worktree is uncommitted."""
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return the uncommitted files in one line."""
+        del task
+        return uncommitted(evidence)
+
+    def describe(self) -> str:
+        """Return the condition in a few words."""
+        return "nothing is uncommitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksAcceptable(Guard):
+    """Every check ended with one of the accepted verdicts."""
+
+    accept: tuple[str, ...] = field(default=_ACCEPTABLE, metadata={"choices": _ACCEPTABLE})
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return the checks with another verdict, or that none was run."""
+        del evidence
+        if not task.evaluation.results:
+            return ("no check was run",)
+        return tuple(
+            f"{name}: {result.verdict} ({result.reason})"
+            for name, result in task.evaluation.results.items()
+            if result.verdict not in self.accept
+        )
+
+    def describe(self) -> str:
+        """Return the condition in a few words."""
+        return f"every check is {' or '.join(self.accept)}"
+
+    def accepted_verdicts(self) -> tuple[str, ...]:
+        """Return the accepted verdicts."""
+        return self.accept

@@ -1,0 +1,168 @@
+"""The agent of a task: what it is meant to do, its session, its present turn, what it has used, and its processes."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class AgentStatus(StrEnum):
+    """What a task's agent is meant to be doing (seed 003)."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSED = "paused"
+    WAITING_DEPENDENCY = "waiting_dependency"
+    WAITING_QUESTION = "waiting_question"
+    WAITING_REVIEW = "waiting_review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+PAUSED = frozenset(
+    {AgentStatus.PAUSED, AgentStatus.WAITING_DEPENDENCY, AgentStatus.WAITING_QUESTION, AgentStatus.WAITING_REVIEW}
+)
+"""In which an agent's processes are to stand still."""
+
+
+class PauseReason(StrEnum):
+    """Why an agent that could run does not; SERVICE is the model's service, overloaded or out of reach."""
+
+    DEPENDENCY = "dependency"
+    QUESTION = "question"
+    REVIEW = "review"
+    RATE_LIMIT = "rate_limit"
+    SERVICE = "service"
+    BUDGET = "budget"
+    USER = "user"
+    PRESSURE = "pressure"
+
+
+class ProcessState(StrEnum):
+    """What is really there of a run, as last seen; a PARKING one is being ended, to be resumed from its session."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    FROZEN = "frozen"
+    UNFREEZABLE = "unfreezable"
+    PARKING = "parking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A process tree under a holder, of an agent or a check; one that stands still is ended at `park_at`."""
+
+    folder: str
+    process: ProcessState = ProcessState.STARTING
+    park_at: datetime | None = None
+
+    @property
+    def is_of_agent(self) -> bool:
+        """Whether it is an agent's."""
+        return self.folder.startswith("agents/")
+
+
+class SessionOrigin(StrEnum):
+    """How the conversation of an attempt began."""
+
+    NEW = "new"
+    RESUMED = "resumed"
+    """It is the conversation of an earlier attempt."""
+    RESTARTED = "restarted"
+    """It replaces the conversation of an earlier attempt, which is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The CLI's conversation; `is_known` once the CLI has named it, so that it can be resumed."""
+
+    id: str | None = None
+    is_known: bool = False
+    origin: SessionOrigin = SessionOrigin.NEW
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it is the conversation of an earlier attempt."""
+        return self.origin is SessionOrigin.RESUMED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnProgress:
+    """The present turn; the next turn starts from a whole new one, and `number` counts them within the attempt.
+
+    `deadline` is set while the turn runs, `active_since` while its processes are not frozen. `step` is the step of the
+    plan that it works on. `tokens` is what it has used so far, `open_tools` counts the tools at work, `timed_out` names
+    the commands that ran out of time, `retry_until` is when the CLI repeats a failed call. `was_frozen_in_tool` says
+    that the processes were frozen while a tool was at work.
+    """
+
+    number: int = 0
+    deadline: datetime | None = None
+    active_since: datetime | None = None
+    step: int | None = None
+    tool_uses: int = 0
+    tokens: int = 0
+    open_tools: int = 0
+    timed_out: tuple[str, ...] = ()
+    retry_until: datetime | None = None
+    was_frozen_in_tool: bool = False
+
+
+FIRST_TURN = TurnProgress()
+"""Before the first turn of an attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the task's agents have used so far, and how much of it before the present session.
+
+    The CLI's totals are cumulative over a session, so they are added to what earlier sessions had used.
+    """
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    tokens_before_session: int = 0
+    cost_before_session: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setbacks:
+    """What kept the agent from getting on since its last good turn.
+
+    `limit_waits` counts the turns in a row that ended because the model was not available, `limit_window` is the usage
+    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that this
+    attempt was told once of output that cannot be read.
+    """
+
+    limit_waits: int = 0
+    limit_window: str | None = None
+    nudges: int = 0
+    was_corrected: bool = False
+
+
+NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), Usage(), Setbacks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The agent at work; its attempt never repeats within a task.
+
+    `read_offset` counts the bytes of its output that were read, `last_update` is when it was last heard of, and
+    `last_saved` when the last checkpoint was taken.
+    """
+
+    status: AgentStatus = AgentStatus.IDLE
+    blocked_by: PauseReason | None = None
+    role: str | None = None
+    attempt: int = 0
+    pid: int | None = None
+    session: Session = NO_SESSION
+    turn: TurnProgress = FIRST_TURN
+    usage: Usage = NOTHING_USED
+    setbacks: Setbacks = NO_SETBACKS
+    read_offset: int = 0
+    last_update: datetime | None = None
+    last_saved: datetime | None = None
+
+
+NO_AGENT = Agent()
+"""Before the first attempt."""

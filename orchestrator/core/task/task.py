@@ -1,0 +1,221 @@
+"""A task as a frozen value.
+
+Three fields say where it stands, each in a vocabulary of its own: its status, the stage of its pipeline and the status
+of its agent. `next_action` is what the daemon has to see to next; obligations.py turns it into commands. What can be
+derived is not stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run
+from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
+from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
+from orchestrator.core.task.failures import FailureLog
+from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
+from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
+from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
+from orchestrator.core.task.ticket import Ticket
+from orchestrator.core.task.user_requests import Subject, UserRequest, pending
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands as a whole (seed 003, plus blocked, cancelled and archived)."""
+
+    DRAFT = "draft"
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    REVIEW = "review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    ARCHIVED = "archived"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the task has ended: nothing but archiving moves it any more."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.ARCHIVED})
+
+
+class Priority(StrEnum):
+    """Which of two waiting tasks goes first."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class NextAction(StrEnum):
+    """What is outstanding in a task, and so what the daemon has to see to, again after every restart."""
+
+    NOTHING = "nothing"
+    ADMISSION = "admission"
+    WORKSPACE = "workspace"
+    AGENT = "agent"
+    TURN = "turn"
+    INTERRUPT = "interrupt"
+    GATE = "gate"
+    STOP = "stop"
+    RETRY = "retry"
+    CHECKS = "checks"
+    DELIVERY = "delivery"
+    PUBLISH = "publish"
+    MERGE = "merge"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The repository, what the work starts from, and the branch that it is done on.
+
+    `head` is the newest commit that the daemon has seen there.
+    """
+
+    repo: str
+    base_branch: str
+    base_commit: str
+    branch: str
+    worktree: str | None = None
+    head: str | None = None
+
+    @property
+    def commit(self) -> str:
+        """The newest commit of the work, or the one that it starts from."""
+        return self.head or self.base_commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When the task may start, and before which others."""
+
+    priority: Priority = Priority.NORMAL
+    after: tuple[str, ...] = ()
+    start_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When the task was made, started and ended."""
+
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+
+
+ANY_TIME = Schedule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
+
+    `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
+    `feedback` is what the agent left undone and is told in its next turn. `requested_changes` is what somebody asks for
+    beyond the ticket; every agent is told until the work is back where it was asked for.
+    """
+
+    id: str
+    title: str
+    folder: str
+    ticket: Ticket
+    pipeline: str
+    source: Source
+    schedule: Schedule = ANY_TIME
+    policy: TaskPolicy = DEFAULT_POLICY
+    timing: Timing
+    updated_at: datetime
+    seq: int = 0
+    status: TaskStatus = TaskStatus.PENDING
+    block_reason: str | None = None
+    stage: str = ""
+    stages: Mapping[str, StageRecord] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    next_action: NextAction = NextAction.ADMISSION
+    retry_at: datetime | None = None
+    feedback: tuple[str, ...] = ()
+    requested_changes: tuple[str, ...] = ()
+    run: Run | None = None
+    agent: Agent = NO_AGENT
+    evaluation: Evaluation = NOT_EVALUATED
+    failures: FailureLog = field(default_factory=FailureLog)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    spending: TaskSpending = NO_SPENDING
+    publication: Publication = NOT_PUBLISHED
+    requests: tuple[UserRequest, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+    def display_path(self, name: str = "") -> str:
+        """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""
+        return f"{self.folder}/{name}" if name else self.folder
+
+    @property
+    def cycle(self) -> int:
+        """Which evaluation this is or was, or will be before the first, counted from one in each round of review."""
+        budget = self.budgets.get("eval_cycles")
+        return budget.used + 1 if budget else 1
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it was begun and has not come to a halt; its work may be under review."""
+        return self.status in (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the task's processes are to stand still, whoever or whatever is waited for."""
+        return self.agent.status in PAUSED
+
+    @property
+    def waits_for_merge(self) -> bool:
+        """Whether its pull request is under review outside; a stage of a later round may be under review here."""
+        here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
+        return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
+
+    @property
+    def waits_for_service(self) -> bool:
+        """Whether it stands still until the model can be had again."""
+        return self.is_paused and self.agent.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE)
+
+    @property
+    def waits_for_word(self) -> bool:
+        """Whether it met a usage limit, and goes on when a person says so."""
+        limited = self.is_paused and self.agent.blocked_by is PauseReason.RATE_LIMIT
+        return limited and self.retry_at is None and self.agent.setbacks.limit_waits > 0
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether it takes one of the places of `max_agents`; a paused one does not."""
+        return self.status is TaskStatus.IN_PROGRESS and not self.is_paused
+
+    @property
+    def wants_slot(self) -> bool:
+        """Whether it would start or go on if there were a place."""
+        if self.status is TaskStatus.PENDING:
+            return self.next_action is NextAction.ADMISSION and not self.is_paused
+        return self.status is TaskStatus.IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
+
+    @property
+    def pending_requests(self) -> tuple[UserRequest, ...]:
+        """What a person has still to answer."""
+        return pending(self.requests)
+
+    @property
+    def progress(self) -> int:
+        """Finished stages, and steps of the stage that has them, as a percentage from 0 to 100."""
+        if self.status is TaskStatus.COMPLETED:
+            return 100
+        if not self.stages:
+            return 0
+        done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
+        record = self.stages.get(self.stage)
+        if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.turn.step:
+            done += sum(step.status is StepStatus.COMPLETED for step in self.steps) / len(self.steps)
+        return min(99, int(100 * done / len(self.stages)))

@@ -1,0 +1,32 @@
+"""The guard that only pipelines for tickets have."""
+
+from dataclasses import dataclass, field
+
+from orchestrator.core.task.guards import LOCAL_BYPASS, Evidence, Guard
+from orchestrator.core.task.task import Task
+
+_ACCEPTABLE = ("CLEAN", "REDACTED", LOCAL_BYPASS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketFiltered(Guard):
+    """The ticket was scanned for secrets, with one of the accepted results."""
+
+    accept: tuple[str, ...] = field(default=_ACCEPTABLE, metadata={"choices": _ACCEPTABLE})
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return the result of the scan, if that keeps the ticket out."""
+        del evidence
+        check = task.ticket.sensitive_check
+        if check is None:
+            return ("the ticket was not checked for secrets",)
+        said = f"the check of the ticket for secrets says {check.result}"
+        if check.result not in self.accept:
+            return (said,)
+        if check.result == LOCAL_BYPASS and task.ticket.source != "local":
+            return (f"{said}, which only a ticket of one's own may",)
+        return ()
+
+    def describe(self) -> str:
+        """Return the condition in a few words."""
+        return f"the ticket is {' or '.join(self.accept)}"

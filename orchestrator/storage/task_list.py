@@ -1,0 +1,73 @@
+"""Listing all tasks of a data folder: one summary each, read from the top of state.json where that is whole."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from orchestrator.core.task.budget import Spending
+from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.formats.codec import JsonObject, from_json
+from orchestrator.redaction.display import escape_text
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.state_document import to_document
+from orchestrator.storage.state_file import top_of
+
+WRITTEN_BEFORE_COMMIT = frozenset({"ticket.json", "ticket-parsed.json", "pipeline.toml"})
+"""What a submission writes into a task's folder before the task's first decision is committed."""
+
+
+def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary | StoreError]:
+    """Yield the summary of every task below `root`, or why there is none; `load` reads a task the slow way.
+
+    Only the top of state.json is read where the whole file is intact.
+    """
+    for name in sorted(os.listdir(root)):  # noqa: PTH208 - names alone, here and below
+        folder = root / name
+        try:
+            files = frozenset(os.listdir(folder))  # noqa: PTH208
+            document = top_of(folder)
+            if document is None:
+                _require_committed(name, files)
+            yield _summary(name, document or to_document(load(name)), files)
+        except StoreError as error:
+            yield error
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            yield StoreError(f"{escape_text(str(folder))} cannot be read: {error!r}")
+
+
+def require_own(name: str, task_id: str) -> None:
+    """Raise StoreError if the folder of that name holds another task, as a copied folder does."""
+    if task_id != name:
+        raise StoreError(
+            f"the folder {escape_text(name)} holds the task {escape_text(task_id)}; rename it back, or delete the copy"
+        )
+
+
+def _require_committed(task_id: str, files: frozenset[str]) -> None:
+    """Raise UncommittedTask for a folder that holds only what is written before the first decision."""
+    if all(name.lstrip(".").removesuffix(".partial") in WRITTEN_BEFORE_COMMIT for name in files):
+        raise UncommittedTask(task_id)
+
+
+def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSummary:
+    require_own(name, str(document["task_id"]))
+    return TaskSummary(
+        id=str(document["task_id"]),
+        title=str(document["title"]),
+        ticket=str(document["ticket_id"]),
+        status=TaskStatus(str(document["status"])),
+        stage=str(document["stage"]),
+        repo=str(document["repo"]),
+        created_at=str(document["created_at"]),
+        updated_at=str(document["updated_at"]),
+        running=document.get("run") is not None or bool(document.get("notices")),
+        spent=_spent(document),
+        files=files,
+    )
+
+
+def _spent(document: JsonObject) -> Mapping[str, Spending]:
+    """The task's spending by day; empty in files of versions that did not record it."""
+    spending = document.get("spending")
+    found = spending.get("by_day") if isinstance(spending, dict) else None
+    return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}
