@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ from typing import IO, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 REQUEST_SIZE = 1 << 17
 """Bytes of a request: arguments, folder and environment."""
+READY = b"ready"
+"""What the server says once it has imported the program; no command's time runs before that."""
 FDS = 4
 """Sent with a request: the three standard streams, and where the pid and the exit code are written to."""
 
@@ -102,7 +105,9 @@ def start(
     null = os.open(os.devnull, os.O_RDWR)
     try:
         request = json.dumps(Request(list(arguments), str(cwd), dict(env))).encode()
-        socket.send_fds(_server(), [request], [*(_fd(file, null) for file in (stdin, stdout, stderr)), theirs.fileno()])
+        with _STARTING:
+            server = _server()
+        socket.send_fds(server, [request], [*(_fd(file, null) for file in (stdin, stdout, stderr)), theirs.fileno()])
     finally:
         theirs.close()
         os.close(null)
@@ -133,6 +138,9 @@ def _fd(file: int | IO[bytes], null: int) -> int:
     return file.fileno()
 
 
+_STARTING = threading.Lock()
+
+
 @functools.cache
 def _server() -> socket.socket:
     """The way to this process's server, which ends when that is closed."""
@@ -141,6 +149,7 @@ def _server() -> socket.socket:
     server = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
     theirs.close()
     atexit.register(_close, ours, server)
+    assert ours.recv(64) == READY, "the fork server did not start"
     return ours
 
 
@@ -226,6 +235,7 @@ def _main() -> None:
             import_module(module.name)
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
+        requests.send(READY)
         request = _serve(requests)
     if request is not None:
         _prepare(request)
