@@ -24,9 +24,7 @@ from orchestrator.core.task.user_requests import RequestKind, RequestStatus, Sub
 class View(BaseModel):
     """Something that the API answers."""
 
-    model_config = ConfigDict(
-        frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
 
 V = TypeVar("V", bound=View)
