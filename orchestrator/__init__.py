@@ -1,32 +1,38 @@
 """A daemon that walks tickets through pipelines of coding agents, unattended, and cannot lose one.
 
-What to read, in this order:
-
-core/       what is decided; pure, without I/O, clock or processes
-    model.py            the nouns: a task and what hangs on it
-    events.py           what can happen to it, and commands.py, what it may ask for in return
-    machine.py          the state machine: one handler per event; course.py, how a task moves along its pipeline
-    obligations.py      what a state owes, as commands: the whole of recovery
-    guards.py           what stands between two stages; pipeline.py, the words in which pipelines are declared
-    document.py         a task as state.json shows it
-    stream/             what an agent's output means
-supervisor.py   the loop: inbox → decide → commit → dispatch; the only writer; inbox.py, what waits to be decided
-store.py        what is decided is on disk before it is done: journal.py, one line each; state_file.py, their sum
-dispatch.py     carrying commands out; running.py for all that is a process, gates.py for what a stage left behind
-checks/         which commands judge a commit, found by language, and what their ends mean; reports.py, test-report.md
-processes/      the holder that agents hang on, so that they outlive the daemon
-stalls.py       turns that do not get on; provisions.py, what people provide; leaks.py, where that must not stand
-checkpoints.py  what recovery needs beyond the state, taken and had back; recovery.py, when the journal is lost
-workspace.py    clone, worktree, delivery; worktree.py, what is uncommitted; git.py, so that no repository can run us
-wiring.py       builds all of it and wires it; daemon.py, the life of the process around it
-trackers/       where tickets come from: Jira, GitHub, GitLab, and texts that a person hands in
-forge/          pull requests, comments, reviews, checks and merges on GitHub and GitLab
-api/, client.py, cli/   how people and programs reach it
-
     event ──► decide ──► commit ──► dispatch ──► the world ──► event
-             (core)     (store)    (dispatch)
+              (core)    (storage)   (daemon)
 
-This package imports nothing: every holder starts from it and has to stay small.
+Whatever can happen to a task is an event. One pure function decides what follows from it, one loop is the only writer,
+and adapters execute commands and report back with events. Commands are derived from the state, never listed by the
+handler of an event. So recovery has no code of its own: after a restart the daemon dispatches what each state owes.
+
+The rooms, from the ground up. Each imports only from the rooms above it in this list; import-linter checks that.
+
+formats/        text and data formats that know nothing of tasks
+redaction/      what must not leave the machine, and how text is made harmless
+core/           what is decided: pure, without I/O, clock or processes
+    task/       the nouns: a task, its agent, its steps, its pipeline, what people are asked
+    events/     what can happen to a task, and the commands it asks for in return
+    guards/     what must hold before a task leaves a stage, one class per guard
+    decide/     the state machine: machine.py first, then obligations.py; work/ has one class per kind of work
+    schedule/   which task may run, which must pause, and why one waits
+processes/      process trees that outlive the daemon: the holder, freeze and thaw
+storage/        the journal, state.json, the order of events, sealed values
+pipelines/      pipeline and role files; families/ has what one family of pipelines alone knows
+agents/         an agent CLI, from its command line to neutral events
+workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and reads their results
+integrations/   trackers, forges, publishing, notifications
+supervisor/     the loop and its inbox; simulation/ runs the same loop on a clock that jumps
+daemon/         executing commands; services/ has the use cases that every interface calls
+server/         the HTTP API
+cli/            the command line
+wiring.py builds all of it; bootstrap.py is the life of the process around it.
+
+Read core/task/task.py, core/events/events.py, core/decide/machine.py, supervisor/supervisor.py and daemon/executor.py,
+in this order. `orchestrator help internals` follows three things through the code.
+
+This module imports nothing: every holder process starts from it and must stay small.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The daemon's log: one event name in the past tense per line, the facts beside it, on stderr."""
+"""The daemon's log on stderr: on each line one event name in the past tense and its facts."""
 
 import io
 import logging
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Literal, TextIO, cast
 
 import structlog
@@ -17,24 +18,26 @@ Format = Literal["json", "console"]
 
 LONGEST = 10_000
 """Characters of a text on a console."""
+SHORT, KEPT_TEXTS = 100, 1000
+"""Characters of texts whose redacted form is kept, and how many: events, stages and tasks are named again and again."""
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
-"""The journal's, as it takes them from the beginning of a line: sd-daemon(3)."""
+"""Priorities that the systemd journal reads at the beginning of a line: sd-daemon(3)."""
 
 
 class _Lossy(io.TextIOBase):
-    """A stream that loses lines rather than the daemon: a full disk or a closed pipe is no reason to stop."""
+    """A stream that drops lines it cannot write: a full disk or a closed pipe must not stop the daemon."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what can be written."""
+        """Write the text if possible."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Let out what can be let out."""
+        """Flush the stream if possible."""
         with suppress(OSError):
             self._stream.flush()
 
@@ -46,14 +49,18 @@ def start_logging(
     stream: TextIO = sys.stderr,
     journal: str | None = None,
 ) -> None:
-    """Make every later log line go to `stream`: JSON for machines, colours for people if it is a terminal.
+    """Write every later log line to `stream`: JSON for machines, or text for people, in colour on a terminal.
 
-    `redact` is given each text, tracebacks among them, before it is written; a traceback shows no values of variables.
-    The journal, if the stream is the one that `JOURNAL_STREAM` names, is told how much each line matters.
+    `redact` is applied to every text before it is written, tracebacks included; these show no values of variables.
+    If the stream is the systemd journal, which `JOURNAL_STREAM` names, each line carries its priority.
     """
+    redact_short = lru_cache(KEPT_TEXTS)(redact)
+
+    def redacted(text: str) -> str:
+        return redact_short(text) if len(text) <= SHORT else redact(text)
 
     def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
-        return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+        return {key: redacted(value) if isinstance(value, str) else value for key, value in event.items()}
 
     def prioritised(logger: object, name: str, event: MutableMapping[str, object]) -> str:
         return f"<{_PRIORITIES[str(event['level'])]}>{render(logger, name, event)!s}"
@@ -70,10 +77,10 @@ def start_logging(
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             redact_texts,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
             *escape,
             prioritised if _is_journal(stream, journal) else render,
         ],
@@ -85,7 +92,7 @@ def start_logging(
 
 
 def _escaped(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
-    """The event with texts that do nothing to a terminal; only a traceback keeps its lines."""
+    """Return the event with terminal control characters escaped; only a traceback keeps its line ends."""
 
     def escaped(key: str, text: str) -> str:
         lines = text.split("\n") if key == "exception" else [text]
@@ -95,12 +102,12 @@ def _escaped(_: object, __: str, event: MutableMapping[str, object]) -> MutableM
 
 
 class _Library(logging.Handler):
-    """Hands on what libraries log, so that it comes out as every other line does."""
+    """Passes on what libraries log, so that it is written like every other line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log it as a line that names its library."""
-        said = structlog.get_logger().bind(library=record.name.partition(".")[0], text=record.getMessage())
-        said.log(record.levelno, "library_said", exc_info=record.exc_info)
+        """Log the record as a line that names its library."""
+        logger = structlog.get_logger().bind(library=record.name.partition(".")[0], text=record.getMessage())
+        logger.log(record.levelno, "library_logged", exc_info=record.exc_info)
 
 
 def _is_journal(stream: TextIO, named: str | None) -> bool:

@@ -1,8 +1,10 @@
-"""Building everything and wiring it: the one place where parts meet that do not know each other."""
+"""Building the daemon: the one place that knows every part and hands each what it needs.
+
+It is built in one pass, from the inbox up; nothing is filled in later.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,19 +15,19 @@ from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inh
 from orchestrator.agents.installation import find_claude
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
+from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.schedule.pressure import Floors, Shortage
-from orchestrator.core.task.guards import Evidence
+from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
-from orchestrator.daemon.executor import Adapters, CommandExecutor
-from orchestrator.daemon.offline_state import evidence_of
-from orchestrator.daemon.pressure import Sensor
+from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.monitors import ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
-from orchestrator.daemon.submissions import Submissions
-from orchestrator.daemon.task_factory import Submission, TaskFactory, accepted_pipeline
+from orchestrator.daemon.service import Service, ServiceParts, build_service
+from orchestrator.daemon.startup import discard_secrets
+from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
@@ -38,16 +40,17 @@ from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import read_declared
-from orchestrator.pipelines.definitions import DefinitionRegistry, Definitions
+from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Limits, Usage
+from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.storage.vault import Vault, VaultError
+from orchestrator.storage.vault import Vault
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -61,164 +64,205 @@ QUARANTINE = "quarantine"
 FIXED_AT_START = ("data_dir", "socket", "log", "checkpoint_every")
 
 
-@dataclass(slots=True)
-class Daemon:
-    """All parts of a daemon, wired; what the API needs of it is here too."""
+class CurrentSettings:
+    """The settings in force, and the parts that must adopt new ones."""
 
-    settings: Settings
-    store: FolderStore
-    supervisor: Supervisor
-    dispatcher: CommandExecutor
-    checkpoints: Checkpoints
-    workspace: Workspace
-    reports: Reports
-    running: RunExecutor
-    runs: Runs
-    timers: Timers
-    reception: Submissions
-    outward: PublishTargets
-    declared: DefinitionRegistry
-    started_at: datetime
-    redactor: Redactor
-    provisions: ProvidedSecrets
-    messenger: Messenger
-    stalls: StallDetector
-    sensor: Sensor
-    floors: Floors
-    shortage: Shortage | None = None
+    def __init__(self, settings: Settings) -> None:
+        self.now = settings
+        self._adopters: list[Callable[[Settings], None]] = []
 
-    async def accept(self, submission: Submission, by: str) -> Task:
-        """Take a submission in. Raises what Reception.accept raises; then nothing is left of it."""
-        return await self.reception.accept(submission, by)
+    def on_change(self, adopt: Callable[[Settings], None]) -> None:
+        """Call `adopt` with the new settings at every change."""
+        self._adopters.append(adopt)
 
-    def clear(self, task: Task, *, whole: bool = False) -> None:
-        """Remove the worktree of an ended task and what people provided for it, or all of it. Blocks."""
-        self.dispatcher.workspace.remove(task.id)
-        self.provisions.forget(task.id)
-        if whole:
-            self.store.delete(task.id)
-
-    def usage(self, task: Task) -> Usage | None:
-        """What the task's run takes of the machine."""
-        return self.running.usage(task)
-
-    def look(self, task: Task) -> Evidence:
-        """What there is to see of the task's stage."""
-        return evidence_of(task, accepted_pipeline(self.store.files, task.id), self.workspace)
-
-    def redact(self, text: str) -> str:
-        """A text as it may leave."""
-        return self.redactor.masked(text)
-
-    @property
-    def definitions(self) -> Definitions:
-        """Pipelines and roles as they are declared now."""
-        return self.declared.now
-
-    def apply(self, settings: Settings) -> None:
-        """Go on under other settings; what is fixed at start stays until the next one, and the log says so."""
-        waiting = [name for name in FIXED_AT_START if getattr(settings, name) != getattr(self.settings, name)]
+    def replace(self, settings: Settings) -> None:
+        """Put new settings in force; those that are fixed at start wait for a restart, and the log says so."""
+        waiting = [name for name in FIXED_AT_START if getattr(settings, name) != getattr(self.now, name)]
         if waiting:
             log.warning("settings_wait_for_restart", settings=waiting)
-        self.settings = settings
-        preflight = _preflight(settings, self.declared)
-        intake = replace(self.reception.intake, settings=settings, preflight=preflight)
-        trackers = _trackers(settings)
-        self.reception = replace(self.reception, intake=intake, trackers=trackers)
-        self.outward.use(settings.forge, trackers)
-        judge = self.running.launching.judge
-        self.running.launch_with(_launching(settings, self.declared, self.provisions, judge))
-        self.messenger.use(_notifier(settings, self.store.files))
-        self.supervisor.set_room(_room(settings))
-        self.floors = _floors(settings)
-        self.stalls.stall_after = settings.stall_after
+        self.now = settings
+        for adopt in self._adopters:
+            adopt(settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """The parts of a daemon that bootstrap.py starts, feeds and stops."""
+
+    settings: CurrentSettings
+    definitions: DefinitionRegistry
+    store: FolderStore
+    secrets: ProvidedSecrets
+    inbox: Inbox
+    supervisor: Supervisor
+    executor: CommandExecutor
+    runs: Runs
+    timers: Timers
+    reports: Reports
+    stalls: StallDetector
+    resources: ResourceMonitor
+    service: Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """What most parts are built on."""
+
+    settings: CurrentSettings
+    definitions: DefinitionRegistry
+    store: FolderStore
+    workspace: Workspace
+    secrets: ProvidedSecrets
+    inbox: Inbox
+    redactor: Redactor
+
+    @property
+    def files(self) -> TaskFiles:
+        return self.store.files
+
+    def pipeline_of(self, task: Task) -> Pipeline:
+        """Return the pipeline of a task as it was declared when the task was submitted."""
+        return accepted_pipeline(self.files, task.id)
 
 
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
-    """A daemon that has not begun to live. Raises DefinitionError where what is declared cannot be used."""
-    declared = DefinitionRegistry(settings.definition_folders())
-    files = store.files
-    pipeline_of = partial(_pipeline_of, files)
-    timers, runs, workspace = Timers(), Runs(data_dir=settings.data_dir), Workspace(settings.data_dir)
-    provisions = ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), files)
-    judge = Judge(git_of=workspace.git_of, redactor=redactor)
-    reports = Reports(pipeline_of, partial(change_of, workspace), redactor.masked, files)
-    running = RunExecutor(runs, _launching(settings, declared, provisions, judge), clock.now, files)
-    messenger = Messenger(_notifier(settings, files))
-    checkpoints = Checkpoints(workspace, store, clock.now)
-    trackers = _trackers(settings)
-    outward = PublishTargets(settings.forge, trackers, environment(), pipeline_of, files)
+    """Return a daemon that has not started. Raises DefinitionError where the definitions cannot be used."""
+    base = _Base(
+        settings=CurrentSettings(settings),
+        definitions=DefinitionRegistry(settings.definition_folders()),
+        store=store,
+        workspace=Workspace(settings.data_dir),
+        secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), store.files),
+        inbox=Inbox(),
+        redactor=redactor,
+    )
+    runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
+    running = _run_executor(base, runs)
+    checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
+    targets = PublishTargets(settings.forge, _trackers(settings), environment(), base.pipeline_of, base.files)
+    publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
-        workspace=workspace,
+        workspace=base.workspace,
         checkpoints=checkpoints,
-        gates=Gates(workspace, provisions.secrets),
-        publisher=_publisher(settings, workspace, outward, redactor, files),
+        gates=Gates(base.workspace, base.secrets.secrets),
+        publisher=publisher,
         timers=timers,
-        tell=messenger.tell,
-        pipeline_of=pipeline_of,
+        turns=turns,
+        notify=_messenger(base).tell,
+        pipeline_of=base.pipeline_of,
         clock=clock.now,
         redact=redactor.masked,
     )
-    dispatcher = CommandExecutor(adapters)
-    supervisor = _supervisor(settings, store, dispatcher, running)
-    checkpoints.tell(supervisor, dispatcher.turn)
-    supervisor.listen(checkpoints.decided)
-    supervisor.listen(lambda task, _event: _forget_ended(provisions, task))
-    supervisor.listen(reports.decided)
-    supervisor.listen(adapters.publisher.decided)
-    intake = _intake(settings, store, declared, redactor)
+    executor = CommandExecutor(adapters, base.inbox)
+    supervisor = _supervisor(base, executor, running)
+    reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
+    supervisor.listen(checkpoints.on_decision)
+    supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
+    supervisor.listen(reports.on_decision)
+    supervisor.listen(publisher.decided)
     return Daemon(
-        settings=settings,
+        settings=base.settings,
+        definitions=base.definitions,
         store=store,
+        secrets=base.secrets,
+        inbox=base.inbox,
         supervisor=supervisor,
-        dispatcher=dispatcher,
-        checkpoints=checkpoints,
-        workspace=workspace,
-        reports=reports,
-        running=running,
+        executor=executor,
         runs=runs,
         timers=timers,
-        reception=Submissions(
-            trackers=trackers, intake=intake, loop=supervisor, with_forge=outward.with_forge, clock=clock.now
-        ),
-        outward=outward,
-        declared=declared,
-        started_at=clock.now(),
-        redactor=redactor,
-        provisions=provisions,
-        messenger=messenger,
-        stalls=StallDetector(supervisor.tasks.values, supervisor.post, clock.now, files, settings.stall_after),
-        sensor=Sensor(settings.data_dir),
-        floors=_floors(settings),
+        reports=reports,
+        stalls=_stall_detector(base, supervisor),
+        resources=_resource_monitor(base, supervisor),
+        service=_service(base, supervisor, checkpoints, targets, running),
     )
 
 
-def _supervisor(
-    settings: Settings, store: FolderStore, dispatcher: CommandExecutor, running: RunExecutor
-) -> Supervisor:
-    pipeline_of = partial(_pipeline_of, store.files)
-    views = TaskLookups(
-        pipeline_of=pipeline_of, model_of=lambda task: _model_of(task, pipeline_of(task), running.launching)
+def _service(
+    base: _Base, supervisor: Supervisor, checkpoints: Checkpoints, targets: PublishTargets, running: RunExecutor
+) -> Service:
+    parts = ServiceParts(
+        settings=lambda: base.settings.now,
+        definitions=lambda: base.definitions.now,
+        store=base.store,
+        inbox=base.inbox,
+        supervisor=supervisor,
+        checkpoints=checkpoints,
+        workspace=base.workspace,
+        secrets=base.secrets,
+        trackers=_trackers(base.settings.now),
+        factory=_task_factory(base, base.settings.now),
+        with_forge=targets.with_forge,
+        usage_of=running.usage,
+        redact=base.redactor.masked,
+        clock=clock.now,
     )
-    supervisor = Supervisor(store, dispatcher, views, _room(settings), clock.now)
-    supervisor.account.recall(store.account())
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
+    service = build_service(parts)
+
+    def adopt(changed: Settings) -> None:
+        targets.use(changed.forge, _trackers(changed))
+        service.submissions.trackers, service.submissions.factory = _trackers(changed), _task_factory(base, changed)
+
+    base.settings.on_change(adopt)
+    return service
+
+
+def _run_executor(base: _Base, runs: Runs) -> RunExecutor:
+    judge = Judge(git_of=base.workspace.git_of, redactor=base.redactor)
+    running = RunExecutor(runs, _launch_config(base, base.settings.now, judge), base.inbox, clock.now, base.files)
+    base.settings.on_change(lambda changed: running.launch_with(_launch_config(base, changed, judge)))
+    return running
+
+
+def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) -> Supervisor:
+    lookups = TaskLookups(
+        clock=clock.now,
+        pipeline_of=base.pipeline_of,
+        model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
+    )
+    supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
+    supervisor.shared.recall(base.store.account())
+    base.settings.on_change(lambda changed: supervisor.set_room(_capacity(changed)))
     return supervisor
 
 
-def _publisher(
-    settings: Settings, workspace: Workspace, outward: PublishTargets, redactor: Redactor, files: TaskFiles
-) -> Publisher:
+def _messenger(base: _Base) -> Messenger:
+    messenger = Messenger(_notifier(base.settings.now, base.files))
+    base.settings.on_change(lambda changed: messenger.use(_notifier(changed, base.files)))
+    return messenger
+
+
+def _stall_detector(base: _Base, supervisor: Supervisor) -> StallDetector:
+    patience = base.settings.now.stall_after
+    stalls = StallDetector(supervisor.tasks.values, base.inbox.post, clock.now, base.files, patience)
+
+    def adopt(changed: Settings) -> None:
+        stalls.stall_after = changed.stall_after
+
+    base.settings.on_change(adopt)
+    return stalls
+
+
+def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
+    resources = ResourceMonitor(base.settings.now.data_dir, _floors(base.settings.now), supervisor)
+
+    def adopt(changed: Settings) -> None:
+        resources.floors = _floors(changed)
+
+    base.settings.on_change(adopt)
+    return resources
+
+
+def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
     return Publisher(
-        workspace=workspace,
-        files=files,
-        release=Release(workspace, files),
-        hosts=outward.hosts,
-        redactor=redactor,
-        quarantined=settings.data_dir / QUARANTINE,
-        tell_tracker=outward.tell,
-        family_of=lambda task: _pipeline_of(files, task).family,
+        workspace=base.workspace,
+        files=base.files,
+        family_of=lambda task: base.pipeline_of(task).family,
+        release=Release(base.workspace, base.files),
+        hosts=targets.hosts,
+        redactor=base.redactor,
+        quarantined=base.settings.now.data_dir / QUARANTINE,
+        tell_tracker=targets.tell,
         clock=clock.now,
     )
 
@@ -228,17 +272,17 @@ def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
     return Notifier(command, environment(), files) if command else None
 
 
-def _preflight(settings: Settings, declared: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
-    """Looks for what the roles of a pipeline need, in the environment that agents get."""
+def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
+    """Return a check of what the roles of a pipeline need, in the environment that agents get."""
     agent = settings.agent
     env = {**inherited(environment(), agent.pass_env), **agent.env}
-    return lambda pipeline: preflight(map(declared.role, pipeline.roles), agent.mcp_config, env)
+    return lambda pipeline: preflight(map(definitions.role, pipeline.roles), agent.mcp_config, env)
 
 
 def _trackers(settings: Settings) -> Trackers:
-    """The trackers that are set up, with the tokens of the daemon's environment."""
-    given, there, agent = environment(), settings.trackers, settings.agent
-    name, known = there.jira.gateway, {**given, **agent.env}
+    """Return the configured trackers, with the tokens in the daemon's environment."""
+    env, there, agent = environment(), settings.trackers, settings.agent
+    name, known = there.jira.gateway, {**env, **agent.env}
     gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
     jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
     others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
@@ -248,7 +292,7 @@ def _trackers(settings: Settings) -> Trackers:
                 kind=kind,
                 url=url,
                 user=there.jira.user if kind is Tracker.JIRA else "",
-                token=given.get(variable, ""),
+                token=env.get(variable, ""),
                 setting=variable,
                 gateway=gateway if kind is Tracker.JIRA else None,
             )
@@ -257,20 +301,12 @@ def _trackers(settings: Settings) -> Trackers:
     )
 
 
-def _forget_ended(provisions: ProvidedSecrets, task: Task) -> None:
+def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task, _: Event) -> None:
     if task.status.is_final:
-        forget(provisions, task.id)
+        discard_secrets(secrets, task.id)
 
 
-def forget(provisions: ProvidedSecrets, task_id: str) -> None:
-    """Take what was provided for an ended task off the disk; where that fails the log says so, and each start tries."""
-    try:
-        provisions.forget(task_id)
-    except (VaultError, OSError) as error:
-        log.warning("provided_values_left", task=task_id, reason=str(error))
-
-
-def _room(settings: Settings) -> Capacity:
+def _capacity(settings: Settings) -> Capacity:
     return Capacity(
         places=settings.max_agents,
         day=settings.budget.day.caps(),
@@ -288,36 +324,30 @@ def _floors(settings: Settings) -> Floors:
 
 
 def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:
-    """The model that the role of the task's stage names, or the settings; empty where the CLI chooses."""
+    """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses."""
     role = pipeline.stage(task.stage).role
     named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
     return named or launching.model
 
 
-def _pipeline_of(files: TaskFiles, task: Task) -> Pipeline:
-    return accepted_pipeline(files, task.id)
-
-
 def bundled_redactor() -> Redactor:
-    """The rules that ship with the program."""
+    """Return the redactor with the rules that ship with the program."""
     path = bundled(Kind.CONFIG) / "redaction.toml"
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _intake(settings: Settings, store: FolderStore, declared: DefinitionRegistry, redactor: Redactor) -> TaskFactory:
+def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
     return TaskFactory(
-        files=store.files,
+        files=base.files,
         quarantine_dir=settings.data_dir / QUARANTINE,
         settings=settings,
-        pipelines=lambda: declared.now.pipelines,
-        redactor=redactor,
-        preflight=_preflight(settings, declared),
+        pipelines=lambda: base.definitions.now.pipelines,
+        redactor=base.redactor,
+        preflight=_preflight(settings, base.definitions),
     )
 
 
-def _launching(
-    settings: Settings, declared: DefinitionRegistry, provisions: ProvidedSecrets, judge: Judge
-) -> LaunchConfig:
+def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfig:
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
     base_env = {name: value for name, value in environment().items() if name not in tokens}
     graces = settings.graces
@@ -330,9 +360,9 @@ def _launching(
     return LaunchConfig(
         driver=_driver(settings, base_env),
         judge=judge,
-        role=declared.role,
-        provided=provisions.environment,
-        masked=provisions.values,
+        role=base.definitions.role,
+        provided=base.secrets.environment,
+        masked=base.secrets.values,
         model=settings.agent.model,
         tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
@@ -342,7 +372,7 @@ def _launching(
 
 
 def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
-    """What plays the roles; a claude that is not found is a fault of every launch, not of the daemon."""
+    """Return the driver of agents. If claude is not found, every launch fails, but not the daemon."""
     agent = settings.agent
     if agent.driver == "command":
         return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)

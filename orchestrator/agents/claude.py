@@ -1,14 +1,27 @@
-"""Lines of the claude CLI's stream-json → neutral events (collected.md §1.1, §1.4).
+"""Lines of the claude CLI's stream-json → neutral events: one class for each kind of line.
 
 The set of kinds grows with every release: an unknown one is `Unknown`, never an error. `parse` raises nothing,
 whatever the bytes are. It remembers nothing either: a line means the same wherever reading begins.
 """
 
 import re
-from collections.abc import Callable
-from typing import Final
+from operator import attrgetter
+from typing import Final, TypeAlias, cast
 
-from orchestrator.agents.outcome import turn_finished
+import msgspec
+
+from orchestrator.agents.claude_parts import (
+    Block,
+    Maybe,
+    Message,
+    RateLimitInfo,
+    Request,
+    Response,
+    Structure,
+    Tokens,
+    ToolInput,
+)
+from orchestrator.agents.outcome import Result
 from orchestrator.core.events.agent_events import (
     AgentEvent,
     Answered,
@@ -32,7 +45,7 @@ from orchestrator.core.events.agent_events import (
     ToolStarted,
     Unknown,
 )
-from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import count_of, integer_of, line_of, list_of, object_of, share_of, text_of
 
 TEXT: Final = 100_000  # characters kept of one block of text or thought
@@ -41,10 +54,6 @@ Events = tuple[AgentEvent, ...]
 
 _PROGRESS: Final = (Progress(),)
 
-_TELLING_INPUTS: Final = (
-    "command", "file_path", "notebook_path", "path", "pattern", "url", "query", "skill", "description", "prompt",
-)  # fmt: skip
-
 # Measured with 2.1.329; 143 is the SIGTERM by which the CLI ends the command, older versions left the code out.
 _TIMED_OUT: Final = re.compile(r"(?:Exit code (?:137|143)\n)?Command timed out after [0-9]")
 
@@ -52,195 +61,253 @@ _ACTIVITIES: Final = {activity.value: (SessionState(state=activity),) for activi
 _DELIVERIES: Final = {delivery.value: delivery for delivery in Delivery}
 _LIMITS: Final = {status.value: status for status in LimitStatus}
 
+_inputs_of: Final = attrgetter(*ToolInput.__struct_fields__)
+
+
+class Assistant(Structure, tag="assistant"):
+    """What the model said: one or more blocks."""
+
+    message: Maybe[Message] = None
+    parent_tool_use_id: object = None
+    is_api_error_message: object = None
+    error: object = None
+
+    def events(self) -> Events:
+        """Return what each block says, and the tokens of the message so far."""
+        said = self.message
+        if not isinstance(said, Message):
+            return _PROGRESS
+        events: list[AgentEvent] = []
+        for block in said.blocks():
+            match block.type:
+                case "text":
+                    events.append(self._text(said, block))
+                case "thinking":
+                    events.append(Thinking(text=text_of(block.thinking, TEXT)))
+                case "tool_use" | "server_tool_use":
+                    events.append(_tool_started(block, subagent=self.parent_tool_use_id is not None))
+        usage = said.usage
+        if isinstance(usage, Tokens) and (tokens := count_of(usage.input_tokens) + count_of(usage.output_tokens)):
+            events.append(TokenUsage(message_id=text_of(said.id), tokens=tokens))
+        return tuple(events) or _PROGRESS
+
+    def _text(self, said: Message, block: Block) -> Text:
+        return Text(
+            text=text_of(block.text, TEXT),
+            subagent=self.parent_tool_use_id is not None,
+            synthetic=said.model == "<synthetic>" or self.is_api_error_message is True,
+            error=text_of(self.error) or None,
+        )
+
+
+class User(Structure, tag="user"):
+    """What the model was told: results of tools, and echoed prompts."""
+
+    message: Maybe[Message] = None
+
+    def events(self) -> Events:
+        """Return the tools that have finished; an echoed prompt is no more than a sign of life."""
+        blocks = self.message.blocks() if isinstance(self.message, Message) else ()
+        return tuple([_tool_finished(block) for block in blocks if block.type == "tool_result"]) or _PROGRESS
+
+
+class System(Structure, tag="system"):
+    """News of the session; `subtype` says which, and with it which of the other fields are there."""
+
+    subtype: object = None
+    state: object = None
+    cwd: object = None
+    session_id: object = None
+    model: object = None
+    permission_mode: object = msgspec.field(default=None, name="permissionMode")
+    api_key_source: object = msgspec.field(default=None, name="apiKeySource")
+    claude_code_version: object = None
+    attempt: object = None
+    max_retries: object = None
+    retry_delay_ms: object = None
+    error_status: object = None
+    error: object = None
+    tool_use_id: object = None
+    tool_name: object = None
+    message: object = None
+
+    def events(self) -> Events:
+        """Return the one event that the subtype stands for."""
+        match self.subtype:
+            case "session_state_changed" if events := _ACTIVITIES.get(text_of(self.state)):
+                return events
+            case "init":
+                return (self._session_started(),)
+            case "api_retry":
+                return (self._retry(),)
+            case "permission_denied":
+                return (self._tool_denied(),)
+            case str() as subtype if subtype in _SYSTEM_LIVENESS:
+                return _PROGRESS
+            case subtype:
+                return (Unknown(kind=f"system/{text_of(subtype)}"),)
+
+    def _session_started(self) -> SessionStarted:
+        return SessionStarted(
+            session_id=text_of(self.session_id),
+            model=text_of(self.model),
+            version=text_of(self.claude_code_version),
+            auth_source=text_of(self.api_key_source),
+            cwd=text_of(self.cwd, 4096),
+            permission_mode=text_of(self.permission_mode),
+        )
+
+    def _retry(self) -> Retry:
+        return Retry(
+            attempt=count_of(self.attempt),
+            max_retries=count_of(self.max_retries),
+            delay_ms=count_of(self.retry_delay_ms),
+            status=integer_of(self.error_status),
+            error=text_of(self.error),
+        )
+
+    def _tool_denied(self) -> ToolDenied:
+        return ToolDenied(id=text_of(self.tool_use_id), name=text_of(self.tool_name), reason=line_of(self.message))
+
+
+class RateLimit(Structure, tag="rate_limit_event"):
+    """News of a usage window."""
+
+    rate_limit_info: Maybe[RateLimitInfo] = None
+
+    def events(self) -> Events:
+        """Return how the window stands; a status of a later version is unknown."""
+        info = self.rate_limit_info
+        if not isinstance(info, RateLimitInfo) or (status := _LIMITS.get(text_of(info.status))) is None:
+            return (Unknown(kind="rate_limit_event"),)
+        return (
+            Limit(
+                status=status,
+                window=text_of(info.rate_limit_type) or None,
+                resets_at=integer_of(info.resets_at),
+                utilization=share_of(info.utilization),
+                overage=info.is_using_overage is True,
+            ),
+        )
+
+
+class Lifecycle(Structure, tag="command_lifecycle"):
+    """What became of a turn that was sent with this uuid."""
+
+    command_uuid: object = None
+    state: object = None
+
+    def events(self) -> Events:
+        """Return the delivery; a state of a later version is unknown."""
+        state = _DELIVERIES.get(text_of(self.state))
+        if state is None:
+            return (Unknown(kind="command_lifecycle"),)
+        return (Delivered(uuid=text_of(self.command_uuid), state=state),)
+
+
+class ControlRequest(Structure, tag="control_request"):
+    """The CLI waits for an answer."""
+
+    request_id: object = None
+    request: Maybe[Request] = None
+
+    def events(self) -> Events:
+        """Return what is asked."""
+        asked = self.request if isinstance(self.request, Request) else Request()
+        return (
+            Asked(
+                request_id=text_of(self.request_id),
+                subtype=text_of(asked.subtype),
+                tool=text_of(asked.tool_name) or None,
+                input=cast(Json, asked.input),
+            ),
+        )
+
+
+class ControlCancelRequest(Structure, tag="control_cancel_request"):
+    """The CLI no longer waits for an answer."""
+
+    request_id: object = None
+
+    def events(self) -> Events:
+        """Return which request was withdrawn."""
+        return (AskWithdrawn(request_id=text_of(self.request_id)),)
+
+
+class ControlResponse(Structure, tag="control_response"):
+    """The CLI answers a request of ours."""
+
+    response: Maybe[Response] = None
+
+    def events(self) -> Events:
+        """Return the answer."""
+        given = self.response if isinstance(self.response, Response) else Response()
+        ok, error = given.subtype == "success", line_of(given.error) or None
+        return (Answered(request_id=text_of(given.request_id), ok=ok, error=error),)
+
+
+class Other(Structure):
+    """A line of any other kind: nothing but the kind is read."""
+
+    type: object = None
+
+    def events(self) -> Events:
+        """Return a sign of life, or that the kind is unknown."""
+        kind = text_of(self.type)
+        return _PROGRESS if kind in _LIVENESS else (Unknown(kind=kind),)
+
+
+Line: TypeAlias = (
+    Assistant
+    | User
+    | System
+    | Result
+    | RateLimit
+    | Lifecycle
+    | ControlRequest
+    | ControlCancelRequest
+    | ControlResponse
+)  # fmt: skip
+
+_LINE: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+_OTHER: Final[msgspec.json.Decoder[Other]] = msgspec.json.Decoder(Other)
+
 
 class Parser:
-    """Gives the neutral events of one line.
-
-    `decode` turns bytes into a JSON value and may raise ValueError or RecursionError. It must be strict: orjson.loads
-    refuses lone surrogates and NaN, which `json.loads` lets through.
-    """
-
-    def __init__(self, decode: Callable[[bytes], Json]) -> None:
-        self._decode = decode
+    """Gives the neutral events of one line."""
 
     def parse(self, body: bytes) -> Events:
-        """The events of a line, at least one; a sign of life at the least."""
+        """Return the events of a line, at least one; a sign of life at the least."""
         try:
-            message = self._decode(body)
+            line = _decoded(body)
         except (ValueError, RecursionError):
-            return _noise(body)
-        if not isinstance(message, dict):
-            return _noise(body)
-        kind = text_of(message.get("type"))
-        if handler := _BY_TYPE.get(kind):
-            return handler(message)
-        return _PROGRESS if kind in _LIVENESS else _unknown(kind)
+            return (Noise(excerpt=body[:200].decode("utf-8", "replace")),)
+        return line.events()
 
 
-def _noise(body: bytes) -> Events:
-    return (Noise(excerpt=body[:200].decode("utf-8", "replace")),)
+def _decoded(body: bytes) -> Line | Other:
+    try:
+        return _LINE.decode(body)
+    except msgspec.ValidationError:
+        return _OTHER.decode(body)
 
 
-def _unknown(kind: str) -> Events:
-    return (Unknown(kind=kind),)
+def _tool_started(block: Block, *, subagent: bool) -> ToolStarted:
+    inputs = _inputs_of(block.input) if isinstance(block.input, ToolInput) else ()
+    summary = line_of(next((value for value in inputs if isinstance(value, str)), ""))
+    return ToolStarted(id=text_of(block.id), name=text_of(block.name), summary=summary, subagent=subagent)
 
 
-def _assistant(message: JsonObject) -> Events:
-    said = object_of(message.get("message"))
-    subagent = message.get("parent_tool_use_id") is not None
-    events: list[AgentEvent] = []
-    for block in map(object_of, list_of(said.get("content"))):
-        match text_of(block.get("type")):
-            case "text":
-                synthetic = said.get("model") == "<synthetic>" or message.get("is_api_error_message") is True
-                error = text_of(message.get("error")) or None
-                text = text_of(block.get("text"), TEXT)
-                events.append(Text(text=text, subagent=subagent, synthetic=synthetic, error=error))
-            case "thinking":
-                events.append(Thinking(text=text_of(block.get("thinking"), TEXT)))
-            case "tool_use" | "server_tool_use":
-                events.append(_tool_started(block, subagent=subagent))
-    usage = object_of(said.get("usage"))
-    if tokens := count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens")):
-        events.append(TokenUsage(message_id=text_of(said.get("id")), tokens=tokens))
-    return tuple(events) or _PROGRESS
-
-
-def _tool_started(block: JsonObject, *, subagent: bool) -> ToolStarted:
-    given = object_of(block.get("input"))
-    telling = next((key for key in _TELLING_INPUTS if isinstance(given.get(key), str)), "")
-    return ToolStarted(
-        id=text_of(block.get("id")),
-        name=text_of(block.get("name")),
-        summary=line_of(given.get(telling)),
-        subagent=subagent,
-    )
-
-
-def _user(message: JsonObject) -> Events:
-    blocks = map(object_of, list_of(object_of(message.get("message")).get("content")))
-    return tuple(_tool_finished(block) for block in blocks if block.get("type") == "tool_result") or _PROGRESS
-
-
-def _tool_finished(block: JsonObject) -> ToolFinished:
-    content = block.get("content")
-    text = next((object_of(part).get("text") for part in list_of(content)), content)
-    ok = block.get("is_error") is not True
+def _tool_finished(block: Block) -> ToolFinished:
+    text = next((object_of(part).get("text") for part in list_of(block.content)), block.content)
+    ok = block.is_error is not True
     return ToolFinished(
-        id=text_of(block.get("tool_use_id")),
+        id=text_of(block.tool_use_id),
         ok=ok,
         summary=line_of(text),
         timed_out=not ok and _TIMED_OUT.match(text_of(text)) is not None,
     )
 
-
-def _system(message: JsonObject) -> Events:
-    match text_of(message.get("subtype")):
-        case "init":
-            return (_session_started(message),)
-        case "session_state_changed" if events := _ACTIVITIES.get(text_of(message.get("state"))):
-            return events
-        case "api_retry":
-            return (_retry(message),)
-        case "permission_denied":
-            return (_tool_denied(message),)
-        case subtype if subtype in _SYSTEM_LIVENESS:
-            return _PROGRESS
-        case subtype:
-            return _unknown(f"system/{subtype}")
-
-
-def _session_started(message: JsonObject) -> SessionStarted:
-    return SessionStarted(
-        session_id=text_of(message.get("session_id")),
-        model=text_of(message.get("model")),
-        version=text_of(message.get("claude_code_version")),
-        auth_source=text_of(message.get("apiKeySource")),
-        cwd=text_of(message.get("cwd"), 4096),
-        permission_mode=text_of(message.get("permissionMode")),
-    )
-
-
-def _retry(message: JsonObject) -> Retry:
-    return Retry(
-        attempt=count_of(message.get("attempt")),
-        max_retries=count_of(message.get("max_retries")),
-        delay_ms=count_of(message.get("retry_delay_ms")),
-        status=integer_of(message.get("error_status")),
-        error=text_of(message.get("error")),
-    )
-
-
-def _tool_denied(message: JsonObject) -> ToolDenied:
-    return ToolDenied(
-        id=text_of(message.get("tool_use_id")),
-        name=text_of(message.get("tool_name")),
-        reason=line_of(message.get("message")),
-    )
-
-
-def _limit(message: JsonObject) -> Events:
-    info = object_of(message.get("rate_limit_info"))
-    status = _LIMITS.get(text_of(info.get("status")))
-    if status is None:
-        return _unknown("rate_limit_event")
-    window = text_of(info.get("rateLimitType")) or None
-    return (
-        Limit(
-            status=status,
-            window=window,
-            resets_at=integer_of(info.get("resetsAt")),
-            utilization=share_of(info.get("utilization")),
-            overage=info.get("isUsingOverage") is True,
-        ),
-    )
-
-
-def _delivered(message: JsonObject) -> Events:
-    state = _DELIVERIES.get(text_of(message.get("state")))
-    if state is None:
-        return _unknown("command_lifecycle")
-    return (Delivered(uuid=text_of(message.get("command_uuid")), state=state),)
-
-
-def _asked(message: JsonObject) -> Events:
-    request = object_of(message.get("request"))
-    return (
-        Asked(
-            request_id=text_of(message.get("request_id")),
-            subtype=text_of(request.get("subtype")),
-            tool=text_of(request.get("tool_name")) or None,
-            input=request.get("input"),
-        ),
-    )
-
-
-def _ask_withdrawn(message: JsonObject) -> Events:
-    return (AskWithdrawn(request_id=text_of(message.get("request_id"))),)
-
-
-def _answered(message: JsonObject) -> Events:
-    response = object_of(message.get("response"))
-    return (
-        Answered(
-            request_id=text_of(response.get("request_id")),
-            ok=response.get("subtype") == "success",
-            error=line_of(response.get("error")) or None,
-        ),
-    )
-
-
-_BY_TYPE: Final[dict[str, Callable[[JsonObject], Events]]] = {
-    "assistant": _assistant,
-    "user": _user,
-    "system": _system,
-    "result": lambda message: (turn_finished(message),),
-    "rate_limit_event": _limit,
-    "command_lifecycle": _delivered,
-    "control_request": _asked,
-    "control_cancel_request": _ask_withdrawn,
-    "control_response": _answered,
-}
 
 _LIVENESS: Final = frozenset({
     "active_goal", "auth_status", "conversation_reset", "keep_alive", "prompt_suggestion", "stream_event",

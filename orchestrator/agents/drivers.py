@@ -138,7 +138,7 @@ class Driver(Protocol):
 class StreamDriver:
     """The lines of stream-json, which every driver so far speaks (collected.md §1.3, §1.4)."""
 
-    parser = Parser(orjson.loads)
+    parser = Parser()
 
     def turn(self, text: str, uuid: str) -> bytes:
         """A leading newline keeps "/…" from being taken for a command: such a turn would end well and do nothing."""

@@ -1,11 +1,11 @@
 """Bytes of a growing file or pipe → whole lines with exact offsets."""
 
-from typing import NamedTuple
+import msgspec
 
 LIMIT = 64 * 1024 * 1024
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One non-empty line without its newline; `end` is the offset of the byte after it."""
 
     body: bytes
@@ -29,13 +29,14 @@ class Framer:
 
     def push(self, chunk: bytes) -> list[Line]:
         """The lines that `chunk` completes; a half line at its end is kept, an empty line only moves the offset."""
-        *pieces, rest = chunk.split(b"\n")
+        pieces = chunk.split(b"\n")
+        rest = pieces.pop()
         lines = []
-        offset, held = self.offset, self._length
+        offset, held, limit = self.offset, self._length, self._limit
         for piece in pieces:
             length = held + len(piece)
             offset += length + 1
-            if length > self._limit:
+            if length > limit:
                 self.skipped += 1
             elif body := (b"".join((self._half, piece)) if held else piece).removesuffix(b"\r"):
                 lines.append(Line(body, offset))

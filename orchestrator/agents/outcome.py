@@ -11,10 +11,15 @@ well talk about limits.
 """
 
 import re
+from collections.abc import Iterable
+from typing import cast
 
+import msgspec
+
+from orchestrator.agents.claude_parts import Maybe, MaybeTable, ModelTokens, Structure, Tokens
 from orchestrator.core.events.agent_events import ErrorClass, Outcome, TurnFinished, Usage
-from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.fields import count_of, integer_of, list_of, money_of, object_of, text_of
+from orchestrator.formats.codec import Json
+from orchestrator.formats.fields import count_of, integer_of, list_of, money_of, text_of
 
 TEXT = 20_000
 BEGINNING = 500
@@ -93,64 +98,84 @@ _ENDS = {
 _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 
 
-def turn_finished(message: JsonObject) -> TurnFinished:
+class Result(Structure, tag="result"):
     """The end of a turn, whatever shape the line is in."""
-    text = _last_words(message)
-    reason = _reason(message)
-    outcome = _outcome(message, reason)
-    return TurnFinished(
-        outcome=outcome,
-        reason=reason,
-        error=_error_class(message, reason, text) if outcome is Outcome.FAILED else None,
-        text=text,
-        http_status=integer_of(message.get("api_error_status")),
-        cost_usd=money_of(message.get("total_cost_usd")),
-        usage=_usage(message),
-        num_turns=count_of(message.get("num_turns")),
-        structured_output=message.get("structured_output"),
-        session_id=text_of(message.get("session_id")),
-    )
+
+    stop_reason: object = None
+    session_id: object = None
+    total_cost_usd: object = None
+    usage: Maybe[Tokens] = None
+    model_usage: MaybeTable[Maybe[ModelTokens]] = msgspec.field(default=None, name="modelUsage")
+    terminal_reason: object = None
+    is_error: object = None
+    num_turns: object = None
+    subtype: object = None
+    api_error_status: object = None
+    result: object = None
+    errors: object = None
+    api_error: object = None
+    startup_failure_reason: object = None
+    structured_output: object = None
+
+    def events(self) -> tuple[TurnFinished]:
+        """Return how the turn ended."""
+        text = _last_words(self)
+        reason = _reason(self)
+        outcome = _outcome(self, reason)
+        finished = TurnFinished(
+            outcome=outcome,
+            reason=reason,
+            error=_error_class(self, reason, text) if outcome is Outcome.FAILED else None,
+            text=text,
+            http_status=integer_of(self.api_error_status),
+            cost_usd=money_of(self.total_cost_usd),
+            usage=_usage(self),
+            num_turns=count_of(self.num_turns),
+            structured_output=cast(Json, self.structured_output),
+            session_id=text_of(self.session_id),
+        )
+        return (finished,)
 
 
-def _last_words(message: JsonObject) -> str:
-    result = message.get("result")
+def _last_words(line: Result) -> str:
+    result = line.result
     if isinstance(result, str):
         return result[:TEXT]
-    return "\n".join(text_of(error, TEXT) for error in list_of(message.get("errors"))[:100])[:TEXT]
+    return "\n".join(text_of(error, TEXT) for error in list_of(line.errors)[:100])[:TEXT]
 
 
-def _reason(message: JsonObject) -> str:
-    stop = text_of(message.get("stop_reason"))
+def _reason(line: Result) -> str:
+    stop = text_of(line.stop_reason)
     return (
-        text_of(message.get("startup_failure_reason"))
+        text_of(line.startup_failure_reason)
         or (stop if stop in _UNFINISHED_STOPS else "")
-        or text_of(message.get("terminal_reason"))
-        or text_of(message.get("subtype"))
+        or text_of(line.terminal_reason)
+        or text_of(line.subtype)
     )
 
 
-def _outcome(message: JsonObject, reason: str) -> Outcome:
+def _outcome(line: Result, reason: str) -> Outcome:
     if (
-        message.get("subtype") == "success"
-        and message.get("is_error") is False
-        and message.get("terminal_reason") in (None, "completed")
+        line.subtype == "success"
+        and line.is_error is False
+        and line.terminal_reason in (None, "completed")
         and reason not in _UNFINISHED_STOPS
     ):
         return Outcome.OK
     return Outcome.INTERRUPTED if reason in _INTERRUPTED else Outcome.FAILED
 
 
-def _error_class(message: JsonObject, reason: str, text: str) -> ErrorClass:
-    if message.get("startup_failure_reason"):
+def _error_class(line: Result, reason: str, text: str) -> ErrorClass:
+    if line.startup_failure_reason:
         return ErrorClass.STARTUP
-    complaint = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if message.get("is_error") is True else ""
+    complaint = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if line.is_error is True else ""
     return (
         _UNFINISHED_STOPS.get(reason)
         or _by_first_words(complaint)
-        or _API_ERRORS.get(text_of(message.get("api_error")))
-        or _by_status(integer_of(message.get("api_error_status")) or _status_in(complaint))
+        or _API_ERRORS.get(text_of(line.api_error))
+        or _by_status(integer_of(line.api_error_status) or _status_in(complaint))
         or _ENDS.get(reason)
-        or _ENDS.get(text_of(message.get("subtype")))
+        or _ENDS.get(text_of(line.subtype))
         or (ErrorClass.SERVER if complaint.startswith("API Error") else ErrorClass.UNKNOWN)
     )
 
@@ -171,27 +196,26 @@ def _by_status(status: int) -> ErrorClass | None:
     return _STATUSES.get(status, ErrorClass.UNKNOWN) if status >= 400 else None
 
 
-def _usage(message: JsonObject) -> Usage:
+def _usage(line: Result) -> Usage:
     """Of all models since the process began where the line says it, else of this turn's main conversation."""
-    models = object_of(message.get("modelUsage"))
-    if not models:
-        return _usage_of_turn(object_of(message.get("usage")))
+    models = line.model_usage
+    if not isinstance(models, dict) or not models:
+        return _sum((line.usage,), cumulative=False)
+    return _sum(models.values(), cumulative=True)
+
+
+def _sum(parts: Iterable[object], *, cumulative: bool) -> Usage:
     given, written, read, cached = 0, 0, 0, 0
-    for model in map(object_of, models.values()):
-        given += count_of(model.get("inputTokens"))
-        written += count_of(model.get("outputTokens"))
-        read += count_of(model.get("cacheReadInputTokens"))
-        cached += count_of(model.get("cacheCreationInputTokens"))
+    for part in parts:
+        if isinstance(part, (Tokens, ModelTokens)):
+            given += count_of(part.input_tokens)
+            written += count_of(part.output_tokens)
+            read += count_of(part.cache_read_input_tokens)
+            cached += count_of(part.cache_creation_input_tokens)
     return Usage(
-        input_tokens=given, output_tokens=written, cache_read_tokens=read, cache_write_tokens=cached, cumulative=True
-    )
-
-
-def _usage_of_turn(usage: JsonObject) -> Usage:
-    return Usage(
-        input_tokens=count_of(usage.get("input_tokens")),
-        output_tokens=count_of(usage.get("output_tokens")),
-        cache_read_tokens=count_of(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=count_of(usage.get("cache_creation_input_tokens")),
-        cumulative=False,
+        input_tokens=given,
+        output_tokens=written,
+        cache_read_tokens=read,
+        cache_write_tokens=cached,
+        cumulative=cumulative,
     )

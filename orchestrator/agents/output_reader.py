@@ -135,44 +135,44 @@ class OutputReader:
 
     def _take(self, line: Line) -> None:
         """What a line asks for and complains of is one event, for reading goes on only after the whole line."""
-        asking: list[RequestDraft] = []
+        draft: list[RequestDraft] = []
         trouble: list[AgentError] = []
         for meaning in self._parser.parse(line.body):
             match meaning:
                 case agent_events.Text(subagent=False, synthetic=False):
                     for said in in_order(self._markers.push(f"{meaning.text}\n")):
-                        self._sort(said, asking, trouble)
+                        self._sort(said, draft, trouble)
                 case agent_events.Asked():
                     start = line.end - len(line.body) - 1
                     found = asking_of_request(meaning, start) if len(line.body) <= LONGEST_REQUEST else ()
-                    asking += found
+                    draft += found
                     self._refused += not found
                     if not found and self._refused <= MOST_REFUSED:
                         self._ears.asked(meaning)
                 case agent_events.TurnFinished():
                     for said in self._markers.flush():
-                        self._sort(said, asking, trouble)
+                        self._sort(said, draft, trouble)
                     self._note_progress()  # what the turn brought is judged with its end
                     self._finish_turn(meaning, line.end)
                 case _:
                     self._hear(meaning)
-        if asking or trouble:
+        if draft or trouble:
             self._ears.event(
                 events.AgentSaid(
                     at=self._ears.clock(),
                     attempt=self._attempt,
                     offset=line.end,
-                    asking=tuple(asking),
+                    asking=tuple(draft),
                     trouble=next(iter(trouble), None),
-                    answers=tuple(self._ears.by_role(one) for one in asking),
+                    answers=tuple(self._ears.by_role(one) for one in draft),
                 )
             )
 
-    def _sort(self, said: AgentMessage, asking: list[RequestDraft], trouble: list[AgentError]) -> None:
+    def _sort(self, said: AgentMessage, draft: list[RequestDraft], trouble: list[AgentError]) -> None:
         """That a phase or task is said to be complete opens no gate: the end of the turn has the daemon look itself."""
         match said:
             case Question() | DependencyRequest():
-                asking.append(asking_of_block(said))
+                draft.append(asking_of_block(said))
             case AgentError():
                 trouble.append(said)
             case Malformed():

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.views import View
+from orchestrator.server.schemas.base import View
 from orchestrator.settings import Settings, load_settings
 
 V = TypeVar("V", bound=View)

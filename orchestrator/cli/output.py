@@ -14,7 +14,7 @@ from rich.text import Text
 
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import CapsView, SpentView
+from orchestrator.server.schemas.tasks import CapsView, SpentView
 
 PIPE_WIDTH = 10_000
 """Columns: no table is wider."""

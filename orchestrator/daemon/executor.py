@@ -1,8 +1,9 @@
-"""Carrying commands out: each one looks for its effect first, then brings it about, then tells of it as an event.
+"""Executing commands: each checks first whether its effect is already there, then brings it about, then posts an event.
 
-Commands of one task are carried out in the order in which they were given, those of different tasks side by side; only
-freezing and thawing do not wait behind what goes before. What cannot be carried out for a reason that a person can mend
-becomes `CommandFailed`. A bug is not caught: it ends the daemon, which comes back and asks for everything again.
+Commands of one task are executed in the order in which they were given, those of different tasks concurrently; only
+freezing, thawing and notifying do not wait for earlier ones. A command that fails for a reason that a person can fix
+becomes `CommandFailed`. A bug is not caught: it ends the daemon, which issues every outstanding command again when it
+restarts.
 """
 
 import asyncio
@@ -23,10 +24,11 @@ from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.runs import HeardLimit, Note, Post, RunExecutor
+from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.publishing.publisher import Publisher
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.workspace import Workspace
@@ -34,16 +36,30 @@ from orchestrator.workspaces.workspace import Workspace
 log = structlog.get_logger()
 
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
-"""Shortages of the machine that pass without anybody's help to the task."""
-PUT_OFF_SECONDS = 5.0
-TELL_AGAIN_SECONDS = (30.0, 300.0)
+"""Shortages of the machine that end without anything being done about the task."""
+RETRY_SECONDS = 5.0
+NOTIFY_RETRY_SECONDS = (30.0, 300.0)
+
+
+class CommandTurns:
+    """Lets one command of a task run at a time; whoever holds a task's turn keeps its other commands waiting."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, task_id: str) -> AsyncGenerator[None]:
+        """Hold the task's turn: meanwhile none of its commands is executed except freezing and thawing."""
+        lock = self._locks.setdefault(task_id, asyncio.Lock())  # it lives while anybody holds or awaits it
+        async with lock:
+            yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What commands are carried out with.
+    """What commands are executed with.
 
-    `tell` answers with why people were not told, empty if they were, None where nobody is to be.
+    `notify` returns why people were not notified: empty if they were, None if no notifier is configured.
     """
 
     running: RunExecutor
@@ -52,29 +68,23 @@ class Adapters:
     gates: Gates
     publisher: Publisher
     timers: Timers
-    tell: Callable[[Task, Notice], Awaitable[str | None]]
+    turns: CommandTurns
+    notify: Callable[[Task, Notice], Awaitable[str | None]]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
 
 
 class CommandExecutor:
-    """Hands each command to the adapter that can carry it out; `failed` ends when a bug has shown itself."""
+    """Gives each command to the adapter that can execute it; `failed` is done when a bug has occurred."""
 
-    def __init__(self, adapters: Adapters) -> None:
-        self._with = adapters
-        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    def __init__(self, adapters: Adapters, inbox: Inbox) -> None:
+        self._with, self._inbox = adapters, inbox
         self._working: set[asyncio.Task[None]] = set()
-        self._post: Post
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
-        """Say whom to tell of what happens."""
-        self._post = post
-        self._with.running.tell(post, note, heard_limit)
-
     def execute(self, task: Task, command: do.Command) -> None:
-        """Begin to carry a command out; what comes of it is told as an event."""
+        """Start to execute a command; the result is posted as an event."""
         match command:
             case do.WakeAt():
                 self._wake(task, command)
@@ -85,38 +95,26 @@ class CommandExecutor:
             case _:
                 self._begin(self._in_turn(task, command))
 
-    @property
-    def workspace(self) -> Workspace:
-        """Where tasks have their worktrees."""
-        return self._with.workspace
-
     def run_alive(self, task: Task) -> bool:
-        """Whether the task's run has a living holder."""
+        """Return whether the holder of the task's run is alive."""
         return self._with.running.alive(task)
 
     def abandon(self, task: Task) -> None:
-        """End whatever is left of a task whose folder is gone."""
+        """Kill what is left of a task that can no longer be decided about."""
         self._with.running.abandon(task)
 
     def checkpoint(self, task: Task, reason: Reason) -> None:
-        """Begin to save what recovery needs beyond the state; of a burst one is taken."""
+        """Start to save what recovery needs beyond the state; a burst of calls takes one checkpoint."""
         if self._with.checkpoints.ask(task, reason):
             self._begin(self._with.checkpoints.take(task.id))
 
-    @asynccontextmanager
-    async def turn(self, task_id: str) -> AsyncGenerator[None]:
-        """Until it is left, no command of the task is carried out but for freezing and thawing."""
-        queue = self._queues.setdefault(task_id, asyncio.Lock())  # it lives while anybody holds or awaits it
-        async with queue:
-            yield
-
     async def settled(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no command is being executed."""
         while self._working:
             await asyncio.wait(set(self._working))
 
     async def close(self) -> None:
-        """Let go of what is under way; what was cut short is owed still, and asked for at the next start."""
+        """Cancel the commands being executed; they stay outstanding and are issued again at the next start."""
         for working in list(self._working):
             working.cancel()
         await asyncio.gather(*self._working, return_exceptions=True)
@@ -133,29 +131,29 @@ class CommandExecutor:
             self.failed.set_exception(error)
 
     async def _in_turn(self, task: Task, command: do.Command) -> None:
-        async with self.turn(task.id):
+        async with self._with.turns.turn(task.id):
             await self._guarded(task, command)
 
     async def _guarded(self, task: Task, command: do.Command) -> None:
         try:
-            await self._insist(task, command)
+            await self._retry(task, command)
         except (OrchestratorError, OSError) as error:
             reason = self._with.redact(str(error))
             log.warning("command_failed", task=task.id, command=type(command).__name__, reason=reason)
-            self._post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
+            self._inbox.post(task.id, events.CommandFailed(at=self._with.clock(), command=command, reason=reason))
 
-    async def _insist(self, task: Task, command: do.Command) -> None:
-        """Carry a command out, again and again while the machine is only short of something."""
+    async def _retry(self, task: Task, command: do.Command) -> None:
+        """Execute a command, again and again while it fails for a passing shortage of the machine."""
         while True:
             try:
-                return await self._effect(task, command)
+                return await self._execute(task, command)
             except OSError as error:
                 if error.errno not in PASSING:
                     raise
-                log.warning("command_put_off", task=task.id, command=type(command).__name__, reason=str(error))
-            await asyncio.sleep(PUT_OFF_SECONDS)
+                log.warning("command_postponed", task=task.id, command=type(command).__name__, reason=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def _effect(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
+    async def _execute(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
         running = self._with.running
         match command:
             case do.PrepareWorkspace():
@@ -169,7 +167,7 @@ class CommandExecutor:
             case do.InterruptTurn():
                 await running.interrupt(task, command)
             case do.TellPerson():
-                await self._tell(task, command)
+                await self._notify(task, command)
             case do.StopRun():
                 await running.stop(task, command)
             case do.FreezeRun():
@@ -179,31 +177,31 @@ class CommandExecutor:
             case do.LookAtGate():
                 await self._look_at_gate(task, command)
             case do.RunCheck() if not command.check.command:
-                await running.look(task, command)
+                await running.inspect(task, command)
             case do.RunCheck():
-                checkout = await asyncio.to_thread(self._checked_out, task, command)
+                checkout = await asyncio.to_thread(self._checkout, task, command)
                 await running.start_check(task, command, checkout)
             case do.DeliverBranch():
                 await self._deliver(task, command)
             case do.FollowRun() | do.WakeAt():
                 self.execute(task, command)
             case _:
-                self._post(task.id, await self._with.publisher.execute(task, command))
+                self._inbox.post(task.id, await self._with.publisher.execute(task, command))
 
-    async def _tell(self, task: Task, command: do.TellPerson) -> None:
-        """Tell it, some times if it fails; in the end that is on record, and no reason to hold the task up."""
+    async def _notify(self, task: Task, command: do.TellPerson) -> None:
+        """Notify people, with a few retries; a final failure is recorded and does not hold up the task."""
         notice = replace(command.notice, text=self._with.redact(command.notice.text))
-        for pause in (*TELL_AGAIN_SECONDS, None):
-            failure = await self._with.tell(task, notice)
+        for pause in (*NOTIFY_RETRY_SECONDS, None):
+            failure = await self._with.notify(task, notice)
             if not failure or pause is None:
                 break
             await asyncio.sleep(pause)
-        said = "no notify_command is set" if failure is None else failure
-        self._post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=said))
+        recorded = "no notify_command is set" if failure is None else failure
+        self._inbox.post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=recorded))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:
         def ring() -> None:
-            self._post(task.id, events.AlarmRang(at=self._with.clock()))
+            self._inbox.post(task.id, events.AlarmRang(at=self._with.clock()))
 
         self._with.timers.ring_at(f"wake {task.id}", not_before(command.at), ring)
 
@@ -215,7 +213,7 @@ class CommandExecutor:
         ready = events.WorkspaceReady(
             at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
         )
-        self._post(task.id, ready)
+        self._inbox.post(task.id, ready)
 
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
         pipeline = self._with.pipeline_of(task)
@@ -223,19 +221,19 @@ class CommandExecutor:
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
         )
-        self._post(task.id, looked)
+        self._inbox.post(task.id, looked)
 
-    def _checked_out(self, task: Task, command: do.RunCheck) -> Path:
-        """The folder for a check; those of the checks before it go, the last one stays for a person to look at."""
+    def _checkout(self, task: Task, command: do.RunCheck) -> Path:
+        """Return the checkout for a check; earlier ones are removed, the last one is kept for people to look at."""
         checkout = self._with.workspace.checkout(task.id, command.commit, Path(command.folder).name)
         self._with.workspace.discard(task.id, keep=checkout)
         return checkout
 
     async def _deliver(self, task: Task, command: do.DeliverBranch) -> None:
-        done = await asyncio.to_thread(self._delivered, task, command)
-        self._post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
+        done = await asyncio.to_thread(self._deliver_now, task, command)
+        self._inbox.post(task.id, events.BranchDelivered(at=self._with.clock(), branch=done, commit=command.commit))
 
-    def _delivered(self, task: Task, command: do.DeliverBranch) -> str:
+    def _deliver_now(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
         delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)

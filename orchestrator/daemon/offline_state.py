@@ -1,13 +1,15 @@
-"""The state operations on folders: on a workspace that no daemon keeps, and on a task whose daemon is not at work.
+"""State operations on folders: on a workspace without a daemon, and on a task whose daemon is not running.
 
-Theory of operation. A workspace without a daemon has nothing but its state.json (seed 000). Whoever changes it holds a
-lock on `.state.lock` beside it from reading to writing, and the file is replaced by rename: two writers wait for each
-other, a reader sees the old or the new one. Failures beyond the newest 200 are on disk in failures.jsonl before they
-leave state.json; one that stands in both after a power cut is known by its id.
+Both are decisions of the engine that runs tasks with a daemon too.
 
-A task of a data folder belongs to its daemon: the journal is the truth there, and only one process may write it. While
-no daemon is at work, the operation is one decision of the same machine, made under the lock of the data folder; what it
-owes is asked for again when the daemon starts.
+A workspace without a daemon has nothing but its state.json. Whoever changes it holds a lock on `.state.lock` beside it
+from reading to writing, and replaces the file by rename. So two writers wait for each other, and a reader sees the old
+state or the new one. Failures beyond the newest 200 are in failures.jsonl before they leave state.json; one that is in
+both after a power cut is known by its id.
+
+A task of a data folder belongs to its daemon: its journal is the truth, and only one process may write it. While no
+daemon is running, the decision is made under the lock of the data folder; what it owes is dispatched when the daemon
+starts.
 """
 
 import fcntl
@@ -58,17 +60,17 @@ from orchestrator.workspaces.workspace import Workspace
 
 STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
-"""The original system's own folder in a repository, which nobody commits (sources.md §1.2)."""
+"""The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
 
 
 class NoWorkspace(OrchestratorError):
-    """A folder holds no state.json, or one that is another's business."""
+    """A folder holds no state.json, or one that is not for state operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneWorkspace:
-    """A folder with a state.json that no daemon keeps; `now` and `by` go on record."""
+    """A folder with a state.json and no daemon; `now` and `by` go on record."""
 
     folder: Path
     pipelines: Mapping[str, Pipeline]
@@ -89,12 +91,12 @@ class StandaloneWorkspace:
         return {"path": str(path), "state": document}
 
     def get(self) -> JsonObject:
-        """Where it stands. Raises NoWorkspace and UnreadableState."""
+        """Return where it is. Raises NoWorkspace and UnreadableState."""
         document, pipeline, task = self._read()
         return state_moves.current(pipeline, task, document)
 
     def resume_point(self) -> JsonObject:
-        """Where to go on. Raises NoWorkspace and UnreadableState."""
+        """Return where to go on. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
         if pipeline.stage(task.stage).work.commits:
@@ -105,7 +107,7 @@ class StandaloneWorkspace:
     def transition(self, move: Transition) -> JsonObject:
         """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
 
-        The failures that a daemon would record on the way are left to whoever evaluates the work here.
+        Failed checks are not recorded here; in such a workspace their caller does that with `fail`.
         """
         with self._locked():
             document, pipeline, task = self._read()
@@ -117,14 +119,14 @@ class StandaloneWorkspace:
         return {"ok": True, "new_state": state_moves.state_of(after)}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Take in news of a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        """Update a step. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
             document, pipeline, task = self._read()
             self._write(with_changes(document, task, self._decided(pipeline, task, update)))
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
     def fail(self, report: FailureReport) -> JsonObject:
-        """Put a failure on record. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
+        """Record a failure. Raises OperationRefused, NoWorkspace, UnreadableState and OSError."""
         with self._locked():
             document, pipeline, task = self._read()
             after = self._decided(pipeline, task, report)
@@ -174,7 +176,7 @@ class StandaloneWorkspace:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the workspace alone; waits for whoever holds it."""
+        """Hold the workspace's lock; wait for whoever holds it."""
         if not self.folder.is_dir():
             raise NoWorkspace(f"{self.folder} is no folder; `orchestrator state init` begins a workspace")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -195,13 +197,13 @@ class OfflineTask:
     by: str
 
     def get(self) -> JsonObject:
-        """Where it stands. Raises StoreError."""
+        """Return where it is. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
-        """Where to go on. Raises StoreError."""
+        """Return where to go on. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             pipeline = accepted_pipeline(store.files, task.id)
@@ -212,16 +214,16 @@ class OfflineTask:
         return {"ok": True, "new_state": state_moves.state_of(self._decided(move))}
 
     def step(self, update: StepUpdate) -> JsonObject:
-        """Take in news of a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Update a step. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         self._decided(update)
         return {"ok": True, "step_id": update.step_id, "new_status": update.status.value}
 
     def fail(self, report: FailureReport) -> JsonObject:
-        """Put a failure on record. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Record a failure. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         return {"ok": True, "failure_id": self._decided(report).failures.entries[-1].id}
 
     def _decided(self, operation: Operation) -> Task:
-        """The task after one decision. What that owes is asked for when the daemon starts."""
+        """Return the task after one decision. What it owes is dispatched when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
             pipeline = accepted_pipeline(store.files, before.id)
@@ -242,12 +244,12 @@ class OfflineTask:
 
 
 def is_task(folder: Path) -> bool:
-    """Whether a folder is a task's in a data folder, and so a daemon's business."""
+    """Return whether a folder is a task's in a data folder, so that it belongs to a daemon."""
     return folder.parent.name == "tasks" and (folder / JOURNAL).is_file()
 
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
-    """What there is to see of a task's stage now, without taking anything in. Raises WorkspaceError."""
+    """Return what there is to see of a task's stage now, without importing anything. Raises WorkspaceError."""
     evidence = seen_of(task)
     if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence
@@ -257,7 +259,7 @@ def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidenc
 
 
 def _uncommitted(folder: Path) -> tuple[str, ...]:
-    """Names of files of the repository around a workspace that are not committed; the workspace itself does not count.
+    """Return the uncommitted files of the repository around a workspace; the workspace itself does not count.
 
     Raises GitError where there is no repository.
     """

@@ -1,7 +1,7 @@
-"""What a task leaves to read: test-report.md of each evaluation, summary.md at its end, BLOCKED-summary.md at a halt.
+"""The reports of a task: test-report.md of each evaluation, summary.md at its end, BLOCKED-summary.md when it blocks.
 
-They say nothing that the state does not, so they are not waited for: one that a crash kept from the disk is written at
-the next start, one that the disk refused with the next decision.
+They are derived from the state, so nobody waits for them: a report that a crash prevented is written at the next start,
+one that the disk refused with the next decision.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,14 +25,16 @@ from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
 
-SAID = frozenset({TaskStatus.REVIEW, TaskStatus.BLOCKED, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
-"""What a task of these has come to is summed up."""
+REPORTED = frozenset(
+    {TaskStatus.REVIEW, TaskStatus.BLOCKED, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED}
+)
+"""A task in one of these states gets a summary."""
 
-_Told = tuple[int, tuple[str, ...]]
+_ReportKey = tuple[int, tuple[str, ...]]
 
 
 def change_of(workspace: Workspace, task: Task) -> Change:
-    """What a task has changed since its base commit, as far as its clone can still be read. Blocks for a moment."""
+    """Return what a task changed since its base commit, as far as its clone can be read. Blocks for a moment."""
     if task.source.head is None or task.source.head == task.source.base_commit:
         return Change(size="nothing was committed")
     try:
@@ -40,22 +42,22 @@ def change_of(workspace: Workspace, task: Task) -> Change:
         differ = changed_on_branch(workspace.git_of(task.id), task.source.base_commit, task.source.head)
     except (OrchestratorError, OSError) as error:
         log.warning("change_not_measured", task=task.id, error=str(error))
-        return Change(size="not to be told: its commits cannot be read")
-    said = f"{size.files} files, {size.added} lines added, {size.removed} removed"
-    return Change(size=said, checks_differ=differ)
+        return Change(size="unknown: its commits cannot be read")
+    words = f"{size.files} files, {size.added} lines added, {size.removed} removed"
+    return Change(size=words, checks_differ=differ)
 
 
 @dataclass(slots=True)
-class _Known:
-    """What of a task was written: its newest report, since when that stands, and the summary of what."""
+class _Written:
+    """What was written for a task: its newest test report and its date, and what its summary covers."""
 
-    told: _Told | None = None
+    report: _ReportKey | None = None
     since: datetime | None = None
     summed_up: tuple[str | int | None, ...] | None = None
 
 
 class Reports:
-    """Keeps what tasks leave to read up to date with what is decided; `change_of` blocks for a moment."""
+    """Keeps the reports of all tasks up to date with decisions; `change_of` blocks for a moment."""
 
     def __init__(
         self,
@@ -65,39 +67,39 @@ class Reports:
         files: TaskFiles,
     ) -> None:
         self._pipeline_of, self._change_of, self._redact, self._files = pipeline_of, change_of, redact, files
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _Written] = {}
 
-    def decided(self, task: Task, event: Event) -> None:
-        """Write what a decision has concluded, explained or brought to an end."""
-        self._tell(task, event.at)
-        self._sum_up(task)
+    def on_decision(self, task: Task, event: Event) -> None:
+        """Write the reports that a decision completes or changes."""
+        self._write_report(task, event.at)
+        self._write_summary(task)
         if task.status.is_final and task.run is None:
             self._known.pop(task.id, None)
 
     def catch_up(self, task: Task) -> None:
-        """Write what is missing: the reports of the newest evaluation, the summary of a halt."""
+        """Write what is missing: the reports of the newest evaluation, and the summary."""
         if test_report.is_evaluated(task) and not all(self._files.has(task.id, name) for name in self._names(task)):
-            self._tell(task, task.updated_at)
+            self._write_report(task, task.updated_at)
         if not self._files.has(task.id, BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE):
-            self._sum_up(task)
+            self._write_summary(task)
 
-    def _tell(self, task: Task, at: datetime) -> None:
+    def _write_report(self, task: Task, at: datetime) -> None:
         if not test_report.is_evaluated(task):
             return
         number = evaluations(self._pipeline_of(task), task)
-        told = (number, tuple(entry.id for entry in test_report.failures_of_evaluation(task)))
-        known = self._known.setdefault(task.id, _Known())
-        if known.told == told:
+        report = (number, tuple(entry.id for entry in test_report.failures_of_evaluation(task)))
+        known = self._known.setdefault(task.id, _Written())
+        if known.report == report:
             return
-        concluded = known.since if known.told and known.since and known.told[0] == number else at
-        if self._written(task, {name: test_report.test_report(task, concluded) for name in self._names(task)}):
-            known.told, known.since = told, concluded
+        concluded = known.since if known.report and known.since and known.report[0] == number else at
+        if self._write(task, {name: test_report.test_report(task, concluded) for name in self._names(task)}):
+            known.report, known.since = report, concluded
 
-    def _sum_up(self, task: Task) -> None:
-        if task.status not in SAID:
+    def _write_summary(self, task: Task) -> None:
+        if task.status not in REPORTED:
             return
         published = task.publication
-        come_to = (
+        covers = (
             task.status,
             task.source.head,
             task.failures.total,
@@ -105,16 +107,16 @@ class Reports:
             published.pr_url,
             published.tag,
         )
-        known = self._known.setdefault(task.id, _Known())
-        if known.summed_up != come_to and self._written(task, self._summaries(task)):
-            known.summed_up = come_to
+        known = self._known.setdefault(task.id, _Written())
+        if known.summed_up != covers and self._write(task, self._summaries(task)):
+            known.summed_up = covers
 
     def _summaries(self, task: Task) -> dict[str, str]:
         if task.status is TaskStatus.BLOCKED:
             return {BLOCKED_FILE: blocked_summary(task)}
         return {SUMMARY_FILE: summary(task, self._change_of(task))}
 
-    def _written(self, task: Task, files: Mapping[str, str]) -> bool:
+    def _write(self, task: Task, files: Mapping[str, str]) -> bool:
         try:
             for name, text in files.items():
                 self._files.write(task.id, name, self._redact(text).encode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""Runs as the rest of the daemon sees them: agents and checks started, talked to, frozen and listened to.
+"""Runs, which are agents and checks: starting them, talking to them, freezing them and reading what they say.
 
-A run's folder tells which it is: `agents/<attempt>` or `logs/<cycle>-<check>`. Whatever happened to it, its end is told
-exactly once per life of the daemon, and only after all of its output was taken in.
+A run is named by its folder: `agents/<attempt>` or `logs/<cycle>-<check>`. Whatever happens to a run, its end is posted
+exactly once per daemon process, and only after all of its output was read.
 """
 
 import asyncio
@@ -18,13 +18,14 @@ from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, Rea
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
-from orchestrator.core.events.agent_events import Asked, Limit
-from orchestrator.core.task.agent import Agent, ProcessState
+from orchestrator.core.events.agent_events import Asked
+from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
+from orchestrator.daemon.callers import issue_token
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
 from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
@@ -34,23 +35,19 @@ from orchestrator.processes.run_state import has_begun, pid_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage import tokens
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
 
-Post = Callable[[str, events.Event], None]
-Note = Callable[[str, int, Callable[[Agent], Agent]], None]
-HeardLimit = Callable[[Limit], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchConfig:
-    """What runs are started with; `role` answers with what is declared now.
+    """What runs are started with; `role` returns a role as it is declared now.
 
-    `provided` are the variables that people gave a task, `masked` what must not be readable in what its runs say.
+    `provided` returns the variables that people gave a task, `masked` the values to hide in the output of its runs.
     """
 
     driver: Driver
@@ -67,9 +64,9 @@ class LaunchConfig:
 
 @dataclass(slots=True)
 class _Followed:
-    """A run that is listened to; `follower` reads an agent's output, `check` is what a check's run decides.
+    """A run whose output and end are watched: an agent with the reader of its output, or a check.
 
-    `reads_on` is set while there is more to read than was taken in at a time.
+    `reads_on` is set while more output waits than is read at a time.
     """
 
     task: Task
@@ -80,38 +77,33 @@ class _Followed:
 
 
 class RunExecutor:
-    """All runs of all tasks; tells of them through `post` and `note`."""
+    """All runs of all tasks; reports to the inbox what happens to them, and what agents say."""
 
-    def __init__(self, runs: Runs, launching: LaunchConfig, clock: Callable[[], datetime], files: TaskFiles) -> None:
-        self._runs, self.launching, self._clock, self._files = runs, launching, clock, files
+    def __init__(
+        self, runs: Runs, launching: LaunchConfig, inbox: Inbox, clock: Callable[[], datetime], files: TaskFiles
+    ) -> None:
+        self._runs, self.launching, self._inbox, self._clock, self._files = runs, launching, inbox, clock, files
         self._followed: dict[Path, _Followed] = {}
         self._answers: set[asyncio.Task[bool]] = set()
         self._judging: set[asyncio.Task[None]] = set()
-        self._post: Post
-        self._note: Note
-        self._heard_limit: HeardLimit
+        runs.watch(self._look, self._read)
 
     def launch_with(self, launching: LaunchConfig) -> None:
-        """Start runs in another way from now on; those that run go on as they were started."""
+        """Start later runs with another configuration; present ones keep theirs."""
         self.launching = launching
 
-    def tell(self, post: Post, note: Note, heard_limit: HeardLimit) -> None:
-        """Begin to listen, and tell of what is heard."""
-        self._post, self._note, self._heard_limit = post, note, heard_limit
-        self._runs.watch(self._look, self._read)
-
     def alive(self, task: Task) -> bool:
-        """Whether the task's run has a living holder."""
+        """Return whether the holder of the task's run is alive."""
         return task.run is not None and self._runs.is_alive(self._files.run_folder(task.id, task.run.folder))
 
     def usage(self, task: Task) -> Usage | None:
-        """What the task's run takes of the machine."""
+        """Return what the task's run takes of the machine; None without a run."""
         return self._runs.usage(self._files.run_folder(task.id, task.run.folder)) if task.run is not None else None
 
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
-        """Start an agent of a role; nothing if that attempt began before.
+        """Start an agent in a role; do nothing if that attempt began before.
 
-        One that goes on with a session finds in its outbox what that session had left in the one before.
+        An agent that resumes a session finds in its outbox what the session left in the previous one.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
         outbox = make_private(folder / "out")
@@ -139,7 +131,7 @@ class RunExecutor:
             asks=task.policy.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.spending.total, task.policy.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else tokens.issue_token(folder),
+            token="" if has_begun(folder) else issue_token(folder),
             socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)
@@ -155,7 +147,7 @@ class RunExecutor:
         await self._start(task, agent_run_folder(command.attempt), spec)
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
-        """Start a check in its checkout; nothing if that run began before."""
+        """Start a check in its checkout; do nothing if that run began before."""
         limits = replace(self.launching.limits, orphan_after=None)
         folder = self._files.run_folder(task.id, command.folder)
         spec = RunSpec(
@@ -170,40 +162,42 @@ class RunExecutor:
         )
         await self._start(task, command.folder, spec)
 
-    async def look(self, task: Task, command: do.RunCheck) -> None:
-        """Carry out a check that is the daemon's own look, and tell what it came to."""
+    async def inspect(self, task: Task, command: do.RunCheck) -> None:
+        """Do a check that has no command, because the daemon looks by itself, and post its result."""
         result = await asyncio.to_thread(self.launching.judge.of_look, task, command.check)
         name = command.check.name
-        self._post(task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result))
+        self._inbox.post(
+            task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result)
+        )
 
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
-        """Hand an agent its turn; the same uuid is handed over once."""
+        """Send an agent its turn; the CLI runs the same uuid only once."""
         line = self.launching.driver.turn(command.text, command.uuid)
         await self._runs.send(self._files.run_folder(task.id, agent_run_folder(command.attempt)), line)
 
     async def send_answer(self, task: Task, command: do.SendAnswer) -> None:
-        """Answer a request of an agent's, whose line is found again in its output; and tell of it if it was taken.
+        """Answer a request of an agent, whose line is found again in its output; post an event if it was sent.
 
-        Its line was cut of a carriage return when it was heard, so reading begins one byte before.
+        The request's offset may lie behind a line end that was cut off, so reading begins one byte before it.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
-        before = max(0, command.asks[0].draft.start - 1)
+        before = max(0, command.requests[0].draft.start - 1)
         found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
         request = found.lstrip(b"\n").partition(b"\n")[0]
-        if not await self._say(folder, self.launching.driver.answer(request, command.asks)):
+        if not await self._send(folder, self.launching.driver.answer(request, command.requests)):
             return
         sent = events.AnswerSent(at=self._clock(), attempt=command.attempt, request_id=command.request_id)
-        self._post(task.id, sent)
+        self._inbox.post(task.id, sent)
 
     async def interrupt(self, task: Task, command: do.InterruptTurn) -> None:
-        """End an agent's turn; that it ended is heard from the agent."""
+        """Interrupt an agent's turn; the agent itself reports its end."""
         request = f"interrupt-{command.attempt}-{command.turn}"
-        await self._say(
+        await self._send(
             self._files.run_folder(task.id, agent_run_folder(command.attempt)), self.launching.driver.interrupt(request)
         )
 
     async def freeze(self, task: Task, command: do.FreezeRun) -> None:
-        """Bring a run's tree to a stand, and tell of it or of what would not stand still."""
+        """Freeze a run's process tree, and post that it is frozen or which processes did not stop."""
         folder = self._files.run_folder(task.id, command.folder)
         try:
             frozen = await self._runs.freeze(folder)
@@ -215,20 +209,20 @@ class RunExecutor:
             if frozen.survivors
             else events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
         )
-        self._post(task.id, event)
+        self._inbox.post(task.id, event)
 
     async def thaw(self, task: Task, command: do.ThawRun) -> None:
-        """Let a run's tree go on, and tell of it."""
+        """Thaw a run's process tree, and post that it runs again."""
         folder = self._files.run_folder(task.id, command.folder)
         try:
             await self._runs.thaw(folder)
         except RunGone:
             self._look(folder)
             return
-        self._post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
+        self._inbox.post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
 
     async def stop(self, task: Task, command: do.StopRun) -> None:
-        """Begin the end of a run; that it ended is told when it has."""
+        """Start to stop a run; its end is posted when it has ended."""
         folder = self._files.run_folder(task.id, command.folder)
         self.follow(task, command.folder)
         if not has_begun(folder) and not self._runs.is_alive(folder):
@@ -237,12 +231,12 @@ class RunExecutor:
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
             request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
-            await self._say(folder, self.launching.driver.interrupt(request))
+            await self._send(folder, self.launching.driver.interrupt(request))
         await self._runs.stop(folder)
         self._look(folder)
 
     def follow(self, task: Task, run: str) -> None:
-        """Listen to a run from where reading stopped; one that is listened to already stays so."""
+        """Watch a run from where reading stopped; do nothing if it is watched already."""
         folder = self._files.run_folder(task.id, run)
         if folder not in self._followed:
             is_agent = run.startswith("agents/")
@@ -256,7 +250,7 @@ class RunExecutor:
         asyncio.get_running_loop().call_soon(self._look, folder)
 
     def abandon(self, task: Task) -> None:
-        """End whatever is left of a task whose folder is gone."""
+        """Kill what is left of a task that can no longer be decided about."""
         if task.run is not None:
             folder = self._files.run_folder(task.id, task.run.folder)
             self._followed.pop(folder, None)
@@ -268,30 +262,30 @@ class RunExecutor:
     async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        self._post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
             line = self.launching.driver.refuse(request.request_id, DECIDE_YOURSELF)
-            answer = asyncio.get_running_loop().create_task(self._say(folder, line))
+            answer = asyncio.get_running_loop().create_task(self._send(folder, line))
             self._answers.add(answer)
             answer.add_done_callback(self._answers.discard)
 
-        def by_role(asking: RequestDraft) -> Answer | None:
-            return answer_of(self.launching.role(task.agent.role or ""), asking)
+        def by_role(draft: RequestDraft) -> Answer | None:
+            return answer_of(self.launching.role(task.agent.role or ""), draft)
 
-        ears = ReaderCallbacks(
-            event=lambda event: self._post(task.id, event),
-            telemetry=lambda change: self._note(task.id, task.agent.attempt, change),
+        callbacks = ReaderCallbacks(
+            event=lambda event: self._inbox.post(task.id, event),
+            telemetry=lambda change: self._inbox.note(task.id, task.agent.attempt, change),
             asked=asked,
             by_role=by_role,
-            limit=self._heard_limit,
+            limit=self._inbox.record_limit,
             clock=self._clock,
         )
-        return OutputReader(folder, task.agent, self.launching.driver.parser, ears)
+        return OutputReader(folder, task.agent, self.launching.driver.parser, callbacks)
 
-    async def _say(self, folder: Path, line: bytes) -> bool:
-        """Send a line that is not missed if the run cannot take it any more; whether it could."""
+    async def _send(self, folder: Path, line: bytes) -> bool:
+        """Send a line and return whether the run took it; one that has ended needs it no more."""
         try:
             await self._runs.send(folder, line)
         except OrchestratorError as error:
@@ -300,7 +294,7 @@ class RunExecutor:
         return True
 
     def _read(self, folder: Path) -> None:
-        """Take in what a run has said, some of it now and the rest when others had their turn."""
+        """Read what a run has said: some of it now, and the rest after others had their turn."""
         followed = self._followed.get(folder)
         if followed is None or followed.follower is None or followed.reads_on:
             return
@@ -315,7 +309,7 @@ class RunExecutor:
             self._look(folder)
 
     def _look(self, folder: Path) -> None:
-        """Take in what a run has said, and tell of its end when that was all, or that it came to a stand by itself."""
+        """Read what a run has said; post its end when that was all, or that its holder froze it."""
         followed = self._followed.get(folder)
         if followed is None:
             return
@@ -327,16 +321,16 @@ class RunExecutor:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, reason_of(end, complaint or final_output(folder)), end)
         elif self._runs.froze_itself(folder):
-            self._post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
+            self._inbox.post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
 
     def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
         followed = self._followed.pop(folder)
         if followed.follower is not None:
-            self._tell_of_agent(followed.task, followed.follower, reason, end)
+            self._post_agent_exit(followed.task, followed.follower, reason, end)
         elif followed.check is not None:
-            self._tell_of_check(followed, folder, followed.check, end)
+            self._post_check_end(followed, folder, followed.check, end)
 
-    def _tell_of_agent(self, task: Task, follower: OutputReader, reason: str, end: Exit | None) -> None:
+    def _post_agent_exit(self, task: Task, follower: OutputReader, reason: str, end: Exit | None) -> None:
         event = events.AgentExited(
             at=self._clock(),
             attempt=task.agent.attempt,
@@ -346,15 +340,15 @@ class RunExecutor:
             offset=follower.offset,
             swept=end.swept if end else (),
         )
-        self._post(task.id, event)
+        self._inbox.post(task.id, event)
 
-    def _tell_of_check(self, followed: _Followed, folder: Path, check: Check, end: Exit | None) -> None:
-        """A check that was stopped, or ended with its holder or the machine, has no result.
+    def _post_check_end(self, followed: _Followed, folder: Path, check: Check, end: Exit | None) -> None:
+        """Post a check's end. One that was stopped, or ended with its holder or the machine, has no result.
 
-        It is run again if it is still wanted.
+        It is run again if it is still needed.
         """
         if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
-            self._tell_result(followed.task, followed.run, check, None)
+            self._post_result(followed.task, followed.run, check, None)
             return
         ended = _ended(followed.run, folder, end)
         judging = asyncio.get_running_loop().create_task(self._judge(followed.task, check, ended))
@@ -362,16 +356,16 @@ class RunExecutor:
         judging.add_done_callback(self._judging.discard)
 
     async def _judge(self, task: Task, check: Check, ended: CheckRun) -> None:
-        """Tell what a check came to; one whose result cannot be read is run again, as a lost one is."""
+        """Post the result of a check; one whose result cannot be read is run again, as a lost one is."""
         try:
             result = await asyncio.to_thread(self.launching.judge.of_run, task, check, ended)
-        except Exception:  # a check without a result would be waited for without end
+        except Exception:  # without a result the task would wait for the check forever
             log.exception("check_not_judged", task=task.id, check=check.name)
             result = None
-        self._tell_result(task, ended.run, check, result)
+        self._post_result(task, ended.run, check, result)
 
-    def _tell_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
-        self._post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+    def _post_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
+        self._inbox.post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
 
 
 def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
@@ -386,7 +380,7 @@ def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
 
 
 def _seconds(folder: Path) -> float:
-    """How long a run took, from the times of the files that its holder wrote first and last."""
+    """Return how long a run took, by the times of the files that its holder wrote first and last."""
     try:
         return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a task that has come to an end or to a halt says of itself, for the person who comes in the morning."""
+"""The summaries of a task that has ended or is blocked, for the person who looks at it later."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ _PIPE = "\\|"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How large a change is, in words, and whether it changes what says which checks judge it."""
+    """How large a change is, in words, and whether it changes the file that declares its checks."""
 
     size: str
     checks_differ: bool = False
 
 
 def summary(task: Task, change: Change) -> str:
-    """The Markdown of summary.md; of a task that has ended it begins with the message that closes it."""
+    """Return the Markdown of summary.md; for an ended task it begins with the final message."""
     source = task.source
     parts = [
         f"# {task.ticket.key}: {inert(task.title)}",
@@ -47,7 +47,7 @@ def summary(task: Task, change: Change) -> str:
 
 
 def blocked_summary(task: Task) -> str:
-    """The Markdown of BLOCKED-summary.md (seed 001 §5): what failed how often, what recurs, what to do next."""
+    """Return the Markdown of BLOCKED-summary.md: what failed how often, what recurs, what to do next."""
     log = task.failures
     patterns = [f"- {inert(found.pattern)}: {found.occurrences} times" for found in top_patterns(task)]
     parts = [
@@ -59,7 +59,7 @@ def blocked_summary(task: Task) -> str:
             f"- By type: {counted(log.by_type) or 'none'}",
         )),
         "## Recurring patterns\n\n" + ("\n".join(patterns) or "None."),
-        "## The last ones\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
+        "## The last failures\n\n" + ("\n".join(map(_failure, log.entries[-LAST_FAILURES:])) or "None."),
         f"## What to do next\n\n{inert(recommended(task))}",
         f"Everything the agents wrote and the checks printed is in {task.display_path()}.",
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def blocked_summary(task: Task) -> str:
 
 
 def _closing(task: Task) -> str:
-    """The message, each line of it on its own."""
+    """Return the final message with a line break after each line."""
     return "\\\n".join(inert(line) for line in final_message(task, ended_at(task)).splitlines())
 
 
@@ -87,7 +87,7 @@ def _facts(task: Task, changed: str) -> str:
 
 
 def _evaluations(task: Task) -> str:
-    """How many there were; each round of review counts its own."""
+    """Return how many evaluations there were; each round of review counts its own."""
     return f"{task.cycle} in round {task.publication.round} of review" if task.publication.round else str(task.cycle)
 
 
@@ -124,10 +124,10 @@ def _row(name: str, result: CheckResult) -> str:
 
 def _failure(entry: Failure) -> str:
     log = f" ({entry.log_file})" if entry.log_file else ""
-    told = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
+    line = f"- {entry.id} in {entry.state}, {entry.type}: {inert(entry.summary)}{log}"
     if entry.analysis is None:
-        return told
-    return f"{told}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
+        return line
+    return f"{line}\n  - Likely cause: {inert(entry.analysis.root_cause_hypothesis)}"
 
 
 def _cell(text: str) -> str:

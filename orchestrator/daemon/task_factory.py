@@ -1,9 +1,8 @@
-"""From what a person hands in to a task as it begins: the ticket filtered, the commands fixed, the base commit known.
+"""Making a task from a submission: its ticket redacted, its check commands fixed, its base commit known.
 
-Everything that can be refused is refused here, before anything is accepted; a refusal leaves nothing behind, but for a
-tracker's text that must not be passed on: that is kept in quarantine. What the task starts from is copied into its
-folder (the ticket, and the pipeline as it is declared today), so that later changes of definitions do not reach a task
-that is under way.
+Everything that can be refused is refused here, before the task exists. A refusal leaves nothing behind, except that a
+tracker's text that must not be passed on is kept in quarantine. What the task starts from, its ticket and its pipeline
+as declared today, is copied into its folder, so that later changes of definitions do not affect it.
 """
 
 import re
@@ -44,26 +43,26 @@ from orchestrator.workspaces.repository import inspect_repository, open_reposito
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
 KEPT_PIPELINES = 1024
-"""More tasks at once than that read theirs again."""
+"""Pipelines of tasks that are cached; with more live tasks, files are read again."""
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
-_UNFIT_FOR_REF = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_REF_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class SubmissionRefused(OrchestratorError):
-    """A ticket cannot be taken in; the message says what is wrong with it and how to mend that."""
+    """A submission was refused; the message says what is wrong with it and how to fix that."""
 
 
 class AlreadyActive(SubmissionRefused):
-    """There is a task of the same ticket in the same repository, and it has not ended."""
+    """The ticket already has a live task in the same repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What a person hands in; `repo` is an absolute path, `at` the earliest time to start, `checks` name → command.
+    """What a person submits; `repo` is an absolute path, `at` the earliest start, `checks` maps names to commands.
 
-    `text` is a ticket or the name of one on a tracker. What is None is as the ticket says, else as it is for most.
-    `usd` is what it may cost; a draft is kept until it is sent off; `again` allows a second task of the same ticket.
+    `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
+    settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
     """
 
     text: str
@@ -87,7 +86,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Takes submissions in; `quarantine_dir` is no agent's business."""
+    """Makes tasks from submissions; no agent can read `quarantine_dir`."""
 
     files: TaskFiles
     quarantine_dir: Path
@@ -96,16 +95,16 @@ class TaskFactory:
     redactor: Redactor
     preflight: Callable[[Pipeline], Preflight]
 
-    def take(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
-        """The task as it begins, its folder made, of what the submission's text asks for. Blocks.
+    def create(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """Return a new task for a requirement, with its folder written. Blocks.
 
-        Raises Refused, RepositoryError, and what checks.py and the preflight raise.
+        Raises SubmissionRefused, RepositoryError, and what resolving checks and the preflight raise.
         """
-        told = submission.type or requirement.type
-        kind = told or TicketType.FEATURE
-        pipeline, ticket = self._pipeline(submission.pipeline, kind), _key_given(submission, requirement)
+        given = submission.type or requirement.type
+        kind = given or TicketType.FEATURE
+        pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
         found = self.preflight(pipeline)
-        taken = self._filtered(replace(requirement, title=_title(submission, requirement), type=told))
+        taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
@@ -132,36 +131,36 @@ class TaskFactory:
                 after=submission.after,
                 start_at=not_before(submission.at) if submission.at else None,
             ),
-            policy=self._terms(submission, requirement),
+            policy=self._policy(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
         )
         try:
-            self._write_down(task, taken, pipeline)
+            self._write_files(task, taken, pipeline)
         except BaseException:
             self.files.delete(task_id)
             raise
         return task
 
-    def _terms(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
-        """As the settings say, but for what the submission says itself."""
-        terms = self.settings.terms(submission.autonomy or _autonomy(requirement), submission.usd)
-        merge = terms.auto_merge if submission.auto_merge is None else submission.auto_merge
-        return replace(terms, on_blocked=submission.on_blocked or terms.on_blocked, auto_merge=merge)
+    def _policy(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
+        """Return the policy of the settings, except for what the submission sets itself."""
+        policy = self.settings.policy(submission.autonomy or _autonomy(requirement), submission.usd)
+        merge = policy.auto_merge if submission.auto_merge is None else submission.auto_merge
+        return replace(policy, on_blocked=submission.on_blocked or policy.on_blocked, auto_merge=merge)
 
     def _pipeline(self, name: str | None, kind: TicketType) -> Pipeline:
         known = self.pipelines()
         if name is None and (variant := variant_of(kind).value) not in known:
             raise SubmissionRefused(
-                f"a ticket of type {kind.value} goes through the pipeline {variant!r}, and none is declared; "
-                f"add {variant}.toml to a folder of pipelines, or say --pipeline NAME or --type feature"
+                f"a ticket of type {kind.value} needs the pipeline {variant!r}, which is not declared; "
+                f"add {variant}.toml to a folder of pipelines, or give --pipeline NAME or --type feature"
             )
         name = name or variant_of(kind).value
         if name not in known:
             raise SubmissionRefused(f"there is no pipeline {name!r}; {nearest(name, known)}")
         return known[name]
 
-    def _filtered(self, requirement: Requirement) -> RedactedTicket:
-        """The requirement as it may be passed on; a tracker's that may not is kept, for who is refused has no copy."""
+    def _redacted(self, requirement: Requirement) -> RedactedTicket:
+        """Return the requirement as it may be passed on; if it may not, keep a tracker's text for the submitter."""
         taken = redact_ticket(requirement, self.redactor)
         if not isinstance(taken, RedactionBlocked):
             return taken
@@ -171,13 +170,13 @@ class TaskFactory:
         kept = quarantine(self.quarantine_dir, taken.text, taken.scan)
         raise SubmissionRefused(
             f"{requirement.url} {what}; take it out there and submit again. "
-            f"What was fetched is kept in {kept} for you alone: delete it when you have looked at it"
+            f"The fetched text is kept in {kept}, readable by you alone: delete it after looking at it"
         )
 
     def _new_id(self, ticket: str | None, now: datetime) -> tuple[str, str]:
-        """The id of the task, whose folder is made, and the ticket's key; ids are `KEY_<time>`, or LOCAL-<time>."""
+        """Make the task's folder; return its id, `KEY_<time>` or LOCAL-<time>, and the ticket's key."""
         if ticket is not None and not _KEY.fullmatch(ticket):
-            raise SubmissionRefused(f"{ticket!r:.60} is no ticket key; write it like ABC-123, or leave it out")
+            raise SubmissionRefused(f"{ticket!r:.60} is not a ticket key; write it like ABC-123, or leave it out")
         base = f"{ticket}_{now:%Y%m%d_%H%M%S}" if ticket else f"LOCAL-{now:%Y%m%d_%H%M%S}"
         for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
             task_id = base + suffix
@@ -186,9 +185,9 @@ class TaskFactory:
             except FileExistsError:
                 continue
             return task_id, ticket or task_id
-        raise SubmissionRefused("a thousand tickets came in this second; submit this one again")
+        raise SubmissionRefused("a thousand tickets were submitted in this second; submit this one again")
 
-    def _write_down(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
+    def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
         requirement = taken.requirement
         parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
@@ -207,33 +206,33 @@ def accepted_pipeline(files: TaskFiles, task_id: str) -> Pipeline:
     return parse_pipeline(read_declared(path), str(path))
 
 
-def _key_given(submission: Submission, requirement: Requirement) -> str | None:
-    """The key that the person gives, or the ticket."""
+def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:
+    """Return the key given by the submission, or by the ticket."""
     given, own = submission.ticket, requirement.key
     if requirement.tracker is not None and given not in {None, own}:
-        raise SubmissionRefused(f"{requirement.url} is the ticket {own} and no {given!r:.60}; leave --ticket out")
+        raise SubmissionRefused(f"{requirement.url} is the ticket {own}, not {given!r:.60}; leave --ticket out")
     return given or own
 
 
 def _autonomy(requirement: Requirement) -> Autonomy:
-    """Whoever writes into a tracker can be asked there; what somebody hands in late at night cannot (seed 000)."""
+    """Return the default: authors of a tracker's ticket can be asked there, of a submitted text nobody is asked."""
     return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
 
 
 def _title(submission: Submission, requirement: Requirement) -> str:
-    """What the person calls it, or the ticket, or its first line that is more than a rule."""
-    said = submission.title or requirement.title or requirement.text
-    lines = (line.lstrip("# ").strip() for line in said.splitlines())
+    """Return the title given by the submission or the ticket, or the first line that is not just punctuation."""
+    text = submission.title or requirement.title or requirement.text
+    lines = (line.lstrip("# ").strip() for line in text.splitlines())
     words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
 
 def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str:
-    return pipeline.branch.format(ticket=_fit(key), task=_fit(task_id), type=kind.value)
+    return pipeline.branch.format(ticket=_ref_safe(key), task=_ref_safe(task_id), type=kind.value)
 
 
-def _fit(name: str) -> str:
-    return _UNFIT_FOR_REF.sub("-", name).strip("-.")
+def _ref_safe(name: str) -> str:
+    return _NOT_REF_SAFE.sub("-", name).strip("-.")
 
 
 def _json(document: JsonObject) -> bytes:

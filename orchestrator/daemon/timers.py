@@ -1,8 +1,8 @@
-"""Alarms: ring when a time has come, and at regular intervals. Behind it is APScheduler, in memory only.
+"""Alarms at a time and at regular intervals, by APScheduler in memory only.
 
-What is due stands in the tasks and is set again at start. An alarm is never dropped for being late (measured.md:
-APScheduler's default drops it silently), and rings once however often it was missed; whoever needs more looks again at
-regular intervals, for clocks jump and machines sleep.
+Due times are stored in the tasks and set again at start. An alarm is never dropped for being late, as APScheduler does
+by default, and rings once however often it was missed. Clocks jump and machines sleep, so the supervisor also checks
+all due times at regular intervals.
 """
 
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 
 class Timers:
-    """The daemon's alarms, which ring in its event loop; names make them unique, a new one replaces the old."""
+    """The daemon's alarms, which ring in its event loop; a new alarm replaces the old one of the same name."""
 
     def __init__(self) -> None:
         self._scheduler = AsyncIOScheduler(
@@ -22,27 +22,27 @@ class Timers:
         )
 
     def start(self) -> None:
-        """Begin to ring; needs a running event loop."""
+        """Start to ring; needs a running event loop."""
         self._scheduler.start()
 
     def close(self) -> None:
-        """Ring no more."""
+        """Stop ringing."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
     def ring_at(self, name: str, at: datetime, call: Callable[[], None]) -> None:
-        """Call once at this time, or at once if it is over."""
+        """Call once at this time, or now if it is past."""
         self._scheduler.add_job(_in_loop(call), DateTrigger(at), id=name, name=name, replace_existing=True)
 
     def ring_every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        """Call again and again, first after one interval."""
+        """Call after every interval."""
         self._scheduler.add_job(
             _in_loop(call), IntervalTrigger(seconds=seconds), id=name, name=name, replace_existing=True
         )
 
 
 def _in_loop(call: Callable[[], None]) -> Callable[[], Coroutine[None, None, None]]:
-    """The call as APScheduler takes it into the event loop: what is no coroutine function it gives to a thread."""
+    """Wrap the call so that APScheduler runs it in the event loop: plain functions it runs in a thread."""
 
     async def ring() -> None:
         call()

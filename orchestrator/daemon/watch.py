@@ -1,8 +1,8 @@
-"""Noticing files that other hands change: one watcher over a few folders, never over agents' output.
+"""Noticing files that other programs change: one watcher over a few folders, never over agents' output.
 
-Behind it is watchfiles. Its step costs idle processor time (measured.md, "Figures to plan with"), so it is no shorter
-than 50 ms. It cannot be given other folders while it watches, and forgets what it had noticed and not yet told when it
-is ended; so after each change of folders the files themselves are looked at once.
+It uses watchfiles, whose step costs processor time while idle, so the step is not shorter than 50 ms. watchfiles cannot
+be given other folders while it watches, and loses what it noticed but did not report when it is stopped; so after each
+change of folders the files themselves are compared once.
 """
 
 import asyncio
@@ -13,39 +13,39 @@ from pathlib import Path
 from watchfiles import awatch
 
 STEP, SETTLE = 200, 400
-"""Milliseconds between looks, and until a burst of changes is told of."""
-UNDER_WAY = 1.0
-"""Seconds after which a new watch sees everything."""
+"""Milliseconds between looks, and until a burst of changes is reported."""
+STARTED_SECONDS = 1.0
+"""After so long a new watch sees every change."""
 
-Stamps = dict[Path, tuple[int, int, int]]
+FileVersions = dict[Path, tuple[int, int, int]]
 
 
 class Watch:
-    """Tells of changes directly within the folders that are watched now."""
+    """Reports changes directly within the watched folders to `on_change`."""
 
-    def __init__(self, told: Callable[[set[Path]], None]) -> None:
-        self._told = told
+    def __init__(self, on_change: Callable[[set[Path]], None]) -> None:
+        self._on_change = on_change
         self._folders: frozenset[Path] = frozenset()
-        self._stamps: Stamps = {}
+        self._versions: FileVersions = {}
         self._changed = asyncio.Event()
 
     def look_at(self, folders: Iterable[Path]) -> None:
         """Watch these folders from now on; those that do not exist are left out."""
         wanted = frozenset(folder for folder in folders if folder.is_dir())
         if wanted != self._folders:
-            kept = {path: stamp for path, stamp in self._stamps.items() if path.parent in wanted}
-            self._stamps = _stamps(wanted - self._folders) | kept
+            kept = {path: version for path, version in self._versions.items() if path.parent in wanted}
+            self._versions = _versions_in(wanted - self._folders) | kept
             self._folders = wanted
             self._changed.set()
 
     async def run(self) -> None:
-        """Watch until cancelled; the set of folders may change meanwhile."""
+        """Watch until cancelled; the folders may change meanwhile."""
         while True:
             self._changed.clear()
             if not self._folders:
                 await self._changed.wait()
                 continue
-            look = asyncio.get_running_loop().call_later(UNDER_WAY, self._look)
+            look = asyncio.get_running_loop().call_later(STARTED_SECONDS, self._compare)
             with suppress(FileNotFoundError):
                 await self._until_changed(self._folders)
             look.cancel()
@@ -63,29 +63,29 @@ class Watch:
         async for batch in changes:
             paths = {Path(path) for _, path in batch}
             for path in paths:
-                self._stamps.pop(path, None)
-            self._stamps |= _stamps_of(paths)
-            self._told(paths)
+                self._versions.pop(path, None)
+            self._versions |= _versions_of(paths)
+            self._on_change(paths)
 
-    def _look(self) -> None:
-        """Tell of what changed while one watch was ended and the next not yet under way."""
-        before, self._stamps = self._stamps, _stamps(self._folders)
-        changed = {path for path in before | self._stamps if before.get(path) != self._stamps.get(path)}
+    def _compare(self) -> None:
+        """Report what changed after one watch was stopped and before the next one had started."""
+        before, self._versions = self._versions, _versions_in(self._folders)
+        changed = {path for path in before | self._versions if before.get(path) != self._versions.get(path)}
         if changed:
-            self._told(changed)
+            self._on_change(changed)
 
 
-def _stamps(folders: Iterable[Path]) -> Stamps:
-    """What tells changed files from unchanged ones, of everything directly within some folders."""
-    found: Stamps = {}
+def _versions_in(folders: Iterable[Path]) -> FileVersions:
+    """Return what identifies a version of every file directly within some folders."""
+    found: FileVersions = {}
     for folder in folders:
         with suppress(OSError):
-            found |= _stamps_of(folder.iterdir())
+            found |= _versions_of(folder.iterdir())
     return found
 
 
-def _stamps_of(paths: Iterable[Path]) -> Stamps:
-    found: Stamps = {}
+def _versions_of(paths: Iterable[Path]) -> FileVersions:
+    found: FileVersions = {}
     for path in paths:
         with suppress(OSError):
             row = path.stat()

@@ -1,7 +1,7 @@
-"""Files that neither a power cut nor another hand can fool.
+"""Read and write files so that neither a power cut nor another program leaves us with half of one.
 
-Writing leaves either the old content or the new. Reading takes plain files only and never waits. A sealed document ends
-with a checksum of itself, so that a torn or edited one is known.
+A write leaves either the old content or the new. A read accepts only regular files and never blocks on a FIFO. A sealed
+document ends with a checksum of itself, so that a torn or edited one is recognised.
 """
 
 import errno
@@ -16,14 +16,16 @@ import orjson
 from orchestrator.formats.codec import Json
 
 LARGEST_DOCUMENT = 64 * 1024 * 1024
-"""Bytes; nothing of ours grows so large, and a larger file is not read."""
+"""Bytes; none of our files grows so large, and a larger file is not read."""
 
 _SEAL = b',\n  "checksum": "'
+_TOP_SEAL_KEY = "checksum_of_top"
+_TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk."""
+    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb", opener=_anew) as file:
@@ -41,7 +43,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
 
 class NotRegularFile(OSError):
-    """There is a link, a folder, a FIFO, a socket or a device where a regular file is expected."""
+    """A link, a folder, a FIFO, a socket or a device stands where a regular file is expected."""
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None) -> int:
@@ -78,27 +80,68 @@ def read_file(path: Path) -> bytes | None:
         os.close(descriptor)
 
 
-def sealed(document: dict[str, Json]) -> bytes:
-    """A document as it is written, with a checksum at its end."""
+def read_beginning(path: str, size: int) -> bytes:
+    """Return the first bytes of a file; empty if it is missing or not a regular file."""
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
+    """Return a document as it is written, with a checksum at its end.
+
+    With `below`, the part above that key gets a checksum of its own, just before the key.
+    """
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
-    return body + _SEAL + hashlib.sha256(body).hexdigest().encode() + _END
+    top, key, rest = body.partition(_key(below)) if below else (body, b"", b"")
+    if key:
+        body = top + _TOP_SEAL + _checksum(top) + b'"' + key + rest
+    return body + _SEAL + _checksum(body) + _END
 
 
 def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
-    """The document that was sealed so, or None if one byte of it is another than was written.
+    """Return a document that `sealed` wrote, or None if a single byte of it differs.
 
-    With `before` only what stands above that key: the whole is checked and its beginning decoded, in half the time.
+    With `before`, return only the part above that key: the checksum covers the whole, but only the part is decoded,
+    which takes half the time.
     """
     body, _, seal = content.rpartition(_SEAL)
-    if seal != hashlib.sha256(body).hexdigest().encode() + _END:
+    if seal != _checksum(body) + _END:
         return None
     if before:
-        body = body.partition(f',\n  "{before}": '.encode())[0]
-    return parsed(body + b"}")
+        body = body.partition(_key(before))[0]
+    document = parsed(body + b"}")
+    if document is not None:
+        document.pop(_TOP_SEAL_KEY, None)
+    return document
+
+
+def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
+    """Return the part above a key, from the beginning of a document that was sealed with `below`.
+
+    None if a byte of it differs from what was written, it has no such checksum, or the key is further down.
+    """
+    top, _, _ = beginning.partition(_key(below))
+    top, _, seal = top.rpartition(_TOP_SEAL)
+    return parsed(top + b"}") if seal == _checksum(top) + b'"' else None
+
+
+def _key(name: str) -> bytes:
+    """Return how a key of a document begins; only one at the top has so few spaces before it."""
+    return f',\n  "{name}": '.encode()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def parsed(content: bytes) -> dict[str, Json] | None:
-    """The JSON object that these bytes are, or None."""
+    """Return the JSON object that these bytes encode, or None."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -116,13 +159,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder for its owner only, with its parents; an existing one is left as it is."""
+    """Create a folder for its owner only, with its parents; leave an existing one as it is."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def _anew(path: str, flags: int) -> int:
-    """A new file for its owner only; what lay there (a leftover, or a link that another hand laid) is taken away."""
+    """Create a new file for its owner only, after removing a leftover or a link that another program put there."""
     try:
         return os.open(path, flags | os.O_EXCL, 0o600)
     except FileExistsError:

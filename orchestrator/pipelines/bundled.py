@@ -1,4 +1,4 @@
-"""Where the files that ship with the program are: in the source tree, or inside the installed wheel."""
+"""Files that ship with the program: in the source tree, or inside the installed wheel."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ _IN_WHEEL = _PACKAGE / "_bundled"
 
 
 class Kind(StrEnum):
-    """What ships beside the code; the value is its path in the wheel."""
+    """The kinds of bundled files; each value is a path in the wheel."""
 
     AGENTS = "agents"
     CONFIG = "config"
@@ -18,7 +18,7 @@ class Kind(StrEnum):
 
 
 def bundled(kind: Kind) -> Path:
-    """The folder or file of that kind."""
+    """Return the folder or file of a kind."""
     if _IN_WHEEL.is_dir():
         return _IN_WHEEL / kind
     tree = _PACKAGE.parent

@@ -1,7 +1,7 @@
-"""Files in which a person declares things: where they lie, and how they are read without being hurt.
+"""Files in which a person declares pipelines and roles: where they are, and how they are read safely.
 
-A link is followed, because people keep their configuration in other places and link it; what it leads to must be a
-plain file of sensible size, and is opened without ever waiting for a FIFO or a device.
+Links are followed, because people keep their configuration elsewhere and link it. The target must be a plain file of
+sensible size, and is opened without waiting for a FIFO or a device.
 """
 
 import os
@@ -17,14 +17,14 @@ LARGEST_FILE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Where definitions lie; what is in a later folder hides what an earlier one has under the same name."""
+    """Folders of definitions; a later folder hides what an earlier one has under the same name."""
 
     pipelines: tuple[Path, ...]
     roles: tuple[Path, ...]
 
 
 def read_declared(path: Path) -> str:
-    """The text of a definition file; raises DefinitionError if it is not a plain, readable file of UTF-8."""
+    """Return the text of a definition file. Raises DefinitionError if it is not a plain, readable file of UTF-8."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

@@ -1,4 +1,4 @@
-"""Pipelines and roles read from folders: the bundled ones, hidden by those of the machine and of the user, by name."""
+"""Pipelines and roles read from folders: those of the machine and the user hide bundled ones of the same name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,27 +24,27 @@ class UnknownRole(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """Every pipeline and role there is, by name; each pipeline's roles are known to be among them."""
+    """Every pipeline and role by name; the roles that pipelines name are among them."""
 
     pipelines: Mapping[str, Pipeline]
     roles: Mapping[str, Role]
 
 
 class DefinitionRegistry:
-    """The last good definitions of some folders; raises DefinitionError if there are none to begin with."""
+    """The last good definitions of some folders. Raises DefinitionError if there are none to begin with."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self.now = load_definitions(folders)
 
     def role(self, name: str) -> Role:
-        """A role as it is declared now; raises UnknownRole."""
+        """Return a role as it is declared now. Raises UnknownRole."""
         if name not in self.now.roles:
             raise UnknownRole(f"no role {name} is declared any more; add {name}.md to one of {self._folders.roles}")
         return self.now.roles[name]
 
     def reload(self, folders: Folders) -> tuple[Problem, ...]:
-        """Take over what these folders declare; what is wrong with it, and then the last good definitions stay."""
+        """Read the folders again and return what is wrong with them; then the last good definitions stay."""
         try:
             self.now, self._folders = load_definitions(folders), folders
         except DefinitionError as error:
@@ -53,7 +53,7 @@ class DefinitionRegistry:
 
 
 def load_definitions(folders: Folders) -> Definitions:
-    """All that the folders declare; raises DefinitionError with every problem of every file."""
+    """Return everything that the folders declare. Raises DefinitionError with every problem of every file."""
     problems: list[Problem] = []
     pipelines = _load(folders.pipelines, ".toml", _pipeline, problems)
     roles = _load(folders.roles, ".md", parse_role, problems)
@@ -65,7 +65,7 @@ def load_definitions(folders: Folders) -> Definitions:
 
 
 def parse_role(text: str, source: str) -> Role:
-    """The role that a Markdown file with front matter declares; raises DefinitionError with every problem found."""
+    """Return the role that a Markdown file with front matter declares. Raises DefinitionError with every problem."""
     read = read_front_matter(text, source)
     if read is None:
         raise definition_error(
@@ -81,7 +81,7 @@ def parse_role(text: str, source: str) -> Role:
 def _load(
     folders: Sequence[Path], suffix: str, parse: Callable[[str, str], T], problems: list[Problem]
 ) -> dict[str, T]:
-    """What the files of the folders declare, by name; a file that is wrong adds its problems instead."""
+    """Return what the files of the folders declare, by name; the problems of a wrong file are added to `problems`."""
     files = {path.stem: path for folder in folders for path in _files(folder, suffix)}
     loaded: dict[str, T] = {}
     for name, path in sorted(files.items()):
@@ -93,7 +93,7 @@ def _load(
 
 
 def _files(folder: Path, suffix: str) -> Iterator[Path]:
-    """Definition files of a folder; a folder that does not exist has none."""
+    """Yield the definition files of a folder; none if it does not exist."""
     if folder.is_dir():
         yield from (path for path in folder.iterdir() if path.suffix == suffix and not path.name.startswith("."))
 

@@ -1,4 +1,4 @@
-"""A pipeline drawn: its stages, the ways between them and what opens each, as Mermaid, DOT or plain lines."""
+"""A pipeline as a graph: its stages, the ways between them and their conditions, as Mermaid, DOT or plain text."""
 
 import textwrap
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 
 COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
-"""Where ways end; no stage can be called so."""
+"""Where ways end; no stage may have these names."""
 _WIDTH = 100
 _MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
 _DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
@@ -29,7 +29,7 @@ class EdgeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One way from a stage; `labels` say what must hold for it."""
+    """One way from a stage; `labels` are its conditions."""
 
     source: str
     target: str
@@ -38,12 +38,12 @@ class Edge:
 
 
 def graph_edges(pipeline: Pipeline) -> tuple[Edge, ...]:
-    """Every way between stages, in the order of the stages: on, back, to a halt."""
+    """Return every way between stages, in the order of the stages: forward, back, to a halt."""
     return tuple(edge for stage in pipeline.stages.values() for edge in _ways(stage, pipeline))
 
 
 def mermaid(pipeline: Pipeline) -> str:
-    """The pipeline as a Mermaid flowchart, as Markdown of GitHub and GitLab shows it."""
+    """Return the pipeline as a Mermaid flowchart, which GitHub and GitLab show in Markdown."""
     lines = ["flowchart TD"]
     for stage in pipeline.stages.values():
         left, right, _ = stage.work.shape
@@ -57,7 +57,7 @@ def mermaid(pipeline: Pipeline) -> str:
 
 
 def dot(pipeline: Pipeline) -> str:
-    """The pipeline in the language of Graphviz."""
+    """Return the pipeline in the language of Graphviz."""
     lines = [f"digraph {_quoted(pipeline.name)} {{", "    start [shape=point];"]
     for stage in pipeline.stages.values():
         shape = stage.work.shape[2]
@@ -70,7 +70,7 @@ def dot(pipeline: Pipeline) -> str:
 
 
 def text(pipeline: Pipeline) -> str:
-    """The pipeline in lines that a person reads from above, up to a hundred columns wide."""
+    """Return the pipeline as lines of up to a hundred columns, to be read from the top."""
     lines = [f"{pipeline.name}: {_one_line(pipeline.description)}", ""]
     for stage in pipeline.stages.values():
         lines.append(f"{stage.name}  ({', '.join(about(stage))})")
@@ -85,7 +85,7 @@ def text(pipeline: Pipeline) -> str:
 
 
 def about(stage: Stage) -> tuple[str, ...]:
-    """What is done in a stage, and who does it if it is not the daemon."""
+    """Return what is done in a stage, and by which role if it is not the daemon."""
     done = f"{stage.work.name}: {stage.publish}" if stage.publish is not Publish.BRANCH else stage.work.name
     return (done, stage.role) if stage.role else (done,)
 
@@ -111,12 +111,12 @@ def _closing(pipeline: Pipeline) -> str:
 
 
 def _marked_up(*lines: str) -> str:
-    """Text of Mermaid that holds no mark of its own, its lines one under the other."""
+    """Return a text for Mermaid, with its special characters escaped and its lines one below the other."""
     return "<br/>".join(_one_line(part).translate(_MERMAID) for part in lines)
 
 
 def _quoted(*lines: str) -> str:
-    """A string of DOT, its lines one under the other."""
+    """Return a string for DOT, with its lines one below the other."""
     return '"' + "\\n".join(_one_line(part).translate(_DOT) for part in lines) + '"'
 
 

@@ -1,6 +1,6 @@
-"""What programs and agents report of a task's state, read out of JSON in the seed's names (seed 000).
+"""State operations that programs and agents send as JSON, read into values.
 
-Unknown keys are left out, long texts are cut: this comes from strangers and is kept for long.
+Unknown keys are ignored and long texts are cut, because this input is untrusted and is kept for long.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from orchestrator.core.events.operations import FailureReport, OperationRefused,
 from orchestrator.core.task.failures import Analysis, Failure
 from orchestrator.core.task.progress import StepCheckpoint, StepStatus
 from orchestrator.formats.codec import Json, time_of, to_json
+from orchestrator.storage.state_document import shown_failure
 
 LINE, PARAGRAPH, PAGE = 300, 2000, 10_000
 """Characters that are kept of a name, of a sentence or two, and of details."""
@@ -19,7 +20,7 @@ MOST = 100
 
 
 def transition_of(document: Mapping[str, Json]) -> Transition:
-    """The move that a document asks for. Raises OperationRefused (MALFORMED)."""
+    """Return the move that a document asks for. Raises OperationRefused (MALFORMED)."""
     return Transition(
         from_state=_needed(document, "from_state", LINE),
         to_state=_needed(document, "to_state", LINE),
@@ -29,7 +30,7 @@ def transition_of(document: Mapping[str, Json]) -> Transition:
 
 
 def step_of(document: Mapping[str, Json]) -> StepUpdate:
-    """The news of a step that a document tells; a checkpoint that is null is to be forgotten.
+    """Return the news about a step; a checkpoint that is null is to be removed.
 
     Raises OperationRefused (MALFORMED).
     """
@@ -49,7 +50,7 @@ def step_of(document: Mapping[str, Json]) -> StepUpdate:
 
 
 def checkpoint_of(document: Mapping[str, Json]) -> StepCheckpoint:
-    """The note on a broken-off step. Raises OperationRefused (MALFORMED)."""
+    """Return the note on an interrupted step. Raises OperationRefused (MALFORMED)."""
     at = _time(document, "at")
     if at is None:
         raise _malformed("at", "is missing in the checkpoint; say when, such as 2026-05-28T01:45:00Z")
@@ -62,7 +63,7 @@ def checkpoint_of(document: Mapping[str, Json]) -> StepCheckpoint:
 
 
 def failure_of(document: Mapping[str, Json], state: str, at: datetime) -> FailureReport:
-    """The failure that a document tells of, in `state` and at the time `at` unless it says otherwise.
+    """Return the failure that a document reports, in `state` and at the time `at` unless it says otherwise.
 
     Raises OperationRefused (MALFORMED).
     """
@@ -95,17 +96,22 @@ def failure_of(document: Mapping[str, Json], state: str, at: datetime) -> Failur
 
 
 def show_transition(move: Transition) -> dict[str, Json]:
-    """The same move in JSON."""
+    """Return the same move as JSON."""
     return cast(dict[str, Json], to_json(move))
 
 
 def show_step(update: StepUpdate) -> dict[str, Json]:
-    """The same news in JSON."""
+    """Return the same news as JSON."""
     commits: list[Json] = [*update.commits]
     shown: dict[str, Json] = {"step_id": update.step_id, "status": update.status.value, "commits": commits}
     if update.forget_checkpoint or update.checkpoint is not None:
         shown["checkpoint"] = to_json(update.checkpoint)
     return shown
+
+
+def show_failure(report: FailureReport) -> dict[str, Json]:
+    """Return the document of a failure report."""
+    return shown_failure(report.failure)
 
 
 def _analysis(document: Mapping[str, Json]) -> Analysis:
@@ -133,7 +139,7 @@ def _needed(document: Mapping[str, Json], name: str, longest: int, where: str = 
 
 
 def _text(document: Mapping[str, Json], name: str, longest: int) -> str | None:
-    """Numbers are taken for their text: a step may be named by its number."""
+    """Return a text or None; a number counts as text, because a step may be named by its number."""
     value = document.get(name)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""A pipeline's TOML file, read and checked as a whole: whatever is wrong in it is said at once, each with its line."""
+"""A pipeline's TOML file, read and checked as a whole: every problem is reported at once, each with its line."""
 
 from dataclasses import MISSING, Field, fields
 from string import Formatter
@@ -24,7 +24,7 @@ class PipelineError(DefinitionError):
 
 
 def parse_pipeline(text: str, source: str) -> Pipeline:
-    """The pipeline that the text declares; `source` names the file in messages.
+    """Return the pipeline that the text declares; `source` names the file in messages.
 
     Raises PipelineError with every problem found.
     """

@@ -1,4 +1,4 @@
-"""What must hold between the parts of a pipeline: no loose end, no endless way, no guard that can never open."""
+"""Rules between the parts of a pipeline: no dead end, no endless loop, no guard that can never hold."""
 
 import re
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _ARTIFACT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.*-]*")
 
 
 def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
-    """Report all that is wrong with a pipeline whose single values are well formed."""
+    """Report every broken rule of a pipeline whose single values are well formed."""
     _note_start(pipeline, report)
     for stage in pipeline.stages.values():
         _note_name(stage, pipeline, report)
@@ -34,14 +34,14 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
 
 
 def _note_review(stage: Stage, report: Report) -> None:
-    """Changes that a reviewer asks for need somebody who can make them."""
+    """Report a review without an agent or a stage that could make the requested changes."""
     if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
         said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
         report.note(("stages", stage.name, "review"), said)
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:
-    """What is wrong with the roles that a pipeline names, given the roles there are."""
+    """Return the problems with the roles that a pipeline names, given the roles there are."""
     return tuple(
         Problem(
             source=pipeline.source,
@@ -62,7 +62,7 @@ def _note_start(pipeline: Pipeline, report: Report) -> None:
 
 
 def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
-    """A stage may not bear a word that state.json prints or accepts in the place of a stage."""
+    """Report a stage name that is malformed, or that state.json prints or accepts in the place of a stage."""
     if not _STAGE_NAME.fullmatch(stage.name):
         report.note(("stages", stage.name), f"a stage is called in capitals, digits and _, not {stage.name!r}")
     if stage.name in (*AS_STATE.values(), *pipeline.family.aliases):
@@ -105,7 +105,7 @@ def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) ->
 
 
 def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
-    """A file that is waited for must be one that some stage leaves, else its gate never opens."""
+    """Report a file that no stage leaves, because its gate could never open."""
     left = {"ticket.json"}.union(*(stage.artifacts for stage in pipeline.stages.values()))
     if name and not any(fnmatchcase(name, pattern) for pattern in left):
         report.note(path, f"no stage leaves {name!r} (see artifacts); {nearest(name, left)}")
@@ -117,7 +117,7 @@ def _note_budget(name: str, pipeline: Pipeline, report: Report, path: Path) -> N
 
 
 def _note_idle_budgets(pipeline: Pipeline, report: Report) -> None:
-    """A budget that nothing counts against is most likely a misspelt one."""
+    """Report a budget that nothing counts against; most likely its name is misspelt."""
     used = {stage.budget for stage in pipeline.stages.values()}
     for stage in pipeline.stages.values():
         used.update(getattr(guard, key) for guard in stage.guards for key in guard.budget_keys)
@@ -139,7 +139,7 @@ def _note_unreachable(pipeline: Pipeline, report: Report) -> None:
 
 
 def _note_endless(pipeline: Pipeline, report: Report) -> None:
-    """Report each circle that goes by `next` alone, once: nothing would ever count its rounds."""
+    """Report each loop by `next` alone, once: nothing would ever count its rounds."""
     seen: set[str] = set()
     for stage in pipeline.stages.values():
         way: list[str] = []

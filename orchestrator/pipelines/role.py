@@ -1,4 +1,4 @@
-"""A role: who an agent is, in the words of Claude Code's own agent files (front matter and a prompt)."""
+"""A role: who an agent is, in the format of Claude Code's own agent files (front matter and a prompt)."""
 
 import re
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypass
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 NOT_PASSED_ON = ("skills", "hooks", "memory", "background", "isolation", "initialPrompt")
-"""Keys of Claude Code's agent files that an unattended agent of ours is not given (collected.md §6)."""
+"""Keys of Claude Code's agent files that are not passed on to an unattended agent."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 
 
 class OnAsk(StrEnum):
-    """What becomes of something that an agent of a role asks for, where its task has somebody to ask."""
+    """What happens to a request of an agent of this role, if its task has somebody to ask."""
 
     ASK = "ask"
     ALLOW = "allow"
@@ -28,7 +28,7 @@ class OnAsk(StrEnum):
 
 
 class Tier(StrEnum):
-    """How much of a model a role's work takes; which model that is, the settings say (sources.md §5.2 row 76)."""
+    """How capable a model the role needs; the settings say which model that is."""
 
     DEEP = "deep"
     STANDARD = "standard"
@@ -39,7 +39,8 @@ class Tier(StrEnum):
 class Role:
     """Who an agent is; None and empty leave the choice to the settings or to the CLI.
 
-    `tier`, `on_permission`, `on_question` and `on_plan` are our own keys; a denied question is left to the agent.
+    `tier`, `on_permission`, `on_question` and `on_plan` are keys of this program; a denied question is left to the
+    agent.
     """
 
     name: str
@@ -60,9 +61,9 @@ class Role:
 
 
 def read_role(front: Table, prompt: str, expected_name: str) -> Role:
-    """The role that a file's front matter and text declare; what is wrong is noted in the table's report.
+    """Return the role that a file's front matter and text declare; problems are noted in the table's report.
 
-    A role is called as its file, so that one can see which file hides which.
+    A role has the name of its file, so that one can see which file hides which.
     """
     role = Role(
         name=front.text("name"),
@@ -96,7 +97,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
 
 
 def _tools(front: Table, name: str) -> tuple[str, ...]:
-    """A YAML list, or names in one text separated by commas; a rule in parentheses may hold commas of its own."""
+    """Return the names of a YAML list, or of one text with commas; a rule in parentheses may hold commas of its own."""
     if not front.is_text(name):
         return front.texts(name, ())
     return tuple(filter(None, (item.strip() for item in _LIST.findall(front.text(name)))))
@@ -114,16 +115,16 @@ def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
     return word
 
 
-def model_of(role: Role, terms: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:
-    """The model that a role is played with: its own, the task's for its tier, or the settings'; None leaves it open."""
-    of_task = {Tier.DEEP: terms.planning_model, Tier.STANDARD: terms.impl_model}
+def model_of(role: Role, policy: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:
+    """Return the model of a role: its own, the task's for its tier, or the settings'; None leaves it open."""
+    of_task = {Tier.DEEP: policy.planning_model, Tier.STANDARD: policy.impl_model}
     if role.model or role.tier is None:
         return role.model
     return of_task.get(role.tier) or tiers.get(role.tier) or None
 
 
 def answer_of(role: Role, asking: RequestDraft) -> Answer | None:
-    """What a role's own rules answer; None where a person is to be asked, or the task's terms."""
+    """Return what a role's own rules answer; None where a person is to be asked, or the task's policy."""
     match asking.subject:
         case Subject.PERMISSION if role.on_permission is not OnAsk.ASK:
             return Answer(status=RequestStatus.ANSWERED, text=role.on_permission.value)

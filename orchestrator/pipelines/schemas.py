@@ -26,20 +26,17 @@ from orchestrator.storage.state_document import FLAT, PUBLISHED, RESULT_NAMES, S
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT, _WHOLE, _TIME = schema_of(str), schema_of(int), schema_of(datetime)
 _TEXTS, _NULL = array(_TEXT), schema_of(NoneType)
-_ALL_GUARDS = {
-    name: kind for table in (GUARDS, *(one.guards for one in FAMILIES.values())) for name, kind in table.items()
-}
 
 
 _SEEDS = (
     *("ticket_id", "created_at", "workspace_dir", "ticket_type", "pipeline_variant", "requirement_source"),
     *("current_state", "current_agent", "states", "failure_log", "failure_summary", "config"),
 )
-"""What every state.json has (seed 000); a daemon writes more."""
+"""What every state.json has; the daemon writes more."""
 
 
 def state_schema() -> JsonObject:
-    """state.json: of a task, and of a workspace without a daemon, which has the seed's keys and few of ours."""
+    """Return the schema of state.json, of a task or of a workspace without a daemon, which has fewer keys."""
     hints = get_type_hints(Task)
     facts = _facts()
     properties: JsonObject = {
@@ -73,12 +70,14 @@ def state_schema() -> JsonObject:
 
 
 def pipeline_schema() -> JsonObject:
-    """A pipeline's TOML file, as JSON."""
+    """Return the schema of a pipeline's TOML file, as JSON."""
+    tables = (GUARDS, *(family.guards for family in FAMILIES.values()))
+    guards = [_guard(name, kind) for table in tables for name, kind in table.items()]
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
         "work": one_of(*WORK),
         "artifacts": _TEXTS,
-        "guards": array({"anyOf": [_guard(name, kind) for name, kind in _ALL_GUARDS.items()]}),
+        "guards": array({"anyOf": [*guards]}),
         "publish": schema_of(Publish),
         "review": schema_of(bool),
     }
@@ -100,7 +99,7 @@ def pipeline_schema() -> JsonObject:
 
 
 def role_schema() -> JsonObject:
-    """The front matter of a role's file."""
+    """Return the schema of the front matter of a role's file."""
     tools: JsonObject = {"anyOf": [_TEXT, _TEXTS]}
     properties: JsonObject = {
         **dict.fromkeys(("name", "description", "model", "color"), _TEXT),
@@ -120,7 +119,7 @@ def _guard(name: str, kind: type[Guard]) -> JsonObject:
 
 
 def _facts() -> JsonObject:
-    """What the seed keeps in the stage that it comes from, and beside the stages where there is no such stage."""
+    """Return the facts that stand in the stage where they arise, or beside the stages where there is no such stage."""
     verdicts: JsonObject = {"type": "object", "additionalProperties": maybe(_TEXT), "required": [*RESULT_NAMES]}
     published = get_type_hints(Task)["publication"]
     return {

@@ -1,56 +1,42 @@
-"""The application: its routes, who may come in, and how it refuses."""
-
-import asyncio
+"""The application: its routes, who may call them, and how requests are refused."""
 
 from fastapi import FastAPI
 
 from orchestrator import __version__
-from orchestrator.server.backend import Backend
-from orchestrator.server.idempotency_keys import Keys
+from orchestrator.daemon.service import Service
+from orchestrator.server.idempotency import IdempotencyKeys
 from orchestrator.server.peer_auth import PeerAuthMiddleware
 from orchestrator.server.problems import answer_with_problems
 from orchestrator.server.routes import (
-    bulk,
     checkpoints,
+    daemon,
+    events,
     limits,
-    overview,
-    publications,
     records,
     state_operations,
-    status,
-    streams,
     tasks,
-    transcripts,
     user_requests,
 )
-from orchestrator.server.routes.streams import Streams
-from orchestrator.server.task_index import TaskIndex
 
 
-def create_app(backend: Backend) -> FastAPI:
-    """The API of one daemon; only for callers on a Unix socket, as server.py listens on it. Raises UnfitIndex."""
+def create_app(service: Service) -> FastAPI:
+    """Return the API of one daemon; only for callers on a Unix socket, as listener.py listens on it."""
     app = FastAPI(title="orchestrator", version=__version__, docs_url="/docs", redoc_url=None)
-    app.state.backend = backend
-    app.state.register = TaskIndex(backend)
-    app.state.streams = Streams(backend)
-    app.state.keys = Keys(backend.settings.data_dir / "idempotency")
-    app.state.providing = asyncio.Lock()
-    answer_with_problems(app)
-    state_operations.answer_with_documents(app)
-    app.add_middleware(PeerAuthMiddleware, files=backend.store.files)
-    for part in (
-        tasks,
-        publications,
-        user_requests,
-        bulk,
-        limits,
-        records,
-        checkpoints,
-        transcripts,
-        streams,
-        status,
-        overview,
-        state_operations,
+    app.state.service = service
+    app.state.keys = IdempotencyKeys(service.data_dir / "idempotency")
+    answer_with_problems(app, service.redact)
+    app.add_middleware(PeerAuthMiddleware, access=service.access)
+    for router in (
+        tasks.router,
+        user_requests.router,
+        daemon.people,
+        limits.router,
+        records.router,
+        checkpoints.router,
+        records.agents_router,
+        events.router,
+        daemon.router,
+        state_operations.router,
     ):
-        app.include_router(part.router)
+        app.include_router(router)
     return app

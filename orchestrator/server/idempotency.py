@@ -1,45 +1,116 @@
-"""Writes: whoever names an Idempotency-Key may ask again, and is given the first answer instead of doing it twice.
+"""Idempotency keys: a write that names a key it used before gets the first answer instead of being done twice.
 
-What a person provides is kept in no form: by a plain digest of it, it could be guessed. Its digest is salted with what
-only this life of the daemon knows, so that under the same key it is refused after a restart.
+What a key is used for is written down, as a digest, before the request is processed, and the answer before anybody gets
+it. If the daemon dies between the two, nobody knows the outcome: the key is refused, and a person can look. A refused
+request leaves its key free.
+
+What a person provides is kept in no form: from a plain digest it could be guessed. Its digest is salted with a value
+that only this daemon process knows, so that after a restart the same key is refused.
 """
 
+import asyncio
+import hashlib
 import hmac
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_bytes
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 import orjson
 from fastapi import Depends, Header, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
-from orchestrator.server.idempotency_keys import Keys
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.server.peer_auth import caller_of
+from orchestrator.server.problems import KeyTaken
 
+KEPT = 7 * 24 * 3600.0
+"""Seconds that a key is remembered."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SECRET = {"x-secret": True}
-"""What a route says, in the OpenAPI document too, if its requests hold what must not be kept."""
+"""A route's mark, in the OpenAPI document too, that its requests hold what must not be kept."""
+
+
+class IdempotencyKeys:
+    """The keys of one data folder; used from one event loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.salt = token_bytes(32)
+        """Of this daemon process alone; it is stored nowhere."""
+        self._folder = folder
+        self._using: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
+        """Return what `take` answered when the key was first used. Raises KeyTaken, and what `take` raises."""
+        lock = self._using.setdefault(key, asyncio.Lock())  # it lives while anybody holds or awaits it
+        async with lock:
+            return await self._once(key, request, take)
+
+    async def _once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
+        path = self._folder / hashlib.sha256(key.encode()).hexdigest()
+        meant = hashlib.sha256(request).hexdigest()
+        known = await asyncio.to_thread(self._known, path)
+        if known is not None:
+            return _answer_of(known, meant)
+        await asyncio.to_thread(write_atomically, path, orjson.dumps({"request": meant}))
+        try:
+            answer = await take()
+        except (OrchestratorError, OSError, HTTPException, RequestValidationError):
+            path.unlink(missing_ok=True)
+            raise
+        await asyncio.to_thread(write_atomically, path, orjson.dumps({"request": meant, "answer": answer}))
+        return answer
+
+    def _known(self, path: Path) -> dict[str, str] | None:
+        make_private(self._folder)
+        for old in self._folder.iterdir():
+            with suppress(FileNotFoundError):
+                if old.stat().st_mtime < time.time() - KEPT:
+                    old.unlink()
+        try:
+            known: dict[str, str] = orjson.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        return known
+
+
+def _answer_of(known: dict[str, str], meant: str) -> str:
+    if known["request"] != meant:
+        raise KeyTaken("this Idempotency-Key was used for another request before; use a new key for a new request")
+    if "answer" not in known:
+        raise KeyTaken(
+            "the daemon stopped while it processed this request, and the outcome is not known; "
+            "look at `orchestrator tasks`, and send it again with a new key if it was not done"
+        )
+    return known["answer"]
 
 
 def _key_named(
     idempotency_key: Annotated[str | None, Header(max_length=255, description="The same key does it once.")] = None,
 ) -> None:
-    """Let the key stand in the OpenAPI document."""
+    """Name the key in the OpenAPI document."""
 
 
 _KEY = Depends(_key_named)
 
 
 class KeyedRoute(APIRoute):
-    """A route whose writes heed Idempotency-Key; what is only read is read anew."""
+    """A route whose writes obey Idempotency-Key; reads are never repeated from memory."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
-        said = more.pop("dependencies", None) or []
+        dependencies = more.pop("dependencies", None) or []
         is_write = not WRITES.isdisjoint(more.get("methods") or ())
-        also = [_KEY] if is_write and _KEY not in said else []
-        super().__init__(path, endpoint, dependencies=[*said, *also], **more)
+        also = [_KEY] if is_write and _KEY not in dependencies else []
+        super().__init__(path, endpoint, dependencies=[*dependencies, *also], **more)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The framework's handler, which a known key leaves alone."""
+        """Return the framework's handler, which is not called for a key that was answered."""
         handle, is_secret = super().get_route_handler(), (self.openapi_extra or {}).items() >= SECRET.items()
 
         async def keyed(request: Request) -> Response:
@@ -50,16 +121,16 @@ class KeyedRoute(APIRoute):
             async def take() -> str:
                 return _kept(await handle(request))
 
-            keys: Keys = request.app.state.keys
-            asked = await _asked(request)
-            meant = hmac.digest(keys.salt, asked, "sha256") if is_secret else asked
-            return _again(await keys.once(key, meant, take))
+            keys: IdempotencyKeys = request.app.state.keys
+            identity = await _identity_of(request)
+            meant = hmac.digest(keys.salt, identity, "sha256") if is_secret else identity
+            return _first_response(await keys.once(key, meant, take))
 
         return keyed
 
 
-async def _asked(request: Request) -> bytes:
-    """What tells a request from others."""
+async def _identity_of(request: Request) -> bytes:
+    """Return what distinguishes a request from others."""
     url = request.url
     return orjson.dumps([request.method, url.path, url.query, caller_of(request).attempt]) + await request.body()
 
@@ -69,6 +140,6 @@ def _kept(response: Response) -> str:
     return orjson.dumps({"status": response.status_code, "headers": dict(response.headers), "body": body}).decode()
 
 
-def _again(kept: str) -> Response:
-    said = orjson.loads(kept)
-    return Response(said["body"], status_code=said["status"], headers=said["headers"])
+def _first_response(kept: str) -> Response:
+    first = orjson.loads(kept)
+    return Response(first["body"], status_code=first["status"], headers=first["headers"])

@@ -1,4 +1,4 @@
-"""The server on the Unix socket: private from its first moment, and never in another daemon's place."""
+"""The server on the Unix socket: private from its first moment, and never in place of another daemon."""
 
 import asyncio
 import errno
@@ -17,10 +17,10 @@ from orchestrator.formats.files import make_private
 from orchestrator.server.peer_auth import PeerProtocol
 
 LONGEST_PATH = 107
-"""Bytes that the kernel takes for the path of a socket."""
+"""Bytes: the longest path of a socket that the kernel accepts."""
 BACKLOG = 128
-LAST_ANSWERS = 5
-"""Seconds that requests under way have when the daemon ends."""
+SHUTDOWN_SECONDS = 5
+"""How long requests in progress may take when the daemon stops."""
 
 
 class SocketRefused(OrchestratorError):
@@ -28,35 +28,34 @@ class SocketRefused(OrchestratorError):
 
 
 class Server(uvicorn.Server):
-    """uvicorn on a socket of ours; signals are the daemon's business.
+    """uvicorn on a socket that is already bound; the daemon handles signals.
 
-    It waits for the word to end. uvicorn itself looks for it ten times a second, which took most of what an idle daemon
-    uses, and writes the time of day into a header then, which nobody reads on a socket of one's own machine.
-    Streams, which would never end by themselves, are told to by `end_streams`.
+    It waits for an event to stop. uvicorn itself polls ten times a second, which took most of the processor time of an
+    idle daemon, and formats a Date header each time. Streams never end by themselves, so `end_streams` ends them.
     """
 
     def __init__(
         self, config: uvicorn.Config, listener: socket.socket, path: Path, end_streams: Callable[[], None]
     ) -> None:
-        self._over, self._end_streams = asyncio.Event(), end_streams
+        self._stopping, self._end_streams = asyncio.Event(), end_streams
         super().__init__(config)
         self._listener, self._path, self._inode = listener, path, path.stat().st_ino
 
     @property
     def should_exit(self) -> bool:
-        """Whether the word to end was given."""
-        return self._over.is_set()
+        """Whether the server is to stop."""
+        return self._stopping.is_set()
 
     @should_exit.setter
-    def should_exit(self, is_over: bool) -> None:
-        if is_over:
-            self._over.set()
+    def should_exit(self, is_stopping: bool) -> None:
+        if is_stopping:
+            self._stopping.set()
         else:
-            self._over.clear()
+            self._stopping.clear()
 
     async def main_loop(self) -> None:
-        """Wait for the word to end, and hand it on to the streams."""
-        await self._over.wait()
+        """Wait until the server is to stop, then end the streams."""
+        await self._stopping.wait()
         self._end_streams()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -70,12 +69,12 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Leave them alone."""
+        """Leave signals alone."""
         yield
 
 
-def make_server(app: FastAPI, path: Path) -> Server:
-    """A server that has the socket already; `serve()` answers. Raises SocketRefused."""
+def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Server:
+    """Return a server that holds the socket already; `serve()` answers requests. Raises SocketRefused."""
     listener = _listening(path)
     config = uvicorn.Config(
         app,
@@ -88,14 +87,14 @@ def make_server(app: FastAPI, path: Path) -> Server:
         access_log=False,
         log_config=None,
         log_level="warning",
-        timeout_graceful_shutdown=LAST_ANSWERS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return Server(config, listener, path, app.state.streams.end)
+    return Server(config, listener, path, end_streams)
 
 
 def _listening(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise SocketRefused(f"{path} is longer than {LONGEST_PATH} bytes; give the setting `socket` a shorter path")
+        raise SocketRefused(f"{path} is longer than {LONGEST_PATH} bytes; set `socket` to a shorter path")
     try:
         make_private(path.parent)
         _clear(path)
@@ -107,24 +106,24 @@ def _listening(path: Path) -> socket.socket:
             os.umask(before)
         listener.listen(BACKLOG)
     except OSError as error:
-        said = f"cannot listen on {path}: {error.strerror}; give the setting `socket` another path"
-        raise SocketRefused(said) from error
+        message = f"cannot listen on {path}: {error.strerror}; set `socket` to another path"
+        raise SocketRefused(message) from error
     listener.setblocking(False)
     return listener
 
 
 def _clear(path: Path) -> None:
-    """Take away the socket of a daemon that is no more."""
+    """Remove the socket of a daemon that no longer runs."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise SocketRefused(f"{path} is there and is no socket; move it away, or change the setting `socket`")
+        raise SocketRefused(f"{path} exists and is not a socket; move it away, or set `socket` to another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         answer = probe.connect_ex(str(path))
     if answer == 0:
-        raise SocketRefused(f"another daemon listens on {path}; stop that one, or change the setting `socket`")
+        raise SocketRefused(f"another daemon listens on {path}; stop it, or set `socket` to another path")
     if answer != errno.ECONNREFUSED:
         raise OSError(answer, os.strerror(answer), str(path))
     path.unlink()

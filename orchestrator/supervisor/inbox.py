@@ -1,15 +1,21 @@
-"""What wants to change a task, in the order in which it came: facts, requests that are answered, and telemetry.
+"""The supervisor's inbox: facts, telemetry and requests, in the order in which they arrived.
 
-What cannot be put on disk is treated by what it is: a fact may not be lost and is taken in again each second, a request
-is refused with the reason.
+The inbox is made before everything that uses it. Adapters and use cases put messages in; the supervisor's loop takes
+them out one at a time. All of them run in one event loop.
+
+A decision that cannot be written to disk is treated by what caused it: a fact must not be lost and is retried every
+second, a request is refused with the reason.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import structlog
 
+from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.task import Task
 from orchestrator.errors import NotCommitted, OrchestratorError
 
@@ -18,75 +24,126 @@ log = structlog.get_logger()
 COMMIT_RETRY_SECONDS = 1.0
 
 
-class _Item(NamedTuple):
-    take: Callable[[], None]
-    is_telemetry: bool
+@dataclass(frozen=True, slots=True)
+class PostedEvent:
+    """A fact about a task; nobody waits for the outcome."""
+
+    task_id: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """A change to an agent's figures that needs no decision; it counts only for the attempt it names."""
+
+    task_id: str
+    attempt: int
+    change: Callable[[Agent], Agent]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSeen:
+    """News of a usage window of the account."""
+
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """Nothing to decide, but something changed that admission depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """An event whose sender waits for the resulting task; `ended` is the task if it has ended and was loaded for it."""
+
+    task_id: str
+    event: Event
+    answer: asyncio.Future[Task]
+    ended: Task | None = None
+
+    def resolve(self, decide: Callable[[], Task]) -> None:
+        """Answer with what `decide` returns or raises; do nothing if the sender no longer waits."""
+        if self.answer.cancelled():
+            return
+        try:
+            self.answer.set_result(decide())
+        except OSError as error:
+            self.answer.set_exception(NotCommitted(f"nothing was changed: the decision could not be written: {error}"))
+        except Exception as error:  # noqa: BLE001 - the sender gets the error, even a bug; nobody else is affected
+            self.answer.set_exception(error)
+
+
+Message = PostedEvent | Telemetry | LimitSeen | Wakeup | PendingRequest
 
 
 class Inbox:
-    """One loop takes out of it; anybody in the same thread puts into it."""
+    """A queue with one reader, the supervisor's loop, and any number of senders in the same thread."""
 
     def __init__(self) -> None:
-        self._items: asyncio.Queue[_Item] = asyncio.Queue()
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
-        return self._items.empty()
+        """Whether no message waits."""
+        return self._messages.empty()
 
-    def put(self, take: Callable[[], None], *, is_telemetry: bool = False) -> None:
-        """Have this done in its turn."""
-        self._items.put_nowait(_Item(take, is_telemetry))
+    def post(self, task_id: str, event: Event) -> None:
+        """Report a fact. One about a task that is no longer live is ignored."""
+        self._messages.put_nowait(PostedEvent(task_id, event))
+
+    def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
+        """Report telemetry of a task's current attempt, in order with the events; it is not a decision."""
+        self._messages.put_nowait(Telemetry(task_id, attempt, change))
+
+    def record_limit(self, limit: Limit) -> None:
+        """Report news of a usage window of the account."""
+        self._messages.put_nowait(LimitSeen(limit))
 
     def wake(self) -> None:
-        """Have it followed up that something around the tasks has changed."""
-        self.put(lambda: None)
+        """Make the loop run admission again."""
+        self._messages.put_nowait(Wakeup())
 
-    async def ask(self, take: Callable[[], Task]) -> Task:
-        """What comes of this when its turn is there. Raises NotCommitted, and whatever it raises itself."""
+    async def submit(self, event: TaskSubmitted) -> Task:
+        """Accept a new task and return it. Raises NotCommitted."""
+        return await self.request(event.task.id, event)
+
+    async def request(self, task_id: str, event: Event, ended: Task | None = None) -> Task:
+        """Have an event decided and return the task after it.
+
+        A task that has ended must have been loaded for writing and be given as `ended`. Raises NoSuchTask,
+        InvalidTransition and NotCommitted; then nothing has changed.
+        """
         answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-
-        def answered() -> None:
-            if answer.cancelled():
-                return
-            try:
-                answer.set_result(take())
-            except OSError as error:
-                answer.set_exception(NotCommitted(f"nothing was changed, for it could not be written down: {error}"))
-            except Exception as error:  # noqa: BLE001 - whoever asked gets the answer, be it a bug; nobody else does
-                answer.set_exception(error)
-
-        self.put(answered)
+        self._messages.put_nowait(PendingRequest(task_id, event, answer, ended))
         return await answer
 
-    async def take_next(self) -> bool:
-        """Do what is next, once it is there; whether it may have changed more than telemetry."""
-        item = await self._items.get()
-        await retry_until_committed(item.take)
-        return not item.is_telemetry
+    async def take(self) -> Message:
+        """Return the next message; waits for one."""
+        return await self._messages.get()
 
     def done(self) -> None:
-        """What was taken has been followed up."""
-        self._items.task_done()
+        """Mark the message taken last as fully processed."""
+        self._messages.task_done()
 
     async def settled(self) -> None:
-        """Wait until everything put so far is done."""
-        await self._items.join()
+        """Wait until every message sent so far is processed."""
+        await self._messages.join()
 
 
-async def retry_until_committed(take: Callable[[], None]) -> None:
-    """Take a fact in, again and again while the disk refuses it: facts may not be lost."""
-    refusal = _refusal(take)
+async def retry_until_committed(act: Callable[[], None]) -> None:
+    """Call `act` again every second while the disk refuses to be written."""
+    refusal = _try(act)
     while refusal is not None:
         log.error("commit_failed", error=str(refusal), retry_seconds=COMMIT_RETRY_SECONDS)
         await asyncio.sleep(COMMIT_RETRY_SECONDS)
-        refusal = _refusal(take)
+        refusal = _try(act)
 
 
-def _refusal(take: Callable[[], None]) -> OSError | None:
-    """Why the disk did not take what was to be written. A fact that its task cannot take any more is put on the log."""
+def _try(act: Callable[[], None]) -> OSError | None:
+    """Return the disk's refusal, if any. An event that its task cannot take any more is logged and dropped."""
     try:
-        take()
+        act()
     except OSError as error:
         return error
     except OrchestratorError as error:

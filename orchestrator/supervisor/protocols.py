@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.events.commands import Command
@@ -16,7 +17,7 @@ from orchestrator.storage.records import Cursor, Events, ForeignEdit, LoadedTask
 class EventLog(Protocol):
     """Every committed decision of every task in one order, numbered from one without gaps.
 
-    The store numbers a decision when it commits it. A number, once read, means the same decision for ever, also after
+    The store numbers a decision when it commits it. A number, once read, means the same decision forever, also after
     a crash and a restart. A decision that is lost or damaged is read as a gap.
     """
 
@@ -115,16 +116,24 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLookups:
-    """What the loop asks about a task and is not in it: its pipeline, and the model that it would use next."""
+    """What the loop looks up: the time, a task's pipeline, and the model that the task's next turn would use."""
 
+    clock: Callable[[], datetime]
     pipeline_of: Callable[[Task], Pipeline]
     model_of: Callable[[Task], str]
 
 
-class CommandExecutor(Protocol):
-    """Whatever carries commands out; answers come back as events, later."""
+class Executor(Protocol):
+    """Executes commands. Every method returns at once; results arrive in the inbox later."""
 
-    def execute(self, task: Task, command: Command) -> None: ...
-    def run_alive(self, task: Task) -> bool: ...
-    def abandon(self, task: Task) -> None: ...
-    def checkpoint(self, task: Task, reason: Reason) -> None: ...
+    def execute(self, task: Task, command: Command) -> None:
+        """Start to execute a command; its effect is looked for first, so it may be given again after a crash."""
+
+    def run_alive(self, task: Task) -> bool:
+        """Return whether the holder of the task's run is alive."""
+
+    def abandon(self, task: Task) -> None:
+        """Kill what is left of a task that can no longer be decided about."""
+
+    def checkpoint(self, task: Task, reason: Reason) -> None:
+        """Start to save what recovery needs beyond the state."""

@@ -1,30 +1,32 @@
 """The loop: inbox → decide → commit → dispatch; the only writer of tasks.
 
-Everything that wants to change a task puts an event into the inbox: adapters that carried something out, alarms, people
-through the API. One event is taken at a time. It is decided in the core, committed by the store, and only then do
-commands go out and does whoever asked get an answer. Nothing here knows how a command is carried out.
+Everything that changes a task arrives as a message in the inbox: from adapters that executed a command, from timers,
+from people through the API. The loop takes one message at a time. The core decides, the store commits, and only then
+are commands executed and the sender answered. Nothing here knows how a command is executed.
 
-Commands and answers only begin to run when the loop waits again. So a burst of events costs one journal line each and
-one state.json in all, replaced before anybody is told.
+Commands and answers start to run only when the loop waits again. So a burst of events costs one journal line each and
+one state.json in all, and that file is replaced before any sender sees its answer.
 
-What happens when a decision cannot be committed (the disk is full) is the inbox's to know.
+inbox.py says what happens when a decision cannot be committed because the disk is full.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
+from typing import assert_never
 
 import structlog
 
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
-from orchestrator.core.events.agent_events import Limit
 from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
     DaemonStarted,
+    DraftSubmitted,
     Event,
     ForeignEditFound,
     LoginMissed,
@@ -35,7 +37,7 @@ from orchestrator.core.events.events import (
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -43,127 +45,113 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.storage.records import ForeignEdit
-from orchestrator.supervisor.account import Account
-from orchestrator.supervisor.inbox import Inbox, retry_until_committed
-from orchestrator.supervisor.protocols import CommandExecutor, Store, TaskLookups
+from orchestrator.supervisor.inbox import (
+    Inbox,
+    LimitSeen,
+    Message,
+    PendingRequest,
+    PostedEvent,
+    Telemetry,
+    Wakeup,
+    retry_until_committed,
+)
+from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
+from orchestrator.supervisor.shared_state import SharedState
 
 log = structlog.get_logger()
 
 
 class Supervisor:
-    """All tasks that are at work, and the loop that changes them."""
+    """All live tasks, and the loop that changes them. `ended` is the status of every task that is not live."""
 
     def __init__(
         self,
         store: Store,
-        hands: CommandExecutor,
-        views: TaskLookups,
+        executor: Executor,
+        inbox: Inbox,
+        lookups: TaskLookups,
         room: Capacity,
-        clock: Callable[[], datetime],
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
-        self.account = Account()
+        self.shared = SharedState()
         self.decisions = 0
-        self._store, self._hands, self._views, self._clock = store, hands, views, clock
-        self._inbox = Inbox()
-        self._noted: set[str] = set()
+        self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
+        self._clock = lookups.clock
+        self._with_telemetry: set[str] = set()
+        self._seen = LiveTasks()
         self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
-        """Take events one at a time, for ever."""
+        """Process messages one at a time, forever.
+
+        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        every state.json is written.
+        """
+        has_answered = False
         while True:
-            if await self._inbox.take_next():
-                await retry_until_committed(self._hold_back)
+            message = await self._inbox.take()
+            await retry_until_committed(partial(self._process, message))
+            has_answered = has_answered or isinstance(message, PendingRequest)
+            if not isinstance(message, Telemetry):
+                if not has_answered:
+                    await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
+                await retry_until_committed(self._enforce_limits)
                 await retry_until_committed(self.admit)
             if self._inbox.is_empty:
-                self._note_foreign(self._store.settle())
-                self._keep_account()
+                self._record_foreign(self._store.settle())
+                self._store_account()
+                has_answered = False
             self._inbox.done()
 
-    async def settled(self) -> None:
-        """Wait until everything told so far was taken in."""
-        await self._inbox.settled()
-
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
-        """Be told of every decision, after it was committed."""
+        """Call `listener` after every committed decision, with the task as it is then."""
         self._listeners.append(listener)
 
     def recover(self, task: Task, foreign: str | None = None, changed: tuple[str, ...] = ()) -> None:
-        """Take up a task that was found on disk at start; everything it owes is asked for again.
+        """Take up a task that was loaded at start; every outstanding command is issued again.
 
-        What held it for want of room is over until it is felt again.
+        `foreign` and `changed` describe a state.json that another program had written. A pause for lack of resources is
+        lifted until the shortage is measured again.
         """
         self.tasks[task.id] = task
         now = self._clock()
         if foreign:
-            self.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
-        self.post(task.id, DaemonStarted(at=now, run_alive=self._hands.run_alive(task)))
+            self._inbox.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
+        self._inbox.post(task.id, DaemonStarted(at=now, run_alive=self._executor.run_alive(task)))
         if task.agent.blocked_by is PauseReason.PRESSURE:
-            self.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-
-    def post(self, task_id: str, event: Event) -> None:
-        """Tell of a fact. One about a task that is not at work any more is late news."""
-        self._inbox.put(lambda: self._hear(task_id, event))
-
-    def note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
-        """Take in telemetry of a task's present attempt, in order with the events; it is no decision."""
-        self._inbox.put(lambda: self._note(task_id, attempt, change), is_telemetry=True)
-
-    async def submit(self, event: TaskSubmitted) -> Task:
-        """Accept a new task. Raises NotCommitted."""
-        return await self._inbox.ask(lambda: self._begin(event))
-
-    async def request(self, task_id: str, event: Event) -> Task:
-        """Ask something of a task. Raises NoSuchTask, InvalidTransition, NotCommitted; then nothing has changed."""
-
-        def take() -> Task:
-            if task_id not in self.tasks:
-                raise NoSuchTask(f"no task {task_id} is at work")
-            return self._decide(self.tasks[task_id], event)
-
-        return await self._inbox.ask(take)
-
-    async def request_of_ended(self, task: Task, event: Event) -> Task:
-        """Ask something of a task that has ended and was opened for it. Raises as `request` does."""
-
-        def take() -> Task:
-            try:
-                return self._decide(self.tasks.setdefault(task.id, task), event)
-            finally:
-                self.tasks.pop(task.id, None)
-                self._store.release(task.id)
-
-        return await self._inbox.ask(take)
+            self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
 
     def forget(self, task_id: str) -> None:
-        """Know nothing any more of a task that is being deleted."""
+        """Drop a deleted task from memory."""
         self.ended.pop(task_id, None)
         self.tasks.pop(task_id, None)
         self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
-        """What keeps a task where it is."""
+        """Return what keeps a task where it is."""
         return explain(task, self.scene())
 
     def scene(self) -> SchedulerSnapshot:
-        """All there is to see now."""
-        now = self._clock()
+        """Return everything that scheduling depends on, as it is now."""
+        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        if tasks != self._seen:
+            self._seen = tasks
         return SchedulerSnapshot(
-            tasks=tuple(self.tasks.values()),
+            tasks=self._seen,
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.account.unlooked, paused_by=self.account.paused_by),
+            room=replace(self.room, busy=self.room.busy or self.shared.unchecked, paused_by=self.shared.paused_by),
             now=now,
-            windows=self.account.windows,
-            ended_today=self.account.spent_on(f"{now:%Y-%m-%d}"),
-            trouble=self.account.trouble,
-            model_of=self._views.model_of,
+            windows=self.shared.windows,
+            ended_today=self.shared.spent_on(f"{now:%Y-%m-%d}"),
+            trouble=self.shared.trouble,
+            model_of=self._lookups.model_of,
         )
 
     def update_pressure(self, shortage: Shortage | None) -> None:
-        """Hold what has to be held while the machine is short of room, and let it go on when it is not any more."""
+        """Pause tasks while the machine is short of a resource, and resume them when it no longer is."""
         reason = shortage.reason if shortage else None
         holds_all = shortage is not None and shortage.kind is not ShortOf.LOAD
         if (shortage and shortage.kind) != self._short_of:
@@ -172,119 +160,147 @@ class Supervisor:
         self.room = replace(self.room, pressure=reason if holds_all else None, busy=None if holds_all else reason)
         now = self._clock()
         for task_id in tasks_to_freeze(shortage, self.tasks.values()):
-            held = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
-            self.post(task_id, held)
+            paused = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
+            self._inbox.post(task_id, paused)
         for task_id in tasks_to_release(shortage, self.tasks.values()):
-            self.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
+            self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
 
-    def record_limit(self, limit: Limit) -> None:
-        """Take in news of a usage window of the account; it is kept, for other tasks and after a restart."""
-        self._inbox.put(lambda: self.account.hear(limit, self._clock()))
-
     def set_login_status(self, missing: str | None) -> None:
-        """Begin no turn while nobody is logged in, for the reason given; None when somebody is."""
-        self.account.set_login_status(missing)
+        """Start no turn while agents are not logged in, for the reason given; None means they are."""
+        self.shared.set_login_status(missing)
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
-        """Believe no more that a usage window, or any, is used up; those that met it have another try."""
-        self.account.forget(window, by)
+        """Forget that a usage window, or any, is used up; tasks that met it try again."""
+        self.shared.forget(window, by)
         for task_id in admission.tasks_at_limit(self.scene(), window):
-            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
+            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
         self._inbox.wake()
 
-    def _keep_account(self) -> None:
-        """Write down what was told of the account: once for a burst of news, however long an agent makes it."""
-        if self.account.unwritten:
-            self.account.unwritten = not self._store.keep_account(self.account.kept)
+    def _store_account(self) -> None:
+        """Store the state of the account if it changed: once for a burst of news, however long an agent makes it."""
+        if self.shared.unwritten:
+            self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
-    def _hold_back(self) -> None:
-        """Let nobody begin a turn that the account or the day forbids; a turn that uses up the day is cut short."""
+    def _enforce_limits(self) -> None:
+        """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
         scene = self.scene()
         for task_id, turn, reason in admission.turns_to_interrupt(scene):
-            told = PauseRequested(at=scene.now, blocked_by=PauseReason.BUDGET, reason=reason, turn=turn)
-            self._hear(task_id, told)
+            interrupted = PauseRequested(at=scene.now, blocked_by=PauseReason.BUDGET, reason=reason, turn=turn)
+            self._apply(task_id, interrupted)
         for task_id, by, reason in admission.tasks_to_pause(scene):
-            self._hear(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
+            self._apply(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
         for task_id, by in admission.tasks_to_resume(scene):
-            self._hear(task_id, ResumeRequested(at=scene.now, blocked_by=by))
-        if self.account.untold and (waiting := admission.task_to_notify(scene)):
-            self._hear(waiting, LoginMissed(at=scene.now, reason=self.account.untold))
-            self.account.untold = None
+            self._apply(task_id, ResumeRequested(at=scene.now, blocked_by=by))
+        if self.shared.unannounced and (waiting := admission.task_to_notify(scene)):
+            self._apply(waiting, LoginMissed(at=scene.now, reason=self.shared.unannounced))
+            self.shared.unannounced = None
 
     def set_room(self, room: Capacity) -> None:
-        """Go by other numbers from now on; what is at work beyond them goes on."""
+        """Schedule with another capacity from now on; tasks beyond it continue."""
         self.room = replace(room, pressure=self.room.pressure, busy=self.room.busy, draining=self.room.draining)
         self._inbox.wake()
 
     def drain(self) -> None:
-        """Admit nothing any more."""
+        """Admit no more tasks."""
         self.room = replace(self.room, draining=True)
 
     def pause_all(self, by: str) -> None:
-        """Have whatever is handed in stand still too, also after a restart, until tasks are taken again."""
-        self.account.pause(by)
+        """Start tasks that are submitted from now on paused, also after a restart, until `resume_admission`."""
+        self.shared.pause(by)
         self._inbox.wake()
 
     def stop_agents(self) -> None:
-        """Admit nothing any more, and end every agent, its session kept; the next start goes on with all of them."""
+        """Admit no more tasks and end every agent, keeping its session; the next start resumes them all."""
         self.drain()
         now = self._clock()
         for task_id in self.tasks:
-            self.post(task_id, PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True))
+            drained = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True)
+            self._inbox.post(task_id, drained)
 
     def resume_admission(self) -> None:
-        """Admit tasks again after a drain, a pause of all or a refusal of the account; what the drain held goes on."""
+        """Admit tasks again after a drain, a pause of all or a refused account; resume what the drain stopped."""
         self.room = replace(self.room, draining=False)
-        self.account.go_on()
+        self.shared.resume()
         for task_id in () if self.room.pressure else tasks_to_release(None, self.tasks.values()):
-            self.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
+            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
 
     def flush_telemetry(self) -> None:
-        """Write what is no decision to disk; what cannot be written now is written later."""
-        for task_id in list(self._noted):
+        """Store telemetry, which no decision covers; what cannot be written now is written later."""
+        for task_id in list(self._with_telemetry):
             task = self.tasks.get(task_id)
             try:
                 if task is not None:
                     self._store.note_telemetry(task)
-                self._noted.discard(task_id)
+                self._with_telemetry.discard(task_id)
             except OSError as error:
                 log.warning("telemetry_not_written", task=task_id, error=str(error))
 
-    def look_for_foreign_edit(self, task_id: str) -> None:
-        """Restore a state.json that somebody else wrote, and put that on record."""
+    def check_for_foreign_edit(self, task_id: str) -> None:
+        """Restore a state.json that another program wrote, and record that."""
         if task_id in self.tasks:
-            self._note_foreign(self._store.foreign_edits(self.tasks[task_id]))
+            self._record_foreign(self._store.foreign_edits(self.tasks[task_id]))
 
-    def _note_foreign(self, found: Sequence[ForeignEdit]) -> None:
+    def _record_foreign(self, found: Sequence[ForeignEdit]) -> None:
         for edit in found:
             log.warning("foreign_edit_found", task=edit.task_id, kept_as=edit.kept_as, changed=edit.changed)
-            told = ForeignEditFound(at=self._clock(), kept_as=edit.kept_as, changed=edit.changed)
-            self.post(edit.task_id, told)
+            event = ForeignEditFound(at=self._clock(), kept_as=edit.kept_as, changed=edit.changed)
+            self._inbox.post(edit.task_id, event)
 
-    def look_at_clock(self) -> None:
-        """Ring for every task whose time has come: clocks jump, machines sleep, and alarms may have been lost."""
+    def check_clock(self) -> None:
+        """Raise every alarm that is due: clocks jump, machines sleep, and timers may have been lost."""
         now = self._clock()
         for task in self.tasks.values():
             if any(at <= now for at in alarms(task)):
-                self.post(task.id, AlarmRang(at=now))
+                self._inbox.post(task.id, AlarmRang(at=now))
 
     def admit(self) -> None:
-        """Let start or go on whoever may now."""
+        """Start or resume every task that may."""
         for task_id in admission.tasks_to_admit(self.scene()):
-            self._hear(task_id, TaskAdmitted(at=self._clock()))
+            self._apply(task_id, TaskAdmitted(at=self._clock()))
+
+    def _process(self, message: Message) -> None:
+        match message:
+            case PostedEvent(task_id, event):
+                self._apply(task_id, event)
+            case Telemetry(task_id, attempt, change):
+                self._record_telemetry(task_id, attempt, change)
+            case LimitSeen(limit):
+                self.shared.record_limit(limit, self._clock())
+            case PendingRequest():
+                message.resolve(partial(self._decide_request, message))
+            case Wakeup():
+                pass
+            case _:
+                assert_never(message)
+
+    def _decide_request(self, request: PendingRequest) -> Task:
+        """Return the task after the event. Raises NoSuchTask, InvalidTransition and OSError."""
+        event, task_id = request.event, request.task_id
+        if isinstance(event, TaskSubmitted | DraftSubmitted):
+            event = replace(event, held=self.shared.paused_by is not None)
+        if isinstance(event, TaskSubmitted):
+            return self._begin(event)
+        if request.ended is None:
+            if task_id not in self.tasks:
+                raise NoSuchTask(f"no task {task_id} is live")
+            return self._decide(self.tasks[task_id], event)
+        try:
+            return self._decide(self.tasks.setdefault(task_id, request.ended), event)
+        finally:
+            self.tasks.pop(task_id, None)
+            self._store.release(task_id)
 
     def _begin(self, event: TaskSubmitted) -> Task:
-        event = replace(event, held=self.account.paused_by is not None)
-        task, commands = machine.begin(self._views.pipeline_of(event.task), event)
+        task, commands = machine.begin(self._lookups.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)
         return task
 
-    def _hear(self, task_id: str, event: Event) -> None:
-        """Take a fact in. A bug that one task meets puts that task aside until the next start, and no other."""
+    def _apply(self, task_id: str, event: Event) -> None:
+        """Decide about a fact. A bug that it triggers takes this task out of service until the next start, no other."""
         task = self.tasks.get(task_id)
         if task is None:
             return
@@ -294,69 +310,71 @@ class Supervisor:
             raise
         except Exception as error:
             log.exception("task_put_aside", task=task_id, event_name=type(event).__name__)
-            self._lose(task, error)
+            self._give_up(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
-        after, commands = machine.decide(self._views.pipeline_of(before), before, event, self._allowance(before, event))
+        after, commands = machine.decide(
+            self._lookups.pipeline_of(before), before, event, self._allowance(before, event)
+        )
         if after is before:
             return before
         try:
             self._store.commit(before, after, event)
         except OrchestratorError as error:
-            self._lose(before, error)
+            self._give_up(before, error)
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
         reason = reason_for(before, after, event)
         if reason is not None:
-            self._hands.checkpoint(after, reason)
+            self._executor.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
-            self._go_on_after_limit(event)
+            self._resume_after_limit(event)
         return after
 
     def _allowance(self, task: Task, event: Event) -> Allowance:
         """Return what the account and the day allow a task.
 
         Only at the end of a turn may another follow within the same decision. Before every other turn the task is
-        between two decisions, and `_hold_back` has looked at it.
+        between two decisions, and `_enforce_limits` has looked at it.
         """
         return admission.allowance_for(task, self.scene()) if isinstance(event, TurnFinished) else EVERYTHING
 
-    def _go_on_after_limit(self, word: ResumeRequested) -> None:
-        """A person's word for one task that met a usage limit is that for the account: let the others go on too."""
+    def _resume_after_limit(self, event: ResumeRequested) -> None:
+        """Resume every task that met a usage limit: a person who resumes one means the account."""
         for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
-            self.post(task.id, replace(word, blocked_by=PauseReason.RATE_LIMIT))
+            self._inbox.post(task.id, replace(event, blocked_by=PauseReason.RATE_LIMIT))
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.account.decided(event)
+        self.shared.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
         )
         for command in commands:
-            self._hands.execute(task, command)
+            self._executor.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
-                self.account.remember(task.spending.by_day)
+                self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
             self._store.release(task.id)
         for listener in self._listeners:
             listener(task, event)
 
-    def _note(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
+    def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
-            self._noted.add(task_id)
+            self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
-                self.post(task_id, AlarmRang(at=self._clock()))
+                self._inbox.post(task_id, AlarmRang(at=self._clock()))
 
-    def _lose(self, task: Task, error: Exception) -> None:
-        """Let a task go for which nothing can be decided; nothing of it may run on unseen."""
+    def _give_up(self, task: Task, error: Exception) -> None:
+        """Give up a task that cannot be decided about; none of its processes may keep running unseen."""
         log.error("task_lost", task=task.id, error=str(error))
         self.tasks.pop(task.id, None)
         self.ended[task.id] = TaskStatus.FAILED
         self._store.release(task.id)
-        self._hands.abandon(task)
+        self._executor.abandon(task)

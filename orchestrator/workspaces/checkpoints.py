@@ -1,18 +1,18 @@
-"""Taking checkpoints, one at a time for a task, and bringing back what they saved.
+"""Take checkpoints, one at a time for each task, and restore what they saved.
 
-    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► decided ──► written with the state as it then is
-                 (a burst makes one)   (a thread)                    (supervisor)   (store)
+    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► on_decision ──► written with the state then
+                 (a burst makes one)   (a thread)                    (supervisor)       (store)
 
-The order makes the file fit the journal: the state in it is the one after the decision that says it was taken. A crash
-in between loses the checkpoint, and nothing else.
+In this order the file fits the journal: its state is the one after the decision that records the checkpoint. A crash in
+between loses the checkpoint and nothing else.
 
-Restoring never destroys anything. Saved work comes as a new branch into the user's repository; into the worktree only
-where no process of the task lives, and after what is there now was saved and pinned. That happens in the turn of the
-task's commands, so that no agent begins meanwhile.
+Restoring never destroys anything. Saved work comes as a new branch into the user's repository. It is written into the
+worktree only if no process of the task is alive, and after the present files were saved in a pinned checkpoint. That
+happens while the task's commands wait, so that no agent starts meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -40,11 +40,11 @@ Turn = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 class NothingSaved(OrchestratorError):
-    """A checkpoint holds no work that could be restored."""
+    """A checkpoint contains no work that could be restored."""
 
 
 class NotAtRest(InvalidTransition):
-    """The worktree of a task can be changed only while nothing works in it."""
+    """The worktree of a task can be changed only while no process works in it."""
 
     def __init__(self, task: Task) -> None:
         super().__init__("restore a checkpoint in the worktree of", task.status, task.stage, allowed(task))
@@ -56,8 +56,8 @@ class NotAtRest(InvalidTransition):
         )
 
 
-class Store(Protocol):
-    """Where checkpoints are written together with the state."""
+class CheckpointStore(Protocol):
+    """The store that checkpoints are written to, together with the state."""
 
     @property
     def files(self) -> TaskFiles: ...
@@ -67,53 +67,48 @@ class Store(Protocol):
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint: ...
 
 
-class Loop(Protocol):
-    """Where it is told that one was taken, and what is at work."""
+class EventSink(Protocol):
+    """Where it is reported that a checkpoint was taken."""
 
-    @property
-    def tasks(self) -> Mapping[str, Task]: ...
     def post(self, task_id: str, event: Event) -> None: ...
     def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
 
 
 class Checkpoints:
-    """The checkpoints of all tasks; used from the supervisor's event loop."""
+    """The checkpoints of all tasks; used from the supervisor's event loop.
 
-    def __init__(self, workspace: Workspace, store: Store, clock: Callable[[], datetime]) -> None:
-        self._workspace, self._store, self._clock = workspace, store, clock
+    `turn` holds back a task's commands while its worktree is changed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, store: CheckpointStore, inbox: EventSink, turn: Turn, clock: Callable[[], datetime]
+    ) -> None:
+        self._workspace, self._store, self._inbox, self._turn, self._clock = workspace, store, inbox, turn, clock
         self._asked: dict[str, tuple[Task, Reason]] = {}
         self._at_it: set[str] = set()
         self._taken: dict[tuple[str, int], Checkpoint] = {}
         self._last: dict[str, int] = {}
-        self._loop: Loop
-        self._turn: Turn
-
-    def tell(self, loop: Loop, turn: Turn) -> None:
-        """Say whom to tell of one that was taken, and what keeps a task's commands waiting."""
-        self._loop, self._turn = loop, turn
 
     def ask(self, task: Task, reason: Reason) -> bool:
-        """Ask for a checkpoint of a task; whether `take` must be called for it, for nobody is at it already."""
+        """Request a checkpoint of a task; return whether `take` must be called for it, because nobody is taking one
+        already.
+        """
         self._asked[task.id] = (task, reason)
         return task.id not in self._at_it
 
     async def take(self, task_id: str) -> None:
-        """Take the checkpoint that was asked for; of several the last one."""
+        """Take the requested checkpoint; if several were requested, the last one."""
         if task_id in self._at_it:
             return
         self._at_it.add(task_id)
         try:
             while asked := self._asked.pop(task_id, None):
-                saved = await self._saved(*asked)
-                if task_id in self._loop.tasks:
-                    self._loop.post(task_id, saved)
-                else:
-                    self._forget(task_id)
+                self._inbox.post(task_id, await self._saved(*asked))
         finally:
             self._at_it.discard(task_id)
 
-    def decided(self, task: Task, event: Event) -> None:
-        """Write the checkpoint that a decision says was taken, with the state as it is now."""
+    def on_decision(self, task: Task, event: Event) -> None:
+        """Write the checkpoint that a decision records, with the state after it."""
         if isinstance(event, CheckpointSaved):
             taken = self._taken.pop((task.id, event.number), None)
             if taken is not None:
@@ -122,15 +117,15 @@ class Checkpoints:
             self._forget(task.id)
 
     def kept(self, task: Task) -> list[Checkpoint]:
-        """Every checkpoint that the task has, newest first. Blocks."""
+        """Return every checkpoint of the task, newest first. Blocks."""
         return self._store.checkpoints(task.id)
 
     def found(self, task: Task, number: int) -> Checkpoint:
-        """One of them. Blocks; raises NoSuchCheckpoint."""
+        """Return one checkpoint. Blocks. Raises NoSuchCheckpoint."""
         return self._store.checkpoint(task.id, number)
 
     def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
-        """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
+        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
     async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
@@ -143,31 +138,33 @@ class Checkpoints:
         return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
-        """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
+        """Write the files of a checkpoint into the worktree; return the pinned checkpoint of the files that were there
+        before.
 
-        Raises what `restore` raises, and NotAtRest where a process of the task lives or may begin.
+        Raises what `restore` raises, and NotAtRest if a process of the task is alive or may start.
         """
         work = self._work(task, number)
         _require_rest(task)
         async with self._turn(task.id):
             saved = await self._saved(task, Reason.USER, pinned=True)
-            now = await self._loop.request(task.id, saved)
+            now = await self._inbox.request(task.id, saved)
             _require_rest(now)
             present = self.found(now, saved.number)
             if present.work is None:
                 raise NothingSaved(
-                    f"the worktree of {task.id} cannot be read, so that what is there could not be saved; "
+                    f"the worktree of {task.id} cannot be read, so its files could not be saved; "
                     "nothing was changed; without --in-place the work comes as a branch"
                 )
             await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
         return present
 
     async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
-        """Look at what is to be saved beside the state, and keep it until the decision."""
+        """Collect what is saved besides the state, and keep it until the decision."""
         number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
         around = await asyncio.to_thread(self._around, task, number)
         at = self._clock()
-        self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
+        if task.id in self._last:  # otherwise the task ended meanwhile, and its checkpoint will not be written
+            self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
         return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
 
     def _around(self, task: Task, number: int) -> CheckpointContext:
@@ -189,11 +186,13 @@ class Checkpoints:
     def _work(self, task: Task, number: int) -> SavedWork:
         work = self.found(task, number).work
         if work is None:
-            raise NothingSaved(f"checkpoint {number} of {task.id} holds no work: its worktree could not be read then")
+            raise NothingSaved(
+                f"checkpoint {number} of {task.id} contains no work: its worktree could not be read at that time"
+            )
         return work
 
     def _forget(self, task_id: str) -> None:
-        """A task that has ended leaves nothing behind here."""
+        """Drop what is remembered of a task that has ended."""
         self._last.pop(task_id, None)
         self._asked.pop(task_id, None)
         for key in [key for key in self._taken if key[0] == task_id]:
@@ -207,7 +206,7 @@ def _require_rest(task: Task) -> None:
 
 
 def _environment(spec: Path) -> list[str]:
-    """Names of the variables that a run was started with; their values may be secrets."""
+    """Return the names of the variables that a run was started with; their values may be secrets."""
     try:
         env = (parsed(read_file(spec) or b"") or {}).get("env")
     except OSError:
@@ -216,6 +215,6 @@ def _environment(spec: Path) -> list[str]:
 
 
 def _artifacts(folder: Path) -> Iterator[str]:
-    """Names of what stages left in the task's folder."""
+    """Yield the names of the artifacts in the task's folder."""
     names = sorted(path.name for path in folder.glob("*.*") if path.suffix in {".md", ".json"} and path.is_file())
     yield from (escape_text(name) for name in names[:MOST_NAMES] if not name.startswith(NO_ARTIFACT))

@@ -21,7 +21,9 @@ from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import RequestView
 from tests import fork_server
 from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
@@ -106,7 +108,7 @@ class ClaudeHouse:
         """What the daemon answers to a request of a person's; it must not be refused."""
         return said(self.client.socket, method, path, body)
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         still = (ProcessState.FROZEN, None)
         return self.wait_for(task, lambda now: now.waiting and (now.run and now.run.process) in still).waiting[0]

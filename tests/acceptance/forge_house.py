@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.tasks import TaskView
 from tests.acceptance.house import House
 from tests.fakes import github_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer, Pull

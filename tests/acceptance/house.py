@@ -35,7 +35,9 @@ from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.server.schemas.views import AskView, SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import RequestView
 from tests import fork_server
 from tests.fakes.repositories import commit, git
 
@@ -245,7 +247,7 @@ class House:
         assert ended.status is status, f"{ended.status}: {ended.block_reason}\n{self._story()}"
         return ended
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (ProcessState.FROZEN, None))
         return waiting.waiting[0]

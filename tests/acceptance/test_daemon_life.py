@@ -56,7 +56,7 @@ def test_the_service_manager_hears_how_many_are_at_work(tmp_path: Path, monkeypa
             assert manager.recv(100) == b"READY=1"
             house.submit()
             heard = (manager.recv(100) for _ in range(100))
-            assert b"STATUS=1 at work, 0 in the queue, 0 standing still" in heard
+            assert b"STATUS=1 active, 0 queued, 0 paused" in heard
 
 
 def test_uncommitted_work_is_in_the_checkpoint_of_a_daemon_that_stops(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.tasks import TaskView
 from tests.acceptance.claude_house import STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
 from tests.fakes.playwright import Drip, Reply, Say, Scene

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.tasks import TaskView
 from tests.acceptance.claude_house import PATIENCE, STEPS, ClaudeHouse, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
 from tests.fakes.playwright import Fail, Playwright, Reply, Scene

@@ -1,8 +1,8 @@
-"""From a marker in an agent's output to its whole tree stopped, decision committed, while twenty agents talk.
+"""The time from a marker in an agent's output to its stopped tree and committed decision, while twenty agents write.
 
 Everything between the two is the daemon's own: holders, followers, supervisor, store on disk, dispatcher, log, watcher
-and alarms. Only what is to be done about a marker is decided here: a person's pause. Talkers and daemon read the same
-clock (CLOCK_MONOTONIC), so a sample begins at the moment in which the agent writes.
+and alarms. Only the reaction to a marker is decided here: a user's pause. Agents and daemon read the same clock
+(CLOCK_MONOTONIC), so a sample starts at the moment at which the agent writes.
 """
 
 import asyncio
@@ -17,13 +17,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psutil
 
 from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
-from orchestrator.bootstrap import FLUSH_TELEMETRY
+from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import (
@@ -40,7 +39,7 @@ from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
-from orchestrator.daemon.executor import Adapters, CommandExecutor
+from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
@@ -55,6 +54,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -68,7 +68,7 @@ from tests.integration.processes.stage import stands_still
 Row = tuple[str, str, str]
 
 AGENTS, SAMPLES = 20, 400
-LONGEST_PAUSE = 0.03  # seconds between samples, so that they fall anywhere in the rhythm of sweeps and alarms
+LONGEST_PAUSE = 0.03  # seconds between samples, so that they are spread over the periods of sweeps and alarms
 PATIENCE = 60.0  # seconds
 LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.5)
 ROLE = Role(name="talker", description="Talks for ever.", prompt="Talk.")
@@ -83,15 +83,15 @@ PIPELINE = Pipeline(
 
 
 class Ear(Parser):
-    """The daemon's own parser, and somebody who listens to what it makes of the lines."""
+    """The daemon's own parser, with a listener for its results."""
 
     def __init__(self) -> None:
-        super().__init__(orjson.loads)
+        super().__init__()
         self.lines = 0
         self.marked: Callable[[str, int], None]
 
     def parse(self, body: bytes) -> Events:
-        """What a line means."""
+        """Parse a line."""
         self.lines += 1
         meanings = super().parse(body)
         for meaning in meanings:
@@ -103,40 +103,40 @@ class Ear(Parser):
 
 @dataclass(frozen=True, kw_only=True)
 class Talking(CommandDriver):
-    """Starts talkers, and has their lines read by an ear."""
+    """Starts talkers, whose lines are read by a listening parser."""
 
     parser: Parser
 
 
 class Reactions:
-    """Provokes a reaction and takes its times; milliseconds since the agent wrote the marker."""
+    """Provokes a reaction and records its times; milliseconds since the agent wrote the marker."""
 
-    def __init__(self, supervisor: Supervisor, ear: Ear) -> None:
+    def __init__(self, supervisor: Supervisor, inbox: Inbox, ear: Ear) -> None:
         self.heard: list[float] = []
         self.paused: list[float] = []
         self.frozen: list[float] = []
-        self._supervisor, self._wrote = supervisor, 0
+        self._supervisor, self._inbox, self._wrote = supervisor, inbox, 0
         self._talkers: dict[str, int] = {}
         self._decision = asyncio.Event()
         ear.marked = self._marked
         supervisor.listen(self._decided)
 
     async def provoke(self, task_id: str) -> None:
-        """One reaction, from the marker to an agent that goes on."""
+        """Measure one reaction, from the marker to an agent that runs again."""
         os.kill(self._pid_of(task_id), signal.SIGUSR1)
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.FROZEN)
-        await self._supervisor.request(task_id, ResumeRequested(at=clock.now()))
+        await self._inbox.request(task_id, ResumeRequested(at=clock.now()))
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.RUNNING)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for a decision that makes it so."""
+        """Wait for a decision that makes the condition true."""
         async with asyncio.timeout(PATIENCE):
             while not is_so():
                 self._decision.clear()
                 await self._decision.wait()
 
     def _pid_of(self, task_id: str) -> int:
-        """The talker's pid: the one process that its holder started itself."""
+        """Return the talker's pid: the one process that its holder started itself."""
         if task_id not in self._talkers:
             holder, *_ = tree_of(Path(self._supervisor.tasks[task_id].folder, "agents/1"))
             self._talkers[task_id] = holder.children()[0].pid
@@ -144,7 +144,7 @@ class Reactions:
 
     def _marked(self, task_id: str, wrote: int) -> None:
         self._wrote = wrote
-        self._supervisor.post(task_id, PauseRequested(at=clock.now()))
+        self._inbox.post(task_id, PauseRequested(at=clock.now()))
         self.heard.append(self._waited())
 
     def _decided(self, _task: Task, event: Event) -> None:
@@ -162,7 +162,7 @@ class Reactions:
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     with tempfile.TemporaryDirectory() as base, Path(base, "log").open("w") as stream:
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         redactor = Redactor(parse_rules(read_declared(rules), str(rules)))
@@ -172,10 +172,10 @@ def rows() -> list[Row]:
 
 async def _measured(base: Path) -> list[Row]:
     ear = Ear()
-    async with _daemon(base / "data", ear) as supervisor:
-        reactions = Reactions(supervisor, ear)
+    async with _daemon(base / "data", ear) as (supervisor, inbox):
+        reactions = Reactions(supervisor, inbox, ear)
         for task in _tasks(base):
-            await supervisor.submit(TaskSubmitted(at=clock.now(), task=task))
+            await inbox.submit(TaskSubmitted(at=clock.now(), task=task))
         await reactions.until(lambda: all(task.next_action is NextAction.TURN for task in supervisor.tasks.values()))
         names = list(supervisor.tasks)
         began, lines, used = time.monotonic(), ear.lines, _processor_seconds()
@@ -185,7 +185,7 @@ async def _measured(base: Path) -> list[Row]:
         seconds = time.monotonic() - began
         lines, used = ear.lines - lines, _processor_seconds() - used
         for name in names:
-            await supervisor.request(name, CancelRequested(at=clock.now()))
+            await inbox.request(name, CancelRequested(at=clock.now()))
         await reactions.until(lambda: not supervisor.tasks)
     return [
         (f"reaction: lines read from {AGENTS} agents meanwhile", f"{lines / seconds:,.0f} lines/s", ""),
@@ -197,8 +197,8 @@ async def _measured(base: Path) -> list[Row]:
 
 
 @asynccontextmanager
-async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
-    """What reacts, wired as daemon.py wires it."""
+async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
+    """Wire the measured components as the daemon does."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
     launching = LaunchConfig(
@@ -210,8 +210,9 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         base_env=dict(os.environ),
         limits=LIMITS,
     )
-    running = RunExecutor(runs, launching, clock.now, store.files)
-    checkpoints = Checkpoints(workspace, store, clock.now)
+    inbox, turns = Inbox(), CommandTurns()
+    running = RunExecutor(runs, launching, inbox, clock.now, store.files)
+    checkpoints = Checkpoints(workspace, store, inbox, turns.turn, clock.now)
     dispatcher = CommandExecutor(
         Adapters(
             running=running,
@@ -230,24 +231,24 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
                 clock=clock.now,
             ),
             timers=timers,
-            tell=_told,
+            turns=turns,
+            notify=_told,
             pipeline_of=lambda _: PIPELINE,
             clock=clock.now,
             redact=str,
-        )
+        ),
+        inbox,
     )
-    views = TaskLookups(pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
-    supervisor = Supervisor(store, dispatcher, views, Capacity(places=AGENTS), clock.now)
-    dispatcher.tell(supervisor.post, supervisor.note, supervisor.record_limit)
-    checkpoints.tell(supervisor, dispatcher.turn)
-    supervisor.listen(checkpoints.decided)
+    lookups = TaskLookups(clock=clock.now, pipeline_of=lambda _: PIPELINE, model_of=lambda _: "")
+    supervisor = Supervisor(store, dispatcher, inbox, lookups, Capacity(places=AGENTS))
+    supervisor.listen(checkpoints.on_decision)
     watch = Watch(lambda paths: _look_for_edits(supervisor, paths))
     timers.start()
-    timers.ring_every("telemetry", FLUSH_TELEMETRY, supervisor.flush_telemetry)
-    supervisor.listen(lambda *_: watch.look_at(Path(task.folder) for task in supervisor.tasks.values()))
+    timers.ring_every("telemetry", FLUSH_TELEMETRY_SECONDS, supervisor.flush_telemetry)
+    supervisor.listen(_watching(supervisor, watch))
     parts = [asyncio.create_task(supervisor.run()), asyncio.create_task(watch.run())]
     try:
-        yield supervisor
+        yield supervisor, inbox
     finally:
         for part in parts:
             part.cancel()
@@ -256,6 +257,18 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[Supervisor]:
         await runs.close()
         timers.close()
         store.close()
+
+
+def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
+    known: frozenset[str] = frozenset()
+
+    def look_if_others(_task: Task, _event: Event) -> None:
+        nonlocal known
+        if known != supervisor.tasks.keys():
+            known = frozenset(supervisor.tasks)
+            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+
+    return look_if_others
 
 
 async def _left(task: Task, text: str, status: str | None) -> str:
@@ -269,11 +282,11 @@ async def _told(_task: Task, _notice: Notice) -> str:
 
 def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:
     for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
-        supervisor.look_for_foreign_edit(folder.name)
+        supervisor.check_for_foreign_edit(folder.name)
 
 
 def _tasks(base: Path) -> list[Task]:
-    """A task for each agent, all on one small repository."""
+    """Create a task for each agent, all on one small repository."""
     commit = repository(base / "repo")
     now = clock.now()
     names = [f"LOCAL-{number}" for number in range(1, AGENTS + 1)]

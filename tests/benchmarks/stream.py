@@ -1,4 +1,4 @@
-"""Framing and parsing of every recorded line beside bare orjson over the same lines, in one run."""
+"""Framing and parsing of every recorded line compared with bare orjson on the same lines, in one run."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ REPEATS = 10
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Name, measured, goal."""
+    """Return name, measured value and goal."""
     lines = list(recorded_lines()) * REPEATS
     stream = b"".join(line + b"\n" for line in lines)
     chunks = [stream[start : start + CHUNK] for start in range(0, len(stream), CHUNK)]
@@ -24,7 +24,7 @@ def rows() -> list[tuple[str, str, str]]:
     return [
         ("stream: bare orjson.loads", f"{len(lines) / bare:,.0f} lines/s", ""),
         ("stream: framing and parsing", f"{len(lines) / parsed:,.0f} lines/s", ""),
-        ("stream: parsing beside bare orjson", f"{bare / parsed:.2f}", "≥ 0.33"),
+        ("stream: parsing beside bare orjson", f"{bare / parsed:.2f}", "≥ 0.6"),
     ]
 
 
@@ -36,7 +36,7 @@ def recorded_lines() -> Iterator[bytes]:
 
 
 def best_of_alternating(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of the fastest round of each; they take turns so that both see the same machine."""
+    """Return the seconds of the fastest round of each; they alternate so that both see the same machine."""
     pairs = [(seconds_of(first), seconds_of(second)) for _ in range(ROUNDS)]
     return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
 
@@ -53,7 +53,7 @@ def decode_only(lines: list[bytes]) -> None:
 
 
 def frame_and_parse(chunks: list[bytes]) -> None:
-    framer, parser = Framer(), Parser(orjson.loads)
+    framer, parser = Framer(), Parser()
     for chunk in chunks:
         for line in framer.push(chunk):
             parser.parse(line.body)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -14,12 +13,10 @@ import httpx
 from orchestrator import clock
 from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
-from orchestrator.daemon.offline_state import evidence_of
-from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory
 from orchestrator.integrations.tickets.account import Account
 from orchestrator.integrations.tickets.http import Patience
@@ -27,7 +24,6 @@ from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
 from orchestrator.pipelines.definitions import Definitions, load_definitions
-from orchestrator.processes.spec import Usage
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
@@ -35,6 +31,7 @@ from orchestrator.settings import Settings, load_settings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
+from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -42,7 +39,7 @@ from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.still_executor import StillExecutor
 
 PATIENCE = 60.0
-"""Seconds until a test that waits has failed."""
+"""Seconds until a waiting test fails."""
 
 ASK = """
 import http.client, socket, sys
@@ -54,34 +51,68 @@ talk = OverSocket("x")
 talk.request(sys.argv[2], sys.argv[3])
 print(talk.getresponse().status)
 """
-"""A program that asks the API something by itself: socket, method, path."""
+"""A program that sends one request to the API: socket, method, path."""
 
 
 @dataclass
 class Desk:
-    """Satisfies the API's `Backend`; one place, and nothing that fills it ever ends."""
+    """A daemon's service over a real store and loop, with one place, whose task never finishes."""
 
     settings: Settings
     store: FolderStore
     redactor: Redactor
     definitions: Definitions
     hands: StillExecutor = field(default_factory=StillExecutor)
-    started_at: datetime = field(default_factory=clock.now)
-    submitters: list[str] = field(default_factory=list)
     accounts: tuple[Account, ...] = ()
 
     def __post_init__(self) -> None:
-        views = TaskLookups(pipeline_of=lambda task: self.definitions.pipelines[task.pipeline], model_of=lambda _: "")
-        self.supervisor = Supervisor(self.store, self.hands, views, Capacity(), clock.now)
+        lookups = TaskLookups(
+            clock=clock.now,
+            pipeline_of=lambda task: self.definitions.pipelines[task.pipeline],
+            model_of=lambda _: "",
+        )
+        self.inbox = Inbox()
+        self.supervisor = Supervisor(self.store, self.hands, self.inbox, lookups, Capacity())
         self.provisions = ProvidedSecrets(Vault(self.settings.data_dir), self.store.files)
         self.workspace = Workspace(self.settings.data_dir)
-        self.checkpoints = Checkpoints(self.workspace, self.store, clock.now)
-        self.checkpoints.tell(self.supervisor, lambda _: nullcontext())
-        self.supervisor.listen(self.checkpoints.decided)
+        self.checkpoints = Checkpoints(self.workspace, self.store, self.inbox, lambda _: nullcontext(), clock.now)
+        self.supervisor.listen(self.checkpoints.on_decision)
+        self.service = build_service(
+            ServiceParts(
+                settings=lambda: self.settings,
+                definitions=lambda: self.definitions,
+                store=self.store,
+                inbox=self.inbox,
+                supervisor=self.supervisor,
+                checkpoints=self.checkpoints,
+                workspace=self.workspace,
+                secrets=self.provisions,
+                trackers=Trackers(self.accounts, Patience(pause=0.01, tries=2)),
+                factory=self._factory(),
+                with_forge=lambda task: task,
+                usage_of=lambda _: None,
+                redact=self.redact,
+                clock=clock.now,
+            )
+        )
 
     async def accept(self, submission: Submission, by: str) -> Task:
-        """As the daemon does it."""
-        intake = TaskFactory(
+        """Submit as a route does."""
+        return await self.service.submissions.submit(submission, (), by)
+
+    async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
+        """Let the agent of an active task send a request in its next line."""
+        agent = self.supervisor.tasks[task_id].agent
+        said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
+        self.inbox.post(task_id, said)
+        await self.inbox.settled()
+
+    def redact(self, text: str) -> str:
+        """Mask secrets by the bundled rules."""
+        return self.redactor.scan(text).text
+
+    def _factory(self) -> TaskFactory:
+        return TaskFactory(
             files=self.store.files,
             quarantine_dir=self.settings.data_dir / "quarantine",
             settings=self.settings,
@@ -89,41 +120,10 @@ class Desk:
             redactor=self.redactor,
             preflight=lambda _: Preflight(),
         )
-        trackers = Trackers(self.accounts, Patience(pause=0.01, tries=2))
-        reception = Submissions(
-            trackers=trackers, intake=intake, loop=self.supervisor, with_forge=lambda task: task, clock=clock.now
-        )
-        task = await reception.accept(submission, by)
-        self.submitters.append(by)
-        return task
-
-    async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
-        """Let the agent of a task that is at work ask for something in its next line."""
-        agent = self.supervisor.tasks[task_id].agent
-        said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
-        self.supervisor.post(task_id, said)
-        await self.supervisor.settled()
-
-    def clear(self, task: Task, *, whole: bool = False) -> None:
-        """Nothing but its folder is there."""
-        if whole:
-            self.store.delete(task.id)
-
-    def usage(self, task: Task) -> Usage | None:  # noqa: ARG002 - the protocol's
-        """Nothing runs."""
-        return None
-
-    def look(self, task: Task) -> Evidence:
-        """As the daemon does it."""
-        return evidence_of(task, self.definitions.pipelines[task.pipeline], self.workspace)
-
-    def redact(self, text: str) -> str:
-        """Secrets masked by the rules that ship."""
-        return self.redactor.scan(text).text
 
 
 def desk_at(data_dir: Path) -> Desk:
-    """A desk on a data folder, which it holds until its store is closed."""
+    """Return a server on a data folder, which it locks until its store is closed."""
     rules = bundled(Kind.CONFIG) / "redaction.toml"
     return Desk(
         settings=load_settings(None, {"data_dir": str(data_dir), "socket": str(data_dir / "orchestrator.sock")}),
@@ -135,8 +135,8 @@ def desk_at(data_dir: Path) -> Desk:
 
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    """The desk while its loop runs and its socket is answered, and a client of it."""
-    server = make_server(create_app(desk), desk.settings.socket)
+    """Run the server's loop and its socket, and a client of it."""
+    server = make_server(create_app(desk.service), desk.settings.socket, desk.service.events.end_streams)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
     async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:
@@ -151,7 +151,7 @@ async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
-    """What a child process is answered; `child` is what stands before its own command line."""
+    """Return the response to a child process; `child` is the prefix of its command line."""
     argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
     process = await asyncio.create_subprocess_exec(
         *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}

@@ -92,7 +92,7 @@ def _all_of(terminal: int) -> str:
         shown += chunk
 
 
-def test_the_sample_of_checks_is_taken(tmp_path: Path) -> None:
+def test_the_sample_of_checks_is_accepted(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     repository(repo)
     head = commit(repo, {".orchestrator.toml": block_with("checks.md", "[checks.unit_test]")})
@@ -106,7 +106,7 @@ async def test_the_page_of_the_api_names_every_route_and_no_other(tmp_path: Path
     desk = desk_at(tmp_path / "data")
     there = {
         f"{verb.upper()} {re.sub('{[a-z]+}', '{}', path)}"
-        for path, verbs in create_app(desk).openapi()["paths"].items()
+        for path, verbs in create_app(desk.service).openapi()["paths"].items()
         for verb in verbs
     }
     desk.store.close()

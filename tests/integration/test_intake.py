@@ -1,7 +1,8 @@
-"""Intake and reception with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
+"""Submissions with real repositories and trackers on loopback: the resulting tasks, and refusals."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import Preflight, TicketType
-from orchestrator.daemon.submissions import Submissions
+from orchestrator.daemon.services.submissions import SubmissionService
+from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.tickets.account import Account
@@ -26,11 +28,15 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.task_files import FolderTaskFiles
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import TaskLookups
+from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import repository
+from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tracker_server import Issue, Said
 
 NOW = datetime(2026, 5, 28, 22, 30, tzinfo=UTC)
@@ -47,32 +53,26 @@ BUG = Issue(
 )
 
 
-class Loop:
-    """Keeps what it is given; a task that is submitted waits."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
-
-    async def submit(self, event: TaskSubmitted) -> Task:
-        """Keep it, after others had their turn."""
-        await asyncio.sleep(0)
-        self.tasks[event.task.id] = event.task
-        return event.task
-
-
 @dataclass
 class Desk:
-    """A reception in a data folder of its own, and a repository to work on."""
+    """A submission service with its own data folder, and a repository to work on."""
 
     root: Path
 
     def __post_init__(self) -> None:
-        self.loop, self.repo, self.tasks = Loop(), self.root / "repo", self.root / "data" / "tasks"
+        self.repo, self.tasks = self.root / "repo", self.root / "data" / "tasks"
+        self.store, self.inbox = FolderStore(self.root / "data"), Inbox()
+        lookups = TaskLookups(
+            clock=lambda: NOW,
+            pipeline_of=lambda task: self.definitions.pipelines[task.pipeline],
+            model_of=lambda _: "",
+        )
+        self.supervisor = Supervisor(self.store, StillExecutor(), self.inbox, lookups, Capacity())
         self.definitions = load_definitions(
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
         self.intake = TaskFactory(
-            files=FolderTaskFiles(self.tasks),
+            files=self.store.files,
             quarantine_dir=self.root / "data" / "quarantine",
             settings=load_settings(None, {"data_dir": str(self.root / "data")}),
             pipelines=lambda: self.definitions.pipelines,
@@ -81,33 +81,51 @@ class Desk:
         )
 
     async def accept(self, text: str, *accounts: Account, **more: Any) -> Task:
-        """What becomes of a text that is handed in."""
-        reception = Submissions(
+        """Submit a text and return its task."""
+        submission = replace(Submission(text=text, repo=self.repo), **more)
+        async with self.at_work():
+            return await self.service(accounts).submit(submission, (), "ada")
+
+    def service(self, accounts: tuple[Account, ...]) -> SubmissionService:
+        return SubmissionService(
             trackers=Trackers(accounts),
-            intake=self.intake,
-            loop=self.loop,
+            factory=self.intake,
             with_forge=lambda task: task,
+            index=TaskIndex(self.store, self.supervisor),
+            supervisor=self.supervisor,
+            inbox=self.inbox,
             clock=lambda: NOW,
         )
-        return await reception.accept(replace(Submission(text=text, repo=self.repo), **more), "ada")
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Run the supervisor's loop."""
+        loop = asyncio.create_task(self.supervisor.run())
+        try:
+            yield
+        finally:
+            loop.cancel()
+            await asyncio.wait({loop})
 
     def written(self, task: Task, name: str) -> JsonObject:
-        """A document in the task's folder."""
+        """Return a document in the task's folder."""
         document: JsonObject = orjson.loads((Path(task.folder) / name).read_bytes())
         return document
 
     @property
     def kept(self) -> list[Path]:
-        """What lies in quarantine."""
+        """Return the names of the files in quarantine."""
         return sorted(self.intake.quarantine_dir.iterdir()) if self.intake.quarantine_dir.exists() else []
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Where nothing is set and nobody is logged in anywhere."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A home without settings and without any login."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    return Desk(tmp_path)
+    desk = Desk(tmp_path)
+    yield desk
+    desk.store.close()
 
 
 @pytest.fixture
@@ -116,7 +134,7 @@ def jira() -> Iterator[JiraServer]:
         yield server
 
 
-async def test_a_jira_ticket_is_written_down_without_secrets(desk: Desk, jira: JiraServer) -> None:
+async def test_a_jira_ticket_is_stored_without_secrets(desk: Desk, jira: JiraServer) -> None:
     task = await desk.accept("ABC-12", jira.account)
     masked = "[REDACTED:aws_access_key]"
     assert (task.id, task.title) == ("ABC-12_20260528_223000", f"Login fails with {masked}")
@@ -145,14 +163,14 @@ async def test_a_jira_ticket_is_written_down_without_secrets(desk: Desk, jira: J
     }
 
 
-async def test_what_a_ticket_says_under_known_headings_is_written_beside_it(desk: Desk, jira: JiraServer) -> None:
+async def test_sections_under_known_headings_are_stored_beside_the_ticket(desk: Desk, jira: JiraServer) -> None:
     parsed = desk.written(await desk.accept("ABC-12", jira.account), "ticket-parsed.json")
     assert parsed["fields"] == {"steps_to_reproduce": ["Log in"], "expected": "A page."}
     assert (parsed["work_type"], parsed["pipeline_variant"], parsed["warnings"]) == ("bugfix", "full", [])
     assert parsed["missing_fields"] == ["summary", "actual", "scope.modules"]
 
 
-async def test_issues_are_called_after_their_forge_and_their_number(desk: Desk) -> None:
+async def test_issues_are_named_after_their_forge_and_their_number(desk: Desk) -> None:
     issue = Issue(title="Add --json", body="Write it.")
     with GitHubServer({"acme/app#12": issue}) as github, GitLabServer({"acme/tools/app#7": issue}) as gitlab:
         made = [
@@ -165,7 +183,7 @@ async def test_issues_are_called_after_their_forge_and_their_number(desk: Desk) 
     ]
 
 
-async def test_a_text_of_ones_own_is_local_and_asks_nobody(desk: Desk) -> None:
+async def test_a_users_own_text_is_local_and_needs_no_tracker(desk: Desk) -> None:
     first, second = [await desk.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
     assert (first.id, second.id) == ("LOCAL-20260528_223000", "LOCAL-20260528_223000-2")
     assert (first.ticket.key, first.ticket.source, first.ticket.type) == (first.id, "local", TicketType.BUGFIX)
@@ -179,7 +197,7 @@ async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
     assert (await desk.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
 
 
-async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraServer) -> None:
+async def test_the_users_options_override_the_ticket(desk: Desk, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
     assert (task.title, task.ticket.type, task.schedule.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
@@ -193,83 +211,74 @@ async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraSer
     assert (local.source.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
 
 
-async def test_a_kind_of_work_without_a_pipeline_of_its_own_is_refused(desk: Desk) -> None:
+async def test_a_kind_of_work_without_its_own_pipeline_is_refused(desk: Desk) -> None:
     pipelines = {"full": desk.definitions.pipelines["full"]}
     desk.intake = replace(desk.intake, pipelines=lambda: pipelines)
-    with pytest.raises(
-        SubmissionRefused, match=r"'review_only', and none is declared; add review_only\.toml to a folder"
-    ):
+    with pytest.raises(SubmissionRefused, match="'review_only'"):
         await desk.accept("Code review of the parser")
     assert (await desk.accept("Code review of the parser", type=TicketType.FEATURE)).pipeline == "full"
 
 
-async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(desk: Desk, jira: JiraServer) -> None:
-    with pytest.raises(
-        SubmissionRefused, match=r"ABC-13 holds what must not be passed on \(private_key_pem in line 2\)"
-    ) as caught:
+async def test_a_blocked_text_of_a_tracker_is_quarantined_and_refused(desk: Desk, jira: JiraServer) -> None:
+    with pytest.raises(SubmissionRefused, match=r"ABC-13 .*\(private_key_pem in line 2\)") as caught:
         await desk.accept("ABC-13", jira.account)
     why, text = desk.kept
     assert text.read_text().startswith(PRIVATE.strip())
     assert str(text) in str(caught.value)
     assert "private_key_pem" in why.read_text()
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
-async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> None:
+async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(desk: Desk) -> None:
     many = PRIVATE * 12
-    with pytest.raises(
-        SubmissionRefused, match=r"private_key_pem in line 20 and 2 more\); take it out and submit again"
-    ):
+    with pytest.raises(SubmissionRefused, match=r"private_key_pem in line 20 and 2 more\)"):
         await desk.accept(many)
     assert desk.kept == []
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []
 
 
-async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: Desk, jira: JiraServer) -> None:
+async def test_a_ticket_with_an_active_task_is_refused_unless_forced(desk: Desk, jira: JiraServer) -> None:
     first = await desk.accept("ABC-12", jira.account)
-    with pytest.raises(AlreadyActive, match=f"has a task in this repository already: {first.id} \\(pending\\)"):
+    with pytest.raises(AlreadyActive, match=first.id):
         await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
     assert [folder.name for folder in desk.tasks.iterdir()] == [first.id]
     second = await desk.accept("ABC-12", jira.account, again=True)
     assert second.id == f"{first.id}-2"
-    desk.loop.tasks = {first.id: replace(first, status=TaskStatus.COMPLETED)}
+    del desk.supervisor.tasks[second.id]
+    desk.supervisor.tasks[first.id] = replace(first, status=TaskStatus.COMPLETED)
     assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
-async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    reception = Submissions(
-        trackers=Trackers([jira.account]),
-        intake=desk.intake,
-        loop=desk.loop,
-        with_forge=lambda task: task,
-        clock=lambda: NOW,
-    )
-    both = [reception.accept(Submission(text="ABC-12", repo=desk.repo), "ada") for _ in range(2)]
-    ended = await asyncio.gather(*both, return_exceptions=True)
+async def test_of_two_concurrent_submissions_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
+    service = desk.service((jira.account,))
+    both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]
+    async with desk.at_work():
+        ended = await asyncio.gather(*both, return_exceptions=True)
     assert {type(one) for one in ended} == {Task, AlreadyActive}
     assert len(list(desk.tasks.iterdir())) == 1
 
 
-async def test_the_same_ticket_may_be_at_work_in_two_repositories(desk: Desk, jira: JiraServer) -> None:
+async def test_the_same_ticket_may_be_active_in_two_repositories(desk: Desk, jira: JiraServer) -> None:
     repository(desk.root / "other")
     await desk.accept("ABC-12", jira.account)
     assert (await desk.accept("ABC-12", jira.account, repo=desk.root / "other")).ticket.key == "ABC-12"
 
 
-async def test_what_was_looked_for_before_is_on_record_and_comes_back(desk: Desk) -> None:
+async def test_an_earlier_submission_under_a_key_is_recorded_and_returned(desk: Desk) -> None:
     document = to_document(await desk.accept("Say hello"))
-    assert document["mcp_preflight"] == {"servers_registered": ["cks"], "env_unset": ["CKS_CONFIG"]}
+    record = orjson.loads(orjson.dumps(document))["states"]["TICKET_INTAKE"]
+    assert record["mcp_preflight"] == {"servers_registered": ["cks"], "env_unset": ["CKS_CONFIG"]}
     again = from_document(document).ticket.preflight
     assert again == Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",))
 
 
 async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: JiraServer) -> None:
-    with pytest.raises(SubmissionRefused, match="is the ticket ABC-12 and no 'XYZ-1'; leave --ticket out"):
+    with pytest.raises(SubmissionRefused, match="'XYZ-1'"):
         await desk.accept("ABC-12", jira.account, ticket="XYZ-1")
     assert (await desk.accept("ABC-12", jira.account, ticket="ABC-12")).ticket.key == "ABC-12"
 
 
-async def test_a_ticket_that_is_not_there_leaves_nothing(desk: Desk, jira: JiraServer) -> None:
+async def test_a_missing_ticket_leaves_nothing_behind(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(NoSuchTicket, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
-    assert not desk.tasks.exists()
+    assert list(desk.tasks.iterdir()) == []

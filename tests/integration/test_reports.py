@@ -23,7 +23,7 @@ EVENT = AlarmRang(at=START)
 
 
 def reports(folder: Path) -> Reports:
-    """Those of the task whose folder this is."""
+    """Return the reports of the task with this folder."""
     return Reports(
         lambda _: full_pipeline(),
         lambda _: Change(size="1 file"),
@@ -42,10 +42,10 @@ def evaluated(folder: Path, visits: int = 1) -> Task:
 
 def test_every_evaluation_has_its_report_and_the_newest_has_the_plain_name(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
-    keeper.decided(evaluated(tmp_path), EVENT)
+    keeper.on_decision(evaluated(tmp_path), EVENT)
     first = (tmp_path / "test-report.md").read_text()
     assert (tmp_path / "test-report-1.md").read_text() == first
-    keeper.decided(replace(evaluated(tmp_path, visits=2), title="The second"), EVENT)
+    keeper.on_decision(replace(evaluated(tmp_path, visits=2), title="The second"), EVENT)
     assert (tmp_path / "test-report-1.md").read_text() == first
     assert "The second" in (tmp_path / "test-report.md").read_text()
     assert (tmp_path / "test-report.md").read_text() == (tmp_path / "test-report-2.md").read_text()
@@ -53,22 +53,22 @@ def test_every_evaluation_has_its_report_and_the_newest_has_the_plain_name(tmp_p
 
 def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: Path) -> None:
     keeper, task = reports(tmp_path), evaluated(tmp_path)
-    keeper.decided(task, EVENT)
+    keeper.on_decision(task, EVENT)
     why = Analysis(root_cause_hypothesis="the password hunter2", confidence="low", suggested_fix="none")
     entry = Failure(
         id="", occurred_at=START, state="EVALUATION", agent="evaluator", step="unit_test", attempted="", command=None,
         expected="", type="test_failure", summary="exit code 1", log_file=FAILED.log, analysis=why,
     )  # fmt: skip
     explained = replace(task, failures=task.failures.with_failure(entry))
-    keeper.decided(explained, AlarmRang(at=START + timedelta(hours=1)))
+    keeper.on_decision(explained, AlarmRang(at=START + timedelta(hours=1)))
     told = (tmp_path / "test-report-1.md").read_text()
     assert "Likely cause (low): the password [REDACTED]" in told
     assert "Generated: 2026-11-21T22:00:00.000Z" in told
 
 
-def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
+def test_an_incomplete_evaluation_has_no_report_and_a_report_missing_after_a_crash_is_written(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
-    keeper.decided(with_results(evaluated(tmp_path), {}), EVENT)
+    keeper.on_decision(with_results(evaluated(tmp_path), {}), EVENT)
     keeper.catch_up(with_results(evaluated(tmp_path), {}))
     assert not list(tmp_path.iterdir())
     keeper.catch_up(evaluated(tmp_path))
@@ -78,29 +78,29 @@ def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_writ
 def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     keeper = reports(folder)
-    keeper.decided(evaluated(folder), EVENT)
+    keeper.on_decision(evaluated(folder), EVENT)
     folder.mkdir()
-    keeper.decided(evaluated(folder), EVENT)
+    keeper.on_decision(evaluated(folder), EVENT)
     assert (folder / "test-report.md").is_file()
 
 
-def test_a_halt_is_summed_up_once_and_again_when_more_has_failed(tmp_path: Path) -> None:
+def test_a_halt_is_summarised_once_and_again_after_further_failures(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
     halt = submitted(
         tmp_path.name, folder=str(tmp_path), status=TaskStatus.BLOCKED, block_reason="the password hunter2"
     )
-    keeper.decided(halt, EVENT)
+    keeper.on_decision(halt, EVENT)
     file = tmp_path / "BLOCKED-summary.md"
     assert "reason: the password [REDACTED]" in file.read_text()
     file.unlink()
-    keeper.decided(halt, EVENT)
+    keeper.on_decision(halt, EVENT)
     assert not file.exists()
-    keeper.decided(replace(halt, block_reason="another"), EVENT)
+    keeper.on_decision(replace(halt, block_reason="another"), EVENT)
     assert "reason: another" in file.read_text()
     assert not (tmp_path / "summary.md").exists()
 
 
-def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(tmp_path: Path) -> None:
+def test_a_summary_missing_after_a_crash_is_written_at_the_next_start(tmp_path: Path) -> None:
     for status, name in ((TaskStatus.BLOCKED, "BLOCKED-summary.md"), (TaskStatus.COMPLETED, "summary.md")):
         folder = tmp_path / status
         folder.mkdir()
@@ -110,17 +110,17 @@ def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(
     assert not list(tmp_path.glob("*.md"))
 
 
-def test_a_summary_is_brought_up_to_date_when_the_change_is_out(tmp_path: Path) -> None:
+def test_a_summary_is_updated_when_the_change_is_published(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
     task = submitted(tmp_path.name, folder=str(tmp_path), status=TaskStatus.REVIEW)
-    keeper.decided(task, EVENT)
+    keeper.on_decision(task, EVENT)
     assert "| Change | 1 file |" in (tmp_path / "summary.md").read_text()
     tagged = replace(task, status=TaskStatus.COMPLETED, publication=Publication(tag="v1.0.0"))
-    keeper.decided(tagged, EVENT)
+    keeper.on_decision(tagged, EVENT)
     assert "tag: v1.0.0" in (tmp_path / "summary.md").read_text()
 
 
-def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_path: Path) -> None:
+def test_a_change_is_measured_in_the_clone_and_left_out_without_it(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     workspace = Workspace(tmp_path / "data")
     task = submitted(repo=str(tmp_path / "repo"), base_commit=base)

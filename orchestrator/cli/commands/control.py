@@ -8,8 +8,8 @@ import typer
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of, parse_options
 from orchestrator.cli.output import budget_text, console, note, print_json, status_text
 from orchestrator.core.events.operations import OperationRefused
-from orchestrator.server.schemas.bodies import CapsBody
-from orchestrator.server.schemas.views import ManyView, TaskView
+from orchestrator.server.schemas.task_input import CapsBody
+from orchestrator.server.schemas.tasks import ManyView, TaskView
 
 OneOrAll = Annotated[
     str | None, typer.Argument(metavar="TASK", help="An id, its beginning, or a ticket's key.", show_default=False)

@@ -24,7 +24,8 @@ from orchestrator.pipelines.definitions import Definitions, load_definitions, pa
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.pipelines.pipeline_rules import check_roles
 from orchestrator.pipelines.schemas import pipeline_schema, role_schema, state_schema
-from orchestrator.server.schemas.views import SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.settings import Settings, SettingsError, load_settings
 
 SETTINGS_FILE = "orchestrator.toml"

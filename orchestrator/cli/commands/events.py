@@ -11,7 +11,7 @@ from orchestrator.cli.context import context_of
 from orchestrator.cli.output import console, line, local, plain
 from orchestrator.cli.reconnect import retry_while_down
 from orchestrator.server.client import Client, DaemonUnreachable
-from orchestrator.server.schemas.streams import EventView, GapView, StreamFilter
+from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
 
 TOLD_AT_FIRST = 50
 """Events that are told unless --since says otherwise."""

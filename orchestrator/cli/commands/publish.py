@@ -13,8 +13,8 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.bodies import TaskFilter
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.task_input import TaskFilter
+from orchestrator.server.schemas.tasks import TaskView
 
 _PULL_REQUEST = re.compile(r"#?[0-9]{1,9}|https?://\S+")
 """The number or the address of a pull request; no task and no ticket is called so."""

@@ -15,8 +15,8 @@ from orchestrator.cli.request_output import chosen, pending, render_request
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import IS_SECRET, LONGEST_ANSWER, RequestKind, RequestStatus
 from orchestrator.server.client import Client, RequestRefused
-from orchestrator.server.schemas.user_requests import AskList
-from orchestrator.server.schemas.views import AskView, TaskView
+from orchestrator.server.schemas.tasks import TaskView
+from orchestrator.server.schemas.user_requests import RequestList, RequestView
 
 LARGEST_VALUE = 64 * 1024
 """Bytes: no more of a value is read."""
@@ -93,10 +93,10 @@ def request_changes(
     _say([done], json=json)
 
 
-def _answered_in_turn(client: Client, asks: Sequence[AskView]) -> list[AskView]:
+def _answered_in_turn(client: Client, asks: Sequence[RequestView]) -> list[RequestView]:
     """Show each question and read its answer; on a terminal a refused one is asked for again."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    at_terminal, done = sys.stdin.isatty(), list[AskView]()
+    at_terminal, done = sys.stdin.isatty(), list[RequestView]()
     for one in asks:
         for part in render_request(one):
             screen.print(part)
@@ -112,7 +112,7 @@ def _answered_in_turn(client: Client, asks: Sequence[AskView]) -> list[AskView]:
     return done
 
 
-def _taken(client: Client, ask: AskView, text: str) -> AskView:
+def _taken(client: Client, ask: RequestView, text: str) -> RequestView:
     """The ask once it has this answer; an empty one is the default, or skips what need not be answered."""
     if text.strip():
         return client.answer(ask, _meant(ask, text.strip()))
@@ -121,19 +121,20 @@ def _taken(client: Client, ask: AskView, text: str) -> AskView:
     return client.answer(ask, "") if ask.required else client.skip(ask)
 
 
-def _meant(ask: AskView, text: str) -> str:
+def _meant(ask: RequestView, text: str) -> str:
     """The answer; the number of an option means the option, unless one is called so."""
     by_number = {str(at): option for at, option in enumerate(ask.options, 1)}
     return text if text in ask.options else by_number.get(text, text)
 
 
-def _wanted(task: TaskView) -> Sequence[AskView]:
+def _wanted(task: TaskView) -> Sequence[RequestView]:
     """What a task needs; if it is blocked, what it was given before and may have lost. Raises InvalidTransition."""
-    given = [ask for ask in task.asks if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED]
+    wanted = (RequestKind.DEPENDENCY, RequestStatus.PROVIDED)
+    given = [request for request in task.requests if (request.kind, request.status) == wanted]
     return given if given and task.status is TaskStatus.BLOCKED else pending(task, RequestKind.DEPENDENCY, "provide")
 
 
-def _named(asks: Sequence[AskView], name: str) -> AskView:
+def _named(asks: Sequence[RequestView], name: str) -> RequestView:
     found = next((ask for ask in asks if ask.name == name), None)
     if found is None:
         names = [ask.name for ask in asks]
@@ -143,7 +144,7 @@ def _named(asks: Sequence[AskView], name: str) -> AskView:
     return found
 
 
-def _value(ask: AskView) -> str:
+def _value(ask: RequestView) -> str:
     """The value, unseen; one that is larger than may be is read no further."""
     if sys.stdin.isatty():
         return getpass(f"{line(ask.name)} (not shown): ")
@@ -170,9 +171,9 @@ def _line() -> str:
     return text
 
 
-def _say(done: Sequence[AskView], *, json: bool) -> None:
+def _say(done: Sequence[RequestView], *, json: bool) -> None:
     if json:
-        print_json(AskList(asks=tuple(done)))
+        print_json(RequestList(requests=tuple(done)))
         return
     for ask in done:
         given = f": {ask.answer}" if ask.answer else ""

@@ -30,8 +30,8 @@ from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE
-from orchestrator.server.schemas.bodies import TaskFilter
-from orchestrator.server.schemas.views import PublicationView, TaskLine, TaskView
+from orchestrator.server.schemas.task_input import TaskFilter
+from orchestrator.server.schemas.tasks import PublicationView, TaskLine, TaskView
 
 SHOWN_FAILURES = 10
 
@@ -96,7 +96,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
         ("tries used", budgets),
-        ("asked for", "; ".join(task.wanted)),
+        ("asked for", "; ".join(task.requested_changes)),
         ("told again", "; ".join(task.feedback)),
         *_published(task.publication),
         ("worktree", task.worktree),
@@ -169,7 +169,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
             ask.text,
             ask.answer or "",
         )
-        for ask in task.asks
+        for ask in task.requests
         if ask.status is not RequestStatus.PENDING
     ]
     if asks:

@@ -19,13 +19,13 @@ from orchestrator.core.events.operations import FailureReport, OperationRefused,
 from orchestrator.core.task.progress import StepStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
+from orchestrator.daemon.callers import Caller, run_above
 from orchestrator.daemon.offline_state import OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.formats.codec import Json
 from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.pipelines.families.tickets.standalone_state import InitialState
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
 from orchestrator.server.client import Client
-from orchestrator.server.peer_auth import Caller, run_above
 from orchestrator.settings import environment, load_settings
 from orchestrator.storage.records import StoreInUse
 

@@ -21,7 +21,7 @@ from orchestrator.cli.output import (
 )
 from orchestrator.server.schemas.daemon import RunningView, StatusView
 from orchestrator.server.schemas.limits import DayView, LimitsView, WindowView
-from orchestrator.server.schemas.views import TaskLine
+from orchestrator.server.schemas.tasks import TaskLine
 
 SHOWN_WAITING = 20
 

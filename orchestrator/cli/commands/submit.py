@@ -22,7 +22,8 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.rules import LARGEST_TEXT
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.views import SubmissionBody, TaskView
+from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.tasks import TaskView
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""

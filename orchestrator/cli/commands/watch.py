@@ -27,7 +27,7 @@ from orchestrator.cli.commands.events import render_event
 from orchestrator.cli.context import CliContext, UsageError, context_of
 from orchestrator.cli.output import ago, console, duration, line, local, status_text, table
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.server.schemas.streams import EventView, GapView, GlanceView, OverviewView, StreamFilter
+from orchestrator.server.schemas.events import EventView, GapView, GlanceView, OverviewView, StreamFilter
 
 EVERY, LEAST = 1.0, 0.1
 """Seconds between two pictures: where nothing happens, and however much does."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.server.client import Client, DaemonUnreachable
-from orchestrator.server.schemas.bodies import TaskFilter
-from orchestrator.server.schemas.views import TaskView
+from orchestrator.server.schemas.task_input import TaskFilter
+from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.settings import PREFIX, environment
 
 TICKET = """Add slugify(text)

@@ -1,1 +1,1 @@
-"""The state machine: one handler per event, and the obligations that follow from a state."""
+"""The state machine: a handler for each event, and the commands that follow from a state."""

@@ -1,7 +1,7 @@
-"""The one message that closes a task's story (seed 001, the end): what became of it, where it is, what to do next.
+"""The final message about a task: what became of it, where the result is, what to do next.
 
-It stands in the notice that people are told, in summary.md and in BLOCKED-summary.md; `show` and `submit --wait` end
-with it.
+It stands in the notice that people get, in summary.md and in BLOCKED-summary.md; `show` and `submit --wait` end with
+it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,17 +19,17 @@ _REPORT = "report.md"
 
 
 def has_ended(task: Task) -> bool:
-    """Whether nothing but a person moves it any more."""
+    """Return whether only a person can change the task now."""
     return task.status.is_final or task.status is TaskStatus.BLOCKED
 
 
 def ended_at(task: Task) -> datetime:
-    """When it ended or came to a halt; of one that is at work, when it was last decided on."""
+    """Return when the task ended or was blocked; for a task at work, when it was last decided on."""
     return task.timing.completed_at or task.timing.failed_at or task.updated_at
 
 
 def final_message(task: Task, at: datetime) -> str:
-    """The message on a task that has come to an end or to a halt at a time; its first line says it all."""
+    """Return the message about a task that has ended or is blocked; its first line is a summary."""
     since = task.timing.started_at or task.timing.created_at
     where = "" if task.status is TaskStatus.COMPLETED else f" in {task.stage}"
     first = f"{task.ticket.key} {task.status}{where} after {_span(at, since)}: {_line(task.title, _LONGEST_TITLE)}"
@@ -37,24 +37,24 @@ def final_message(task: Task, at: datetime) -> str:
 
 
 def report_file(task: Task) -> str | None:
-    """The report that the newest stage with one has left in the task's folder."""
+    """Return the newest report that a stage left in the task's folder: a file whose name ends in report.md."""
     names = [name for record in task.stages.values() for name in record.artifacts if name.endswith(_REPORT)]
     return names[-1] if names else None
 
 
 def top_patterns(task: Task) -> tuple[Pattern, ...]:
-    """What recurs among its failures, most frequent first."""
+    """Return the patterns of failures that recur, most frequent first."""
     return tuple(sorted(task.failures.patterns, key=lambda found: -found.occurrences))
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Sums by name in one line, largest first."""
+    """Return counts by name in one line, largest first."""
     rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     return ", ".join(f"{name} {count}" for name, count in rows)
 
 
 def recommended(task: Task) -> str:
-    """What a person had best do about a task that came to a halt or failed."""
+    """Return what a person should do about a task that is blocked or failed."""
     newest = task.failures.entries[-1] if task.failures.entries else None
     again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
     then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it anew"
@@ -62,7 +62,7 @@ def recommended(task: Task) -> str:
 
 
 def _outcome(task: Task) -> Iterator[str]:
-    """Where what it has made can be found."""
+    """Yield where the results of the task are."""
     published, report = task.publication, report_file(task)
     if published.pr_url:
         merged = f", merged as {published.merge_commit[:12]}" if published.merge_commit else ""
@@ -93,7 +93,7 @@ def _trouble(task: Task) -> Iterator[str]:
 
 
 def _hint(task: Task, newest: Failure | None) -> str:
-    """Where to begin: by what was found out, by what recurs, by what was last seen."""
+    """Return where to begin: with the analysis of the newest failure, its log, or what blocks the merge."""
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:
@@ -104,7 +104,7 @@ def _hint(task: Task, newest: Failure | None) -> str:
 
 
 def _span(until: datetime, since: datetime) -> str:
-    """How long that was, in hours, minutes and seconds."""
+    """Return the time between two moments in hours, minutes and seconds."""
     seconds = max(0, int((until - since).total_seconds()))
     hours, minutes = seconds // 3600, seconds // 60 % 60
     if hours:

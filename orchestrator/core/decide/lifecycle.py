@@ -1,6 +1,7 @@
-"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next, back, or to a halt.
+"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next stage, back, or to a halt.
 
-Each function takes a task and gives the task after it; none issues commands (obligations.py reads those off).
+Each function takes a task and returns the task afterwards. None issues commands; obligations.py derives them from the
+state.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
         ErrorClass.MODEL: "name a model that the account may use, in the role's file or as agent.model",
     }
 )
-"""Failures that no other attempt mends, and what does (collected.md §3.4)."""
+"""Failures that another attempt cannot fix, and what a person has to do about each."""
 ONCE_MORE = (
     "This is the last pass: do only what makes the failing checks pass and the ticket's criteria hold, and leave out "
     "every step that does not serve that."
@@ -60,7 +61,7 @@ ONCE_MORE = (
 
 
 def enter_stage(pipeline: Pipeline, task: Task, stage: str, at: datetime) -> Task:
-    """The task at the beginning of a stage, its tries renewed."""
+    """Return the task at the beginning of a stage, with its retries reset."""
     record = task.stages[stage]
     entered = replace(
         record, status=StageStatus.IN_PROGRESS, started_at=at, completed_at=None, visits=record.visits + 1
@@ -89,11 +90,13 @@ def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def begin_agent(task: Task, role: str) -> Task:
-    """The task with a new attempt owed; it goes on with the session of an attempt of the same role that had one."""
+    """Return the task with a new attempt owed. It resumes the session of an earlier attempt of the same role, if there
+    is one.
+    """
     old = task.agent
     attempt = old.attempt + 1
     session = _next_session(task, role, attempt)
-    used = old.usage if session.is_resumed else _banked(old.usage)
+    used = old.usage if session.is_resumed else _bank(old.usage)
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
@@ -111,7 +114,9 @@ def begin_agent(task: Task, role: str) -> Task:
 
 
 def _next_session(task: Task, role: str, attempt: int) -> Session:
-    """The session of a new attempt: that of an attempt of the same role if the CLI knows it, or else a new one."""
+    """Return the session of a new attempt: that of the last attempt of the same role if the CLI knows it, else a new
+    one.
+    """
     old = task.agent
     if old.role == role and old.session.is_known and old.session.id is not None:
         return Session(id=old.session.id, origin=SessionOrigin.RESUMED)
@@ -119,8 +124,8 @@ def _next_session(task: Task, role: str, attempt: int) -> Session:
     return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
 
 
-def _banked(usage: Usage) -> Usage:
-    """The usage at the beginning of a new session, whose totals count from zero."""
+def _bank(usage: Usage) -> Usage:
+    """Return the usage at the beginning of a new session, whose totals count from zero."""
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
 
@@ -130,46 +135,34 @@ def service_retry_at(task: Task) -> datetime | None:
 
 
 def bank_usage(agent: Agent) -> Agent:
-    """The agent with what its session has used put by: a killed CLI saved no totals, its successor counts from zero.
+    """Return the agent with the usage of its session added up.
 
-    One that ends by itself or by SIGTERM saves them, and the resumed session counts on (both measured).
+    A killed CLI saves no totals, so the next process counts from zero. A CLI that exits by itself or by SIGTERM saves
+    them, and the resumed session counts on.
     """
-    return replace(
-        agent,
-        usage=replace(agent.usage, tokens_before_session=agent.usage.tokens, cost_before_session=agent.usage.cost_usd),
-    )
+    return replace(agent, usage=_bank(agent.usage))
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """Return the task with its agent's next turn owed."""
-    agent = replace(
-        task.agent,
-        turn=replace(
-            task.agent.turn,
-            number=task.agent.turn.number + 1,
-            deadline=deadline(task, at),
-            active_since=None if task.is_paused else at,
-            tool_uses=0,
-            tokens=0,
-            open_tools=0,
-            timed_out=(),
-            was_frozen_in_tool=False,
-            step=None,
-        ),
+    turn = TurnProgress(
+        number=task.agent.turn.number + 1,
+        deadline=deadline(task, at),
+        active_since=None if task.is_paused else at,
     )
-    task = pipeline.stage(task.stage).work.begin_turn(replace(task, agent=agent), at)
+    task = pipeline.stage(task.stage).work.begin_turn(task.with_turn(turn), at)
     return pause_if_over_caps(replace(task, next_action=NextAction.TURN))
 
 
 def deadline(task: Task, at: datetime) -> datetime:
-    """When a turn that begins or goes on now is out of time: by its own limit, or the task's hours."""
+    """Return when a turn that begins or continues now is out of time: by its own limit, or by the task's hours."""
     left = seconds_left(task.spending.total, task.policy.caps)
     allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
     return at + timedelta(seconds=allowed)
 
 
 def cap_reached(task: Task) -> str | None:
-    """Which of the task's caps is reached, in words for a person; None while something is left."""
+    """Return which of the task's caps is reached, in words for a person; None while something is left of each."""
     spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
     since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
     most = task.policy.usd_after_limit
@@ -179,22 +172,22 @@ def cap_reached(task: Task) -> str | None:
 
 
 def pause_if_over_caps(task: Task) -> Task:
-    """The task, held if what it owes its agent next would cost more than it may."""
+    """Return the task, paused if its agent's next turn would exceed its caps."""
     if cap_reached(task) is None or is_paused_by_daemon(task):
         return task
     return pause(task, PauseReason.BUDGET)
 
 
 def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
-    """The task in the stage after this one, this one being done; the last stage completes it.
+    """Return the task in the next stage, or completed after the last one.
 
-    A stage that asks for a review, or took more tries than it has, is not done before somebody approved it, or the
-    task's terms did.
+    A stage that asks for a review, or that exceeded a budget, has to be approved first: by a person, or by the task's
+    policy.
     """
     stage = pipeline.stage(task.stage)
     overspent = guards.overspent(stage.guards, task)
-    if (stage.review or overspent) and not _reviewed(task):
-        return _under_review(pipeline, task, overspent, at)
+    if (stage.review or overspent) and not _is_reviewed(task):
+        return _ask_for_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
     wanted = () if stage.on_fail or stage.review else task.requested_changes
     task = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
@@ -212,49 +205,49 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return add_notice(done, NoticeKind.COMPLETED, final_message(done, at), at, "completed")
 
 
-def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
+def _ask_for_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     artifacts = pipeline.stage(task.stage).work.under_review(task)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
-    asking = RequestDraft(
+    draft = RequestDraft(
         subject=Subject.STAGE,
         text=text,
         name=task.stage,
         content=f"{task.source.head} {task.stages[task.stage].digest} {artifacts}",
     )
-    decided = answer_by_policy(task, asking)
+    decided = answer_by_policy(task, draft)
     if overspent:
         action = ACCEPTED if decided else "user_intervention"
         task = record_failed_turn(task, at, "budget_exceeded", "; ".join(overspent), action)
     if decided is not None:
-        return advance(pipeline, add_answered_request(task, asking, decided, at), at)
-    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, at)
+        return advance(pipeline, add_answered_request(task, draft, decided, at), at)
+    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, at)
 
 
-def _reviewed(task: Task) -> bool:
-    """Whether the present visit of the stage was approved since it was last looked at."""
+def _is_reviewed(task: Task) -> bool:
+    """Return whether the present visit of the stage was approved after it was last judged."""
     visit = task.stages[task.stage].visits
     reviews = [
-        ask
-        for ask in task.requests
-        if ask.draft.subject is Subject.STAGE and (ask.stage, ask.visit) == (task.stage, visit)
+        request
+        for request in task.requests
+        if request.draft.subject is Subject.STAGE and (request.stage, request.visit) == (task.stage, visit)
     ]
     return bool(reviews) and reviews[-1].status is RequestStatus.APPROVED
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
-    """The task with its agent told what the gate misses, or blocked when that was told often enough."""
+    """Return the task with its agent told what the gate misses, or blocked when no retry is left."""
     if pipeline.stage(task.stage).role is None:
         return block(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = use_retry(task, "gate_retries")
     if tried is not None:
         return continue_stage(pipeline, replace(tried, feedback=lacking), at)
     why = f"still incomplete after every try: {'; '.join(lacking)}"
-    return block(_given_up(task, why, at), f"{task.stage} is {why}", at)
+    return block(_record_giving_up(task, why, at), f"{task.stage} is {why}", at)
 
 
-def _given_up(task: Task, why: str, at: datetime) -> Task:
-    """The task with it on record that its stage, or the step that is open in it, could not be done."""
+def _record_giving_up(task: Task, why: str, at: datetime) -> Task:
+    """Return the task with the failure of its stage, or of its present step, on record."""
     step = task.agent.turn.step
     steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
     kind = "step_failed" if step else "stage_failed"
@@ -262,7 +255,9 @@ def _given_up(task: Task, why: str, at: datetime) -> Task:
 
 
 def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
-    """The task with its agent's failure on record, and another attempt owed after a growing pause while tries last."""
+    """Return the task with its agent's failure on record, and another attempt owed after a growing delay while retries
+    last.
+    """
     tried = use_retry(task, "agent_retries")
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
@@ -278,15 +273,17 @@ def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: dat
 
 
 def restart_session(task: Task, at: datetime) -> Task:
-    """The task with an attempt in a new session owed at once: the one to resume is gone. That costs no try.
+    """Return the task with an attempt in a new session owed at once, because the old session cannot be resumed.
 
-    A CLI that was killed before its first answer has told its session's id and left nothing to resume (measured).
-    What was answered in this stage is told once more, for only the old session knew it.
+    This costs no retry. A CLI that was killed before its first answer has reported a session id but left nothing to
+    resume. Answers given in this stage are sent again, because only the old session knew them.
     """
     agent = replace(task.agent, session=replace(task.agent.session, is_known=False))
-    asks = tuple(replace(ask, is_delivered=False) if ask.stage == task.stage else ask for ask in task.requests)
+    requests = tuple(
+        replace(request, is_delivered=False) if request.stage == task.stage else request for request in task.requests
+    )
     return replace(
-        task, agent=agent, requests=asks, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
+        task, agent=agent, requests=requests, retry_at=at, next_action=NextAction.STOP if task.run else NextAction.RETRY
     )
 
 
@@ -298,7 +295,7 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
     stage = pipeline.stage(task.stage)
     tried = use_retry(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
-    last_pass = None if again or stage.on_fail is None else _escalated(tried or task)
+    last_pass = None if again or stage.on_fail is None else _use_last_pass(tried or task)
     back = stage.on_fail if again or last_pass else None
     task = stage.work.record_failures(stage, task, analysis, back, at)
     counted = last_pass or tried
@@ -313,6 +310,6 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
     )
 
 
-def _escalated(task: Task) -> Task | None:
-    """The task with its one last pass taken; None where its terms do not want one, or it was taken before."""
+def _use_last_pass(task: Task) -> Task | None:
+    """Return the task with its one last pass used; None where its policy wants none, or it was used before."""
     return use_retry(task, "escalations") if task.policy.on_blocked is OnBlocked.ESCALATE else None

@@ -1,12 +1,12 @@
-"""What a task's state owes, as commands: the whole of recovery.
+"""Obligations: the commands that a task's state asks for.
 
-    obligations(pipeline, task) = what should be under way right now
+    obligations(pipeline, task) = everything that should be under way now
 
-is a pure function of the state. A decision dispatches what is owed after it and was not owed before it; a restart
-dispatches all of it once more. So no handler lists commands, no command can be forgotten by a crash, and none may be
-unsafe to repeat.
+is a pure function of the state. A decision dispatches what is owed after it and was not owed before; a restart
+dispatches everything that is owed. So no handler lists commands, and a crash cannot lose one. Therefore every command
+must be safe to repeat.
 
-Freezing and thawing fall out of comparing what is wanted (the agent's status) with what is there (the run's process).
+Freezing and thawing follow from comparing what is wanted (the agent's status) with what exists (the run's process).
 """
 
 from datetime import datetime
@@ -26,7 +26,7 @@ _TURN_UNDER_WAY = (NextAction.TURN, NextAction.INTERRUPT)
 
 
 def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
-    """Every command that the task's state asks for, in the order in which to carry them out."""
+    """Return every command that the task's state asks for, in the order in which to carry them out."""
     times = alarms(task)
     waking = (do.WakeAt(at=min(times)),) if times else ()
     telling = tuple(do.TellPerson(notice=notice) for notice in task.notices)
@@ -34,7 +34,7 @@ def obligations(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
 
 
 def alarms(task: Task) -> tuple[datetime, ...]:
-    """Every time that the task waits for."""
+    """Return every time that the task waits for."""
     run, agent = task.run, task.agent
     if task.status is TaskStatus.PENDING and task.schedule.start_at is not None:
         return (task.schedule.start_at,)
@@ -51,12 +51,12 @@ def alarms(task: Task) -> tuple[datetime, ...]:
 
 
 def agent_run_folder(attempt: int) -> str:
-    """Where an agent's files lie within its task's folder."""
+    """Return the folder of an agent's files within its task's folder."""
     return f"agents/{attempt}"
 
 
 def check_run_folder(evaluation: int, name: str, again: int | None) -> str:
-    """Where a check's output lies within its task's folder; `again` numbers one that was lost and is run once more."""
+    """Return the folder of a check's output within its task's folder; `again` numbers a check that is run once more."""
     return f"logs/{evaluation}-{name}" + (f"-{again}" if again else "")
 
 
@@ -76,12 +76,12 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     if not task.is_active:
         return ()
     if task.is_paused:
-        return following + _standing_still(task) + _looking(task)
-    return following + _under_way(pipeline, task)
+        return following + _while_paused(task) + _look_at_pull_request(task)
+    return following + _while_active(pipeline, task)
 
 
-def _looking(task: Task) -> tuple[do.Command, ...]:
-    """A pull request is looked at while its task waits for it: when it is time, or a person asks for it."""
+def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
+    """Return a look at the pull request that waits for its merge, if one is due or a person asked for it."""
     publication = task.publication
     if publication.number is None or not task.waits_for_merge:
         return ()
@@ -110,7 +110,7 @@ def _publish(pipeline: Pipeline, task: Task) -> do.Command:
             assert_never(stage.publish)
 
 
-def _standing_still(task: Task) -> tuple[do.Command, ...]:
+def _while_paused(task: Task) -> tuple[do.Command, ...]:
     run = task.run
     match run.process if run else None:
         case ProcessState.RUNNING if run:
@@ -121,7 +121,7 @@ def _standing_still(task: Task) -> tuple[do.Command, ...]:
             return ()
 
 
-def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
+def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
     run, agent = task.run, task.agent
     if run and run.process is ProcessState.FROZEN:
         return (do.ThawRun(folder=run.folder),)
@@ -157,16 +157,16 @@ def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noq
 
 
 def _answers(task: Task) -> tuple[do.SendAnswer, ...]:
-    """Answers to requests that the living process waits for; several questions of one request are answered at once."""
+    """Return answers to requests that the living process waits for; questions of one request are answered at once."""
     live: dict[str, list[UserRequest]] = {}
-    for ask in task.requests:
-        if ask.attempt == task.agent.attempt and ask.draft.request_id is not None:
-            live.setdefault(ask.draft.request_id, []).append(ask)
+    for request in task.requests:
+        if request.attempt == task.agent.attempt and request.draft.request_id is not None:
+            live.setdefault(request.draft.request_id, []).append(request)
     return tuple(
-        do.SendAnswer(attempt=task.agent.attempt, request_id=request, asks=tuple(asks))
-        for request, asks in live.items()
-        if not any(ask.is_pending or ask.status is RequestStatus.WITHDRAWN for ask in asks)
-        and any(ask.is_undelivered for ask in asks)
+        do.SendAnswer(attempt=task.agent.attempt, request_id=request_id, requests=tuple(requests))
+        for request_id, requests in live.items()
+        if not any(request.is_pending or request.status is RequestStatus.WITHDRAWN for request in requests)
+        and any(request.is_undelivered for request in requests)
     )
 
 

@@ -1,4 +1,4 @@
-"""How a task comes to a halt, what is put on record of a failure, and how tries are counted."""
+"""How a task is blocked or fails, what is put on record about a failure, and how retries are counted."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -8,12 +8,13 @@ from orchestrator.core.decide.pausing import add_notice
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.notice import NoticeKind
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 
 
 def block(task: Task, reason: str, at: datetime) -> Task:
-    """The task at a halt that only a person can end."""
+    """Return the task blocked until a person looks at it."""
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     task = replace(
         task, status=TaskStatus.BLOCKED, block_reason=reason[:2000], next_action=NextAction.NOTHING, agent=agent
@@ -22,7 +23,7 @@ def block(task: Task, reason: str, at: datetime) -> Task:
 
 
 def fail(task: Task, reason: str, at: datetime) -> Task:
-    """The task ended without success; its reason is on record."""
+    """Return the task failed for good, with the reason on record."""
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     task = record_failed_turn(task, at, "fatal", reason, "user_intervention")
     task = replace(
@@ -37,12 +38,26 @@ def fail(task: Task, reason: str, at: datetime) -> Task:
 
 
 def record_failure(task: Task, at: datetime, failure: Failure) -> Task:
-    """The task with one more entry in its failure log."""
+    """Return the task with one more entry in its failure log."""
     return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
 
 
+def name_plan_steps(pipeline: Pipeline, task: Task) -> Task:
+    """Return the task whose failures in a step of the plan say where the plan has it."""
+    plan = next(iter(pipeline.plans), None)
+    if plan is None:
+        return task
+    entries = tuple(
+        replace(entry, related_plan_step=f"{plan}#step-{entry.step}")
+        if entry.related_plan_step is None and (entry.step or "").isdecimal()
+        else entry
+        for entry in task.failures.entries
+    )
+    return replace(task, failures=replace(task.failures, entries=entries))
+
+
 def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action: str) -> Task:
-    """The task with it on record that its agent's present turn came to nothing, and what follows from that."""
+    """Return the task with the failure of its agent's present turn on record, and what follows from it."""
     return record_failure(task, at, Failure(
         id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
         attempted=f"turn {task.agent.turn.number} of attempt {task.agent.attempt}", command=None,
@@ -51,7 +66,7 @@ def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action:
 
 
 def use_retry(task: Task, name: str) -> Task | None:
-    """The task with one try of a budget used, or None if none is left."""
+    """Return the task with one try of a budget used; None if none is left."""
     budget = task.budgets.get(name, Budget(limit=0))
     if not budget.left:
         return None
@@ -59,7 +74,7 @@ def use_retry(task: Task, name: str) -> Task | None:
 
 
 def reset_retries(task: Task) -> Task:
-    """The task with the tries that count from the last progress whole again."""
+    """Return the task with the retries reset that count since the last progress."""
     fresh = {
         name: replace(task.budgets[name], used=0) for name in ("gate_retries", "agent_retries") if name in task.budgets
     }
@@ -67,11 +82,11 @@ def reset_retries(task: Task) -> Task:
 
 
 def reset_all_retries(task: Task, but: str | None = None) -> Task:
-    """The task with every try whole again, those of one budget left out: what follows is judged by itself."""
+    """Return the task with every budget reset except the one named `but`."""
     fresh = {name: budget if name == but else replace(budget, used=0) for name, budget in task.budgets.items()}
     return replace(task, budgets=fresh)
 
 
 def step_name(task: Task) -> str | None:
-    """The present step as failures name it."""
+    """Return the present step as failures name it."""
     return str(task.agent.turn.step) if task.agent.turn.step else None

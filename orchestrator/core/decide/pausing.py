@@ -1,6 +1,6 @@
-"""How a task stands still and what for: held by somebody, waiting for an answer, or only for a place.
+"""How a task is paused and resumed, and what it asks people.
 
-What holds it comes before what it waits for; when the hold is over, an unanswered ask is waited for again.
+A reason to pause comes before an open request. When the reason is gone, the task waits for its open requests again.
 """
 
 from collections.abc import Mapping
@@ -41,84 +41,86 @@ ALLOW, DENY = "allow", "deny"
 
 
 def pause(task: Task, by: PauseReason) -> Task:
-    """The task standing still until what holds it is over."""
+    """Return the task paused for a reason."""
     return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=by))
 
 
 def hold_for_account(task: Task, by: PauseReason) -> Task:
     """Return the task paused because of what others met or spent: it has no waits of its own to count."""
     if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
-        task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_waits=0)))
+        task = task.with_setbacks(replace(task.agent.setbacks, limit_waits=0))
     return pause(task, by)
 
 
 def unpause(task: Task) -> Task:
-    """The task no longer held: it waits for its first unanswered ask, or to be merged, or else wants a place."""
+    """Return the task without the reason to pause: it waits for its first open request, or for the merge, or for a
+    place.
+    """
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
-    ask = next(iter(task.pending_requests), None)
-    kind = ask.kind if ask else RequestKind.REVIEW if task.waits_for_merge else None
+    request = next(iter(task.pending_requests), None)
+    kind = request.kind if request else RequestKind.REVIEW if task.waits_for_merge else None
     status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
 
 
 def resume_if_free(task: Task) -> Task:
-    """The task not waiting any more; what holds it, holds it still."""
+    """Return the task waiting no longer; a reason to pause stays."""
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
 def is_paused_by_daemon(task: Task) -> bool:
-    """Whether something other than an ask or the want of a place makes it stand still."""
+    """Return whether the task is paused for another reason than an open request or the lack of a place."""
     waiting = {by for _, by in _WAITING.values()}
     return task.agent.status in PAUSED and task.agent.blocked_by not in {*waiting, None}
 
 
-def add_request(task: Task, asking: RequestDraft, at: datetime) -> Task:
-    """The task with one more thing to be answered, and standing still for it; a person is told."""
-    ask = _record(task, asking, at)
-    task = replace(task, requests=(*task.requests, ask))
-    task = add_notice(task, _ASKED[ask.kind], asking.text, at, f"ask-{ask.number}")
+def add_request(task: Task, draft: RequestDraft, at: datetime) -> Task:
+    """Return the task with one more request that a person has to answer, paused until then."""
+    request = _record(task, draft, at)
+    task = replace(task, requests=(*task.requests, request))
+    task = add_notice(task, _ASKED[request.kind], draft.text, at, f"ask-{request.number}")
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
-def add_answered_request(task: Task, asking: RequestDraft, answer: Answer, at: datetime) -> Task:
-    """The task with an ask on record that was answered without anybody being asked."""
+def add_answered_request(task: Task, draft: RequestDraft, answer: Answer, at: datetime) -> Task:
+    """Return the task with a request on record that was answered without asking anybody."""
     return replace(
-        task, requests=(*task.requests, replace(_closed(_record(task, asking, at), answer, at), deadline=None))
+        task, requests=(*task.requests, replace(_closed(_record(task, draft, at), answer, at), deadline=None))
     )
 
 
 def answer_request(task: Task, number: int, answer: Answer, at: datetime) -> Task:
-    """The task with a pending ask answered; it goes on waiting for others, or wants a place."""
-    asks = tuple(_closed(ask, answer, at) if ask.number == number else ask for ask in task.requests)
-    task = replace(task, requests=asks)
+    """Return the task with an open request answered; it waits for the other requests, or for a place."""
+    requests = tuple(_closed(request, answer, at) if request.number == number else request for request in task.requests)
+    task = replace(task, requests=requests)
     return unpause(task) if task.is_paused and not is_paused_by_daemon(task) else task
 
 
 def add_notice(task: Task, kind: NoticeKind, text: str, at: datetime, key: str) -> Task:
-    """The task with something to tell a person; nothing if that was told of before."""
+    """Return the task with something to tell a person; unchanged if a notice with this key exists."""
     if any(notice.key == key for notice in task.notices):
         return task
     return replace(task, notices=(*task.notices, Notice(key=key, kind=kind, text=text[:2000], at=at)))
 
 
 def park(task: Task) -> Task:
-    """The task with its agent's process being ended, its session kept for later."""
+    """Return the task with its agent's process being stopped; the session is kept."""
     return end_processes(task) if task.run is not None and task.run.is_of_agent else task
 
 
 def end_processes(task: Task) -> Task:
-    """The task with whatever runs of it being ended, so that nothing goes on in it."""
+    """Return the task with its run being stopped, whatever it is."""
     return (
         task if task.run is None else replace(task, run=replace(task.run, process=ProcessState.PARKING, park_at=None))
     )
 
 
-def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
-    """How an unattended task answers; None for what only a person can give, and it is waited for."""
+def answer_by_policy(task: Task, draft: RequestDraft) -> Answer | None:
+    """Return how an unattended task answers; None for what only a person can give."""
     if task.policy.autonomy is Autonomy.INTERACTIVE:
         return None
-    match asking.subject:
+    match draft.subject:
         case Subject.STAGE | Subject.PLAN:
             return Answer(status=RequestStatus.APPROVED)
         case Subject.MERGE | Subject.RELEASE:
@@ -126,38 +128,40 @@ def answer_by_policy(task: Task, asking: RequestDraft) -> Answer | None:
         case Subject.PERMISSION:
             return Answer(status=RequestStatus.ANSWERED, text=DENY)
         case Subject.QUESTION:
-            return Answer(status=RequestStatus.ANSWERED, text=asking.default or DECIDE_YOURSELF)
+            return Answer(status=RequestStatus.ANSWERED, text=draft.default or DECIDE_YOURSELF)
         case Subject.DEPENDENCY:
-            return None if asking.required else Answer(status=RequestStatus.SKIPPED, text=asking.default or "")
+            return None if draft.required else Answer(status=RequestStatus.SKIPPED, text=draft.default or "")
 
 
 def apply_deadlines(task: Task, at: datetime) -> Task:
-    """The task with whatever is overdue done: the default taken where nobody answered, or a person reminded."""
-    for ask in task.pending_requests:
-        reminder = next_reminder(ask, task.policy.reminders)
-        if ask.deadline is not None and at >= ask.deadline:
-            task = answer_request(task, ask.number, _default(ask.draft), at)
+    """Return the task with overdue requests answered by their default, and people reminded of the others."""
+    for request in task.pending_requests:
+        reminder = next_reminder(request, task.policy.reminders)
+        if request.deadline is not None and at >= request.deadline:
+            task = answer_request(task, request.number, _default(request.draft), at)
         elif reminder is not None and at >= reminder:
-            past = sum(at >= ask.asked_at + timedelta(seconds=step) for step in task.policy.reminders)
-            later = replace(ask, reminded=past)
-            task = replace(task, requests=tuple(later if one.number == ask.number else one for one in task.requests))
-            key = f"ask-{ask.number}-{later.reminded}"
-            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {ask.draft.text}", at, key)
+            past = sum(at >= request.asked_at + timedelta(seconds=step) for step in task.policy.reminders)
+            later = replace(request, reminded=past)
+            task = replace(
+                task, requests=tuple(later if one.number == request.number else one for one in task.requests)
+            )
+            key = f"ask-{request.number}-{later.reminded}"
+            task = add_notice(task, NoticeKind.REMINDER, f"still unanswered: {request.draft.text}", at, key)
     return task
 
 
 def deadlines(task: Task) -> tuple[datetime, ...]:
-    """When something about its asks is due."""
-    times = ((ask.deadline, next_reminder(ask, task.policy.reminders)) for ask in task.pending_requests)
+    """Return when a default or a reminder of a request is due."""
+    times = ((request.deadline, next_reminder(request, task.policy.reminders)) for request in task.pending_requests)
     return tuple(time for pair in times for time in pair if time is not None)
 
 
-def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
-    may_lapse = asking.subject is Subject.PERMISSION or (asking.subject is Subject.QUESTION and not asking.required)
+def _record(task: Task, draft: RequestDraft, at: datetime) -> UserRequest:
+    may_lapse = draft.subject is Subject.PERMISSION or (draft.subject is Subject.QUESTION and not draft.required)
     return UserRequest(
         number=len(task.requests) + 1,
-        draft=replace(asking, content=""),
-        digest=asking.digest,
+        draft=replace(draft, content=""),
+        digest=draft.digest,
         stage=task.stage,
         visit=task.stages[task.stage].visits,
         attempt=task.agent.attempt,
@@ -167,14 +171,14 @@ def _record(task: Task, asking: RequestDraft, at: datetime) -> UserRequest:
     )
 
 
-def _closed(ask: UserRequest, answer: Answer, at: datetime) -> UserRequest:
-    return replace(ask, status=answer.status, answer=answer.text, answered_by=answer.by, answered_at=at)
+def _closed(request: UserRequest, answer: Answer, at: datetime) -> UserRequest:
+    return replace(request, status=answer.status, answer=answer.text, answered_by=answer.by, answered_at=at)
 
 
-def _default(asking: RequestDraft) -> Answer:
-    """What is taken where nobody answered in time: never more than was asked for."""
-    if asking.subject is Subject.PERMISSION:
+def _default(draft: RequestDraft) -> Answer:
+    """Return the answer that is taken when nobody answers in time; it never allows more than the agent has now."""
+    if draft.subject is Subject.PERMISSION:
         return Answer(status=RequestStatus.ANSWERED, text=DENY)
-    if asking.default:
-        return Answer(status=RequestStatus.ANSWERED, text=asking.default)
+    if draft.default:
+        return Answer(status=RequestStatus.ANSWERED, text=draft.default)
     return Answer(status=RequestStatus.SKIPPED, text=DECIDE_YOURSELF)

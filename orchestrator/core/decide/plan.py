@@ -1,4 +1,4 @@
-"""Steps of a plan: read from its headings, worked through in their order."""
+"""Steps of a plan: read from its headings and worked through in order."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ _LONGEST = 300
 
 
 def steps_of(headings: Sequence[str], digests: Sequence[str] = (), before: Sequence[Step] = ()) -> tuple[Step, ...]:
-    """The steps that a plan's `## Step N: …` headings declare, numbered from one in the order they stand.
+    """Return the steps that a plan's `## Step N: …` headings declare, numbered from one in their order.
 
-    `digests` are of the text between each heading and the next, of whatever level. A step of the plan `before` that is
-    completed and says just the same stays so, with its commits (sources.md §5.2 row 20); every other is to be done.
+    `digests` are of the text between each heading and the next, of whatever level. A completed step of the plan
+    `before` with the same text stays completed and keeps its commits; every other step is still to be done.
     """
     done = {(step.description, step.digest): step for step in before if step.status is StepStatus.COMPLETED}
     steps: list[Step] = []
@@ -31,9 +31,10 @@ def steps_of(headings: Sequence[str], digests: Sequence[str] = (), before: Seque
 
 
 def _with_all_below(headings: Sequence[str], digests: Sequence[str]) -> list[tuple[str, str]]:
-    """Every step's heading and a digest of all up to the next heading of its level; "" where none is known.
+    """Return each step's heading, and a digest of everything up to the next heading of its level; empty if there is
+    none.
 
-    Lower headings are the step's own, and so is a line of code that only looks like one.
+    Deeper headings belong to the step, and so do lines of code that only look like headings.
     """
     steps: list[tuple[str, list[str]]] = []
     within = False
@@ -50,12 +51,12 @@ def _with_all_below(headings: Sequence[str], digests: Sequence[str]) -> list[tup
 
 
 def next_step(steps: Sequence[Step]) -> Step | None:
-    """The first step that is not completed."""
+    """Return the first step that is not completed."""
     return next((step for step in steps if step.status is not StepStatus.COMPLETED), None)
 
 
 def begin_step(steps: Sequence[Step], step_id: int, at: datetime) -> tuple[Step, ...]:
-    """The steps with one of them in progress; the time of its first beginning stays."""
+    """Return the steps with one of them in progress; the time when it first began stays."""
     return tuple(
         replace(step, status=StepStatus.IN_PROGRESS, started_at=step.started_at or at)
         if step.step_id == step_id
@@ -65,12 +66,12 @@ def begin_step(steps: Sequence[Step], step_id: int, at: datetime) -> tuple[Step,
 
 
 def with_status(steps: Sequence[Step], step_id: int, status: StepStatus) -> tuple[Step, ...]:
-    """The steps with one of them as far as that; its times and commits stay."""
+    """Return the steps with the status of one of them changed; its times and commits stay."""
     return tuple(replace(step, status=status) if step.step_id == step_id else step for step in steps)
 
 
 def finish_step(steps: Sequence[Step], step_id: int, commits: Sequence[str], at: datetime) -> tuple[Step, ...]:
-    """The steps with one of them completed by those of these commits that no other step has; what it noted is over."""
+    """Return the steps with one completed by those of the commits that no other step has, its checkpoint removed."""
     others = {commit for step in steps if step.step_id != step_id for commit in step.commits}
     new = [commit for commit in commits if commit not in others]
     return tuple(

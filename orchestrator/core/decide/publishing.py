@@ -1,9 +1,9 @@
-"""How a finished change leaves: the branch home, the pull request, rounds of review, the merge; a report; a release.
+"""How a finished change leaves: branch, pull request, rounds of review, merge; a report; a release.
 
-    DELIVERY ─► PUBLISH ─► review of the merge ◄─► LOOK ─► back to the stage that takes comments up, or MERGE ─► done
+    DELIVERY ─► PUBLISH ─► review of the merge ◄─► LOOK ─► back to the stage that handles comments, or MERGE ─► done
 
-Merging has guards that nothing waives (core/merge.py); `auto_merge` only takes away the person's word. What a task
-waits for meanwhile is a review like any other; a look at the pull request may end it from outside.
+The conditions of a merge cannot be waived; `auto_merge` only makes a person's approval unnecessary. A task that waits
+for its merge has an open review like any other; a look at the pull request may end that review from outside.
 """
 
 from collections.abc import Iterable
@@ -20,47 +20,49 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus, Subject
 
 MOST_REFUSALS = 3
-"""How often a forge may refuse what no look showed a hindrance to (a merge queue, say) before a person is asked."""
+"""How often a forge may refuse a merge although no look showed a reason (a merge queue, for example) before a person is
+asked.
+"""
 LOOK_AGAIN = 60.0
-"""Seconds until a look that a person asked for and that failed is made again, where nobody looks by the clock."""
+"""Seconds until a requested look that failed is repeated, if the pull request is not polled anyway."""
 
 PublishEvent = events.BranchDelivered | publish_events.PublishEvent
-"""What is told of a change that leaves."""
+"""Events about a change that leaves."""
 
 
 def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> Task:
-    """The task after what happened to its change outside."""
+    """Return the task after an event about its change outside."""
     match event:
         case events.BranchDelivered():
-            return _delivered(pipeline, task, event)
+            return _on_delivered(pipeline, task, event)
         case publish_events.PullRequestOpened():
-            return _opened(task, event)
+            return _on_opened(task, event)
         case publish_events.PullRequestSeen():
-            return _seen(pipeline, task, event)
+            return _on_look(pipeline, task, event)
         case publish_events.PullRequestMerged():
-            return _merged(pipeline, task, event)
+            return _on_merged(pipeline, task, event)
         case publish_events.MergeRefused():
-            return _refused(task, event)
+            return _on_refusal(task, event)
         case publish_events.ReleasePrepared():
-            return _prepared(task, event)
+            return _on_prepared(task, event)
         case publish_events.Released():
-            return _released(pipeline, task, event)
+            return _on_released(pipeline, task, event)
         case publish_events.ReportPosted():
-            return _posted(pipeline, task, event)
+            return _on_posted(pipeline, task, event)
         case _:
             assert_never(event)
 
 
 def start_merge(task: Task, subject: Subject) -> Task:
-    """The task after a person said that it may be merged, or released."""
+    """Return the task after a person approved the merge, or the release."""
     owed = NextAction.MERGE if subject is Subject.MERGE else NextAction.RELEASE
     return pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS, next_action=owed, retry_at=None))
 
 
 def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datetime) -> Task:
-    """The task back in the stage that takes up what reviewers ask for, while the budget for it lasts.
+    """Return the task in the stage that handles the comments of reviewers, while the budget for that lasts.
 
-    A round has evaluations of its own, however many failed before it: its wish is new.
+    Every other budget is reset: a new round is judged by itself.
     """
     stage = pipeline.stage(task.stage)
     tried = outcomes.use_retry(task, stage.budget) if stage.budget else None
@@ -73,11 +75,11 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
 
 
 def request_round(task: Task) -> Task:
-    """The task with a look at its pull request owed, whose comments are to be taken up."""
+    """Return the task with a look at its pull request owed, whose comments are to be handled."""
     return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
 
 
-def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
+def _on_delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
     if task.next_action is not NextAction.DELIVERY:
         return task
     task = replace(task, source=replace(task.source, branch=event.branch))
@@ -87,7 +89,7 @@ def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) ->
     return lifecycle.advance(pipeline, task, event.at)
 
 
-def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
+def _on_opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     publication = replace(
@@ -99,11 +101,11 @@ def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
         hindrances=("it was just pushed",),
         refusals=0,
     )
-    return _waiting_for_merge(replace(task, publication=publication), event.at)
+    return _wait_for_merge(replace(task, publication=publication), event.at)
 
 
-def _waiting_for_merge(task: Task, at: datetime) -> Task:
-    """Under review outside: a person merges or lets it be merged; looks tell what happens there meanwhile."""
+def _wait_for_merge(task: Task, at: datetime) -> Task:
+    """Return the task under review outside; a person merges, or approves the merge here."""
     task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING, retry_at=_next_look(task, at))
     if _merges_by_itself(task):
         return pausing.resume_if_free(task)
@@ -113,19 +115,19 @@ def _waiting_for_merge(task: Task, at: datetime) -> Task:
 
 
 def _merges_by_itself(task: Task) -> bool:
-    """Whether nobody's word is needed: a forge that refuses again and again is for a person to look at."""
+    """Return whether no person is needed; a forge that refuses repeatedly is a case for a person."""
     return task.policy.auto_merge and task.publication.refusals < MOST_REFUSALS
 
 
-def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+def _on_look(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
     publication = task.publication
     if not task.waits_for_merge or publication.number != event.number:
         return task
     match event.status:
         case PullStatus.MERGED:
-            return _merged_outside(pipeline, task, event)
+            return _on_merged_outside(pipeline, task, event)
         case PullStatus.CLOSED:
-            task = _withdrawn(task, event.at)
+            task = _withdraw_requests(task, event.at)
             gone = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
             return outcomes.block(task, f"{task.stage}: {gone}", event.at)
         case PullStatus.OPEN:
@@ -143,9 +145,9 @@ def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen)
     task = replace(task, publication=looked)
     task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
     if event.feedback is not None and (asked or task.policy.follow_reviews):
-        return _taken_up(pipeline, task, event)
+        return _accept_comments(pipeline, task, event)
     if _merges_by_itself(task) and not event.hindrances:
-        task = _withdrawn(task, event.at)
+        task = _withdraw_requests(task, event.at)
         return pausing.resume_if_free(
             replace(task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.MERGE, retry_at=None)
         )
@@ -153,57 +155,60 @@ def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen)
 
 
 def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime | None:
-    """When the pull request is looked at next; None where that waits for a person's word."""
+    """Return when to look at the pull request next; None if a person has to ask for it."""
     every = task.policy.look_every or (LOOK_AGAIN if task.publication.asked_for_round else 0.0)
     return at + timedelta(seconds=every if after is None else after) if every else None
 
 
-def _taken_up(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
-    """Each comment once: the mark of its words is kept for good, its id until it was answered.
+def _accept_comments(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    """Return the task with each new comment accepted once: the mark of its text is kept for good, its id until it is
+    answered.
 
-    Where no round is left they are not taken up, so that they are told again when a person lets the task go on.
+    Where no round is left, comments are not accepted, so that they are found again when a person lets the task go on.
     """
     before = publication = task.publication
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
     seen = newest_marks((*publication.seen, *event.marks))
     task = replace(task, publication=replace(publication, replies=replies, seen=seen))
     wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
-    taken = send_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
+    taken = send_back(pipeline, _withdraw_requests(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 
 
-def _merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
-    task = pausing.resume_if_free(replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None))
-    return _done(pipeline, task, event.merge_commit, event.at)
+def _on_merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    task = pausing.resume_if_free(
+        replace(_withdraw_requests(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None)
+    )
+    return _finish(pipeline, task, event.merge_commit, event.at)
 
 
-def _withdrawn(task: Task, at: datetime) -> Task:
-    """What was asked about the pull request is asked no more."""
-    for ask in task.pending_requests:
-        if ask.draft.subject is Subject.MERGE:
-            task = pausing.answer_request(task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
+def _withdraw_requests(task: Task, at: datetime) -> Task:
+    """Return the task with its open requests about the pull request withdrawn."""
+    for request in task.pending_requests:
+        if request.draft.subject is Subject.MERGE:
+            task = pausing.answer_request(task, request.number, Answer(status=RequestStatus.WITHDRAWN, by="forge"), at)
     return task
 
 
-def _merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
-    return _done(pipeline, task, event.commit, event.at) if task.next_action is NextAction.MERGE else task
+def _on_merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
+    return _finish(pipeline, task, event.commit, event.at) if task.next_action is NextAction.MERGE else task
 
 
-def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
+def _finish(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
     publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=())
     return lifecycle.advance(pipeline, replace(task, publication=publication), at)
 
 
-def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
-    """Nothing is bypassed: what hinders the merge is told, and the task waits again."""
+def _on_refusal(task: Task, event: publish_events.MergeRefused) -> Task:
+    """Return the task waiting for its merge again, with the forge's reasons. Nothing is bypassed."""
     if task.next_action is not NextAction.MERGE:
         return task
     refusals = task.publication.refusals + 1
     task = replace(task, publication=replace(task.publication, hindrances=event.hindrances, refusals=refusals))
-    return _waiting_for_merge(task, event.at)
+    return _wait_for_merge(task, event.at)
 
 
-def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
+def _on_prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     publication = replace(task.publication, version=event.version, head=task.source.commit)
@@ -211,19 +216,17 @@ def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     if task.policy.auto_merge:
         return replace(task, next_action=NextAction.RELEASE)
     text = f"release {event.version}: the changelog is commit {event.commit[:12]}; set and push the tag?"
-    asking = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
-    return pausing.add_request(
-        replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), asking, event.at
-    )
+    draft = RequestDraft(subject=Subject.RELEASE, text=text, name=event.version, content=event.commit)
+    return pausing.add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, event.at)
 
 
-def _released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
+def _on_released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
     if task.next_action is not NextAction.RELEASE:
         return task
     return lifecycle.advance(pipeline, replace(task, publication=replace(task.publication, tag=event.tag)), event.at)
 
 
-def _posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
+def _on_posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     failure = (event.failure,) if event.failure else ()
@@ -232,6 +235,8 @@ def _posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) 
 
 
 def newest_marks(marks: Iterable[str]) -> tuple[str, ...]:
-    """The marks that are still needed: of each comment that of its present words, of each check that of its commit."""
+    """Return the marks that are still needed: for each comment that of its present text, for each check that of its
+    commit.
+    """
     newest = {mark.rpartition("@")[0] or mark: mark for mark in marks}
     return tuple(newest.values())

@@ -1,7 +1,7 @@
-"""What people ask of a task, and the daemon in their stead: pause and resume, answers, retries, budgets.
+"""What people ask of a task, or the daemon on their behalf: pause and resume, answers, retries, budgets.
 
-A request that the task's state does not allow raises InvalidTransition, an answer that does not fit raises
-AnswerRefused; then nothing has changed.
+A request that the task's state does not allow raises InvalidTransition; an answer that does not fit raises
+AnswerRefused. Then nothing has changed.
 """
 
 from dataclasses import replace
@@ -46,7 +46,7 @@ Request = (
 
 
 def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
-    """The task after what was asked of it."""
+    """Return the task after a request."""
     match event:
         case events.PauseRequested():
             return _pause(task, event)
@@ -65,7 +65,7 @@ def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.DraftSubmitted():
             return _submit(task, event)
         case events.AskAnswered():
-            return _answered(pipeline, task, event)
+            return _answer_request(pipeline, task, event)
         case events.CapsChanged():
             return _change_caps(task, event)
         case events.PriorityChanged():
@@ -88,7 +88,7 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
 
 
 def _resume(task: Task, event: events.ResumeRequested) -> Task:
-    """The task going on as soon as it may; what it waited for until a certain time is over now."""
+    """Return the task resumed as soon as possible; a time that it waited for is over now."""
     if event.blocked_by is PauseReason.USER:
         transitions.require("resume", task)
     elif not task.is_paused or task.agent.blocked_by is not event.blocked_by:
@@ -100,16 +100,17 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
 
 
 def _cancel(task: Task) -> Task:
-    """The task given up."""
+    """Return the task cancelled."""
     transitions.require("cancel", task)
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
     return replace(task, status=TaskStatus.CANCELLED, next_action=NextAction.NOTHING, agent=agent)
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
-    """The blocked task at the beginning of its stage again, every try renewed, and what is unanswered waited for.
+    """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
+    open.
 
-    What still runs of it is being ended, so nothing goes on in it; a review of the visit that was blocked is none now.
+    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn.
     """
     transitions.require("retry", task)
     agent = replace(
@@ -120,10 +121,10 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     )
     task = outcomes.reset_all_retries(task)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
-    for ask in task.pending_requests:
-        if ask.draft.subject.of_daemon:
+    for request in task.pending_requests:
+        if request.draft.subject.of_daemon:
             task = pausing.answer_request(
-                task, ask.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
+                task, request.number, Answer(status=RequestStatus.WITHDRAWN, by=event.by), event.at
             )
     task = pausing.end_processes(pausing.unpause(task))
     if task.source.worktree is None:
@@ -132,43 +133,39 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
-    """The draft waiting for a place."""
+    """Return the draft as a task that waits for a place."""
     transitions.require("submit", task)
     task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task
 
 
 def _change_caps(task: Task, event: events.CapsChanged) -> Task:
-    """The task under other caps; one that was held by the old ones goes on if the new ones let it.
+    """Return the task with other caps, resumed if it was paused by the old ones and the new ones allow more.
 
-    What may be spent after a usage limit counts from here, and a turn under way has the time that is left now.
+    What may be spent after a usage limit counts from here, and a turn under way gets the time that is left now.
     """
     after_limit = None if task.spending.usd_at_limit is None else task.spending.total.usd
-    task = replace(
-        task, policy=replace(task.policy, caps=event.caps), spending=replace(task.spending, usd_at_limit=after_limit)
-    )
+    spending = replace(task.spending, usd_at_limit=after_limit)
+    task = replace(task, policy=replace(task.policy, caps=event.caps), spending=spending)
     if task.next_action is NextAction.TURN and task.agent.turn.active_since is not None:
         task = turns.add_worked_time(task, event.at)
-        agent = replace(
-            task.agent,
-            turn=replace(task.agent.turn, active_since=event.at, deadline=lifecycle.deadline(task, event.at)),
-        )
-        task = replace(task, agent=agent)
+        left = lifecycle.deadline(task, event.at)
+        task = task.with_turn(replace(task.agent.turn, active_since=event.at, deadline=left))
     if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and lifecycle.cap_reached(task) is None:
         return pausing.unpause(task)
     return task
 
 
-def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
-    """The task with one of its asks answered, once and for all."""
-    ask = _pending(task, event)
+def _answer_request(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+    """Return the task with one of its requests answered; only the first answer counts."""
+    request = _find_request(task, event)
     match event.status:
         case RequestStatus.APPROVED:
-            return _approved(pipeline, task, ask, event)
+            return _approve(pipeline, task, request, event)
         case RequestStatus.CHANGES_REQUESTED:
-            return _changes_requested(pipeline, task, ask, event)
+            return _request_changes(pipeline, task, request, event)
         case _:
-            task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+            task = pausing.answer_request(task, request.number, _answer(event), event.at)
     respawned = (
         event.status is RequestStatus.PROVIDED
         and task.run is not None
@@ -181,47 +178,49 @@ def _answer(event: events.AskAnswered) -> Answer:
     return Answer(status=event.status, text=event.answer, by=event.by)
 
 
-def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
-    """The ask that is meant, if this is an answer to it. Raises AnswerRefused, BadAnswer, InvalidTransition."""
-    ask = next((one for one in task.requests if one.number == event.number), None)
-    if ask is None:
+def _find_request(task: Task, event: events.AskAnswered) -> UserRequest:
+    """Return the request that the answer is for. Raises AnswerRefused, BadAnswer and InvalidTransition."""
+    request = next((one for one in task.requests if one.number == event.number), None)
+    if request is None:
         raise AnswerRefused(f"task {task.id} asked nothing under the number {event.number}")
-    if event.status not in _ENDS[ask.kind]:
-        fitting = " or ".join(sorted(set(_ENDS[ask.kind].values())))
-        raise AnswerRefused(f"this is a {ask.kind}; {fitting} it")
-    if not ask.is_pending:
-        given = f" with {ask.answer!r:.200}" if ask.answer and ask.kind is not RequestKind.DEPENDENCY else ""
-        raise AnswerRefused(f"it was {ask.status} before, by {ask.answered_by}{given}; the first answer counts")
-    transitions.require(_ENDS[ask.kind][event.status], task)
-    if event.digest is not None and event.digest != ask.digest:
+    if event.status not in _ENDS[request.kind]:
+        fitting = " or ".join(sorted(set(_ENDS[request.kind].values())))
+        raise AnswerRefused(f"this is a {request.kind}; {fitting} it")
+    if not request.is_pending:
+        given = (
+            f" with {request.answer!r:.200}" if request.answer and request.kind is not RequestKind.DEPENDENCY else ""
+        )
+        raise AnswerRefused(f"it was {request.status} before, by {request.answered_by}{given}; the first answer counts")
+    transitions.require(_ENDS[request.kind][event.status], task)
+    if event.digest is not None and event.digest != request.digest:
         raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")
-    if event.status is RequestStatus.ANSWERED and validate_answer(ask.draft, event.answer) != event.answer:
+    if event.status is RequestStatus.ANSWERED and validate_answer(request.draft, event.answer) != event.answer:
         raise BadAnswer("the answer is not in the spelling of the options")
-    if event.status is RequestStatus.SKIPPED and ask.draft.required:
+    if event.status is RequestStatus.SKIPPED and request.draft.required:
         raise BadAnswer("this question has to be answered; it cannot be skipped")
     if event.status is RequestStatus.CHANGES_REQUESTED and not event.answer.strip():
         raise BadAnswer("say which changes you want")
-    return ask
+    return request
 
 
-def _approved(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
-    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+def _approve(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
+    task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
-    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
-        return publishing.start_merge(task, ask.draft.subject)
+    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
+        return publishing.start_merge(task, request.draft.subject)
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
-def _changes_requested(pipeline: Pipeline, task: Task, ask: UserRequest, event: events.AskAnswered) -> Task:
-    """A person's rework has a budget of its own; the tries that count by themselves begin anew."""
-    task = pausing.answer_request(task, ask.number, _answer(event), event.at)
+def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
+    """Return the task with the requested changes to be made. They have a budget of their own; the retries are reset."""
+    task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
     wanted = (f"A person asks for changes: {event.answer}",)
-    if ask.draft.subject is Subject.RELEASE:
+    if request.draft.subject is Subject.RELEASE:
         task = replace(task, source=replace(task.source, head=task.publication.head))
-    if ask.draft.subject in (Subject.MERGE, Subject.RELEASE):
+    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
         return publishing.send_back(pipeline, task, wanted, event.at)
     task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = outcomes.use_retry(task, "reworks")

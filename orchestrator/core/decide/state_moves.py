@@ -33,7 +33,7 @@ class TransitionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A way that was let, and the stage that it leads to; an end, a halt and one more try after it keep the stage."""
+    """An allowed move, and the stage that it leads to; ending, blocking and retrying keep the stage."""
 
     way: TransitionKind
     stage: str
@@ -43,7 +43,7 @@ BLOCKED, COMPLETED = AS_STATE[TaskStatus.BLOCKED], AS_STATE[TaskStatus.COMPLETED
 
 
 def state_of(task: Task) -> str:
-    """The task's state in the seed's words."""
+    """Return the task's state as files and state operations name it."""
     return AS_STATE.get(task.status, task.stage)
 
 
@@ -54,7 +54,7 @@ def stage_named(pipeline: Pipeline, state: str) -> str:
 
 
 def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
-    """What `get` answers: where the task is, its present state's record whole, its plan and its failures in short."""
+    """Return what `state get` answers: where the task is, the record of that state, plan and failures in short."""
     step = plan.next_step(task.steps)
     progress: Json = {
         "total_steps": len(task.steps),
@@ -72,7 +72,9 @@ def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
 
 
 def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Move:
-    """The way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is missing)."""
+    """Return the way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is
+    missing).
+    """
     if stage_named(pipeline, move.from_state) != state_of(task):
         raise mismatch(move.from_state, state_of(task))
     edge = _edge(pipeline, task, move)
@@ -83,7 +85,7 @@ def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evide
 
 
 def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tuple[Step, ...]:
-    """The steps after news of one of them (sources.md §1.4). Raises OperationRefused (UNKNOWN_STEP)."""
+    """Return the steps after news about one of them. Raises OperationRefused (UNKNOWN_STEP)."""
     require_step(steps, update.step_id)
     match update.status:
         case StepStatus.COMPLETED:
@@ -98,7 +100,7 @@ def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tu
 
 
 def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
-    """The step of that number. Raises OperationRefused (UNKNOWN_STEP)."""
+    """Return the step with that number. Raises OperationRefused (UNKNOWN_STEP)."""
     found = next((step for step in steps if step.step_id == step_id), None)
     if found is None:
         numbers: list[Json] = [step.step_id for step in steps]
@@ -108,16 +110,17 @@ def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
 
 
 def require_new(task: Task, failure: Failure) -> None:
-    """Refuse an entry whose id is on record; raises OperationRefused (FAILURE_EXISTS)."""
+    """Refuse a failure whose id is on record already. Raises OperationRefused (FAILURE_EXISTS)."""
     if failure.id and any(entry.id == failure.id for entry in task.failures.entries):
         mend = f"{failure.id} is on record already; leave the id out and the next one is given"
         raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
 
 
 def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
-    """The task with the steps of the plan that a stage works through: finished ones stay if they are still the same.
+    """Return the task with the steps of the plan that a stage works through; completed steps stay if their text is the
+    same.
 
-    Steps that nobody had finished give way to the plan as it is now (sources.md §5.2 row 20).
+    Steps that nobody completed are replaced by those of the present plan.
     """
     if not stage.work.has_steps or stage.plan is None or stage.plan not in evidence.files:
         return task
@@ -133,12 +136,12 @@ def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
 
 
 def present_artifacts(stage: Stage, evidence: Evidence) -> tuple[str, ...]:
-    """Names of the artifacts of a stage that are there."""
+    """Return the names of a stage's artifacts that exist."""
     return tuple(name for name in evidence.files if any(fnmatchcase(name, wanted) for wanted in stage.artifacts))
 
 
 def record_bypass(task: Task, by: str) -> Task:
-    """The task with it on record who let a ticket pass that was not looked through for secrets."""
+    """Return the task with it on record who accepted a ticket that was not scanned for secrets."""
     check = task.ticket.sensitive_check
     if check is None or check.result != guards.LOCAL_BYPASS or check.allowed_by is not None:
         return task
@@ -159,7 +162,7 @@ def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
 
 
 def _ways(stage: Stage, status: TaskStatus) -> dict[str, Move]:
-    """Every state that one may go to from here, and how."""
+    """Return every state that can be reached from here, and how."""
     here = stage.name
     if status is TaskStatus.BLOCKED:
         return {here: Move(way=TransitionKind.AGAIN, stage=here)}
@@ -190,7 +193,9 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
 
 
 def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
-    """The failure that is being left counts: of three evaluations the third that fails leads nowhere but to BLOCKED."""
+    """Return that no cycle is left. The failure that is being left counts: after the third of three, only BLOCKED is
+    reachable.
+    """
     if stage.budget is None:
         return ()
     tried = use_retry(task, stage.budget)

@@ -35,16 +35,16 @@ _TURN = (NextAction.TURN, NextAction.INTERRUPT)
 
 
 def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationRequested) -> Task:
-    """The task after an operation. Raises OperationRefused and InvalidTransition."""
+    """Return the task after an operation. Raises OperationRefused and InvalidTransition."""
     if not pipeline.is_manual:
         require_begun(pipeline, task, event.operation)
     match event.operation:
         case Transition():
-            return _transition(pipeline, task, event, event.operation)
+            return _move(pipeline, task, event, event.operation)
         case ForcedTransition():
-            return _forced(pipeline, task, event, event.operation)
+            return _force(pipeline, task, event, event.operation)
         case StepUpdate():
-            return _step(pipeline, task, event, event.operation)
+            return _update_step(pipeline, task, event, event.operation)
         case FailureReport():
             state_moves.require_new(task, event.operation.failure)
             return outcomes.record_failure(task, event.at, event.operation.failure)
@@ -53,9 +53,9 @@ def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationReque
 
 
 def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
-    """Refuse what is asked of a task that was not begun or has ended, a program's operation in the seed's form.
+    """Refuse an operation on a task that has not begun or has ended.
 
-    Raises OperationRefused, and InvalidTransition where it is a person who asks.
+    Raises OperationRefused with a document for programs, and InvalidTransition for a person's forced transition.
     """
     if task.is_active or task.status is TaskStatus.BLOCKED:
         return
@@ -73,7 +73,7 @@ def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
             assert_never(operation)
 
 
-def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
+def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
     """Return the task after news of a step. Only commits seen on the branch count, unless others do the work."""
     step = state_moves.require_step(task.steps, update.step_id)
     if pipeline.is_manual:
@@ -98,7 +98,7 @@ def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, upda
     return replace(task, steps=state_moves.update_step(task.steps, replace(update, commits=commits), event.at))
 
 
-def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
     if edge.way is TransitionKind.HALT:
         return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)
@@ -111,8 +111,8 @@ def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested
         return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
     left = state_moves.record_bypass(_with_artifacts(pipeline, task, event, move), event.by)
     if edge.way is TransitionKind.BACK:
-        return _unhurried(task, lifecycle.fail_stage(pipeline, left, event.at, None))
-    return _unhurried(task, lifecycle.advance(pipeline, left, event.at))
+        return _end_turn_first(task, lifecycle.fail_stage(pipeline, left, event.at, None))
+    return _end_turn_first(task, lifecycle.advance(pipeline, left, event.at))
 
 
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
@@ -130,26 +130,26 @@ def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationReque
     return replace(task, stages={**task.stages, task.stage: replace(record, artifacts=artifacts)})
 
 
-def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
-    """A person's word: what was asked is withdrawn, and the stage begins as any other."""
+def _force(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
+    """Return the task at the beginning of the stage that a person names, its open reviews withdrawn."""
     origin = state_moves.state_of(task)
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
         raise blocked(origin, move.to_state, (f"{pipeline.name} has no stage of that name; it has {known}",))
     if task.source.worktree is None:
         raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
-    for ask in task.pending_requests:
-        if ask.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
+    for request in task.pending_requests:
+        if request.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
-            task = pausing.answer_request(task, ask.number, gone, event.at)
+            task = pausing.answer_request(task, request.number, gone, event.at)
     if task.status is TaskStatus.BLOCKED:
         task = replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None))
     free = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, retry_at=None)
-    return _unhurried(task, lifecycle.enter_stage(pipeline, free, move.to_state, event.at))
+    return _end_turn_first(task, lifecycle.enter_stage(pipeline, free, move.to_state, event.at))
 
 
-def _unhurried(before: Task, after: Task) -> Task:
-    """A turn that is under way for the old stage is ended first, with its process; the session goes on afterwards."""
+def _end_turn_first(before: Task, after: Task) -> Task:
+    """Return the task with the turn for the old stage ended first, with its process; its session goes on afterwards."""
     if (
         before.next_action not in _TURN
         or before.run is None
@@ -157,8 +157,6 @@ def _unhurried(before: Task, after: Task) -> Task:
         or after.next_action is not NextAction.TURN
     ):
         return after
-    agent = replace(
-        after.agent,
-        turn=replace(after.agent.turn, number=before.agent.turn.number, deadline=before.agent.turn.deadline),
-    )
-    return replace(after, next_action=NextAction.STOP, agent=agent)
+    old = before.agent.turn
+    turn = replace(after.agent.turn, number=old.number, deadline=old.deadline)
+    return replace(after.with_turn(turn), next_action=NextAction.STOP)

@@ -1,6 +1,6 @@
-"""The two state machines of seed 003 as tables that can be read and printed, and what a person may ask in each state.
+"""The state machines of tasks and agents as tables, and what a person may ask in each state.
 
-Anything not in a table is refused with the state and what is allowed in it, and changes nothing.
+A change that is in no table is refused with the state and what is allowed in it, and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
         _T.ARCHIVED: ("delete",),
     }
 )
-"""What a person may ask for in each state, as far as there is occasion for it (`allowed`)."""
+"""What a person may ask for in each state, if there is occasion for it (see `allowed`)."""
 
 _OCCASION: Mapping[str, RequestKind] = MappingProxyType(
     {
@@ -72,9 +72,9 @@ _OCCASION: Mapping[str, RequestKind] = MappingProxyType(
 
 
 def allowed(task: Task) -> tuple[str, ...]:
-    """What a person may ask of the task as it stands; one held for want of room may be held for good."""
+    """Return what a person may ask of the task now; one that is paused for lack of resources may be paused for good."""
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
-    asked = {ask.kind for ask in task.pending_requests}
+    asked = {request.kind for request in task.pending_requests}
     impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is PauseReason.USER else {"resume"} if holder is None else set()
@@ -83,7 +83,7 @@ def allowed(task: Task) -> tuple[str, ...]:
 
 
 def require(action: str, task: Task) -> None:
-    """Refuse an action that the task's state does not allow; raises InvalidTransition."""
+    """Refuse an action that the task's state does not allow. Raises InvalidTransition."""
     if action not in allowed(task):
         over = _over_budget(task) if action == "resume" else None
         because = f"{over}; raise that with `orchestrator budget {task.id}`" if over else ""
@@ -91,12 +91,12 @@ def require(action: str, task: Task) -> None:
 
 
 def _over_budget(task: Task) -> str | None:
-    """Which of its caps holds the task, in words; it would be held again at once."""
+    """Return which of its caps keeps the task paused, in words; resuming it would pause it again at once."""
     return cap_reached(task) if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET else None
 
 
 def require_legal(before: Task, after: Task) -> None:
-    """Refuse a change of status that no table knows; raises InvalidTransition."""
+    """Refuse a change of status that is in no table. Raises InvalidTransition."""
     if after.status is not before.status and after.status not in TASK_TRANSITIONS[before.status]:
         raise InvalidTransition(f"make {after.status} of", before.status, before.stage)
     old, new = before.agent.status, after.agent.status

@@ -1,7 +1,7 @@
-"""What an agent's turn brings: its result, what it asks and reports on the way, its silence, its end.
+"""Events of an agent's turn: its result, its questions and reports, its silence, its exit.
 
-Each handler takes a task and an event of its present attempt and gives the task after it; one of an earlier attempt, or
-of output that was taken in before, changes nothing.
+Each handler takes a task and an event of its present attempt and returns the task afterwards. An event of an earlier
+attempt, or of output that was read before, changes nothing.
 """
 
 from dataclasses import replace
@@ -30,9 +30,9 @@ from orchestrator.core.task.user_requests import (
 )
 
 SHORT_WAIT = timedelta(seconds=60)
-"""How long an agent that asks to be paused and tried again is left alone (seed 003)."""
-MOST_ASKS = 50
-"""In one visit of a stage; an agent that asks again and again would cost a turn each time."""
+"""How long an agent is paused that asks to be paused and tried again."""
+MOST_REQUESTS = 50
+"""Requests in one visit of a stage; an agent that asks again and again would cost a turn each time."""
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
@@ -45,56 +45,55 @@ TurnEvent = (
     | events.AnswerSent
     | events.StallSeen
 )
-"""What is heard of an agent."""
+"""Events that come from an agent."""
 
 
 def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
-    """The task after what was heard of its agent."""
+    """Return the task after an event of its agent."""
     match event:
         case events.SessionStarted():
-            return _session_started(task, event)
+            return _on_session(task, event)
         case events.TurnFinished():
-            return _finished(pipeline, task, event)
+            return _on_finished(pipeline, task, event)
         case events.AgentSaid():
-            return _said(task, event)
+            return _on_message(task, event)
         case events.RequestWithdrawn():
-            return _withdrawn(task, event)
+            return _on_withdrawn(task, event)
         case events.AnswerSent():
-            return _answer_sent(task, event)
+            return _on_answer_sent(task, event)
         case events.StallSeen():
-            return _stalled(pipeline, task, event)
+            return _on_stall(pipeline, task, event)
         case events.AgentExited():
-            return _exited(pipeline, task, event)
+            return _on_exit(pipeline, task, event)
         case _:
             assert_never(event)
 
 
-def _session_started(task: Task, event: events.SessionStarted) -> Task:
+def _on_session(task: Task, event: events.SessionStarted) -> Task:
     if event.attempt != task.agent.attempt or task.agent.session.is_known:
         return task
-    return replace(
-        task, agent=replace(task.agent, session=replace(task.agent.session, is_known=True, id=event.session_id))
-    )
+    session = replace(task.agent.session, is_known=True, id=event.session_id)
+    return replace(task, agent=replace(task.agent, session=session))
 
 
-def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task after a turn's result."""
+def _on_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """Return the task after the result of a turn."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
     was_under_way = task.next_action in (NextAction.TURN, NextAction.INTERRUPT) and task.is_active
-    after = _accounted(task, event)
+    after = _add_usage(task, event)
     if not was_under_way:
         return after
     if event.outcome is events.TurnOutcome.OK:
-        return _well(pipeline, _told(after), event)
+        return _on_success(pipeline, _mark_delivered(after), event)
     if event.outcome is events.TurnOutcome.INTERRUPTED:
         return lifecycle.next_turn(pipeline, after, event.at)
-    return _badly(pipeline, after, event)
+    return _on_failure(pipeline, after, event)
 
 
-def _said(task: Task, event: events.AgentSaid) -> Task:
-    """The task after its agent asked for something or reported trouble."""
+def _on_message(task: Task, event: events.AgentSaid) -> Task:
+    """Return the task after its agent asked for something or reported an error."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
@@ -102,45 +101,45 @@ def _said(task: Task, event: events.AgentSaid) -> Task:
     if not task.is_active:
         return task
     if event.trouble is not None:
-        task = _troubled(task, event.trouble, event.at)
+        task = _on_agent_error(task, event.trouble, event.at)
     if not task.is_active:
         return task
     answers = event.answers or (None,) * len(event.asking)
-    for asking, answer in zip(event.asking, answers, strict=True):
+    for draft, answer in zip(event.asking, answers, strict=True):
         if task.is_active:
-            task = _asked(task, asking, answer, event.at)
+            task = _add_request(task, draft, answer, event.at)
     return task
 
 
-def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
-    """The task whose agent was given an answer; one that has ended meanwhile may not have read it."""
+def _on_answer_sent(task: Task, event: events.AnswerSent) -> Task:
+    """Return the task whose agent got an answer; an agent that has exited since may not have read it."""
     if event.attempt != task.agent.attempt or task.run is None:
         return task
-    asks = tuple(
-        replace(ask, is_delivered=True)
-        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt and ask.is_undelivered
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=True)
+        if request.draft.request_id == event.request_id and request.attempt == event.attempt and request.is_undelivered
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
-def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
-    """The task whose agent does not wait for an answer any more.
+def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
+    """Return the task whose agent no longer waits for an answer.
 
-    One that is being ended takes back what it asks (measured); its session still wants to know when it goes on.
+    A CLI that is being stopped withdraws its requests; its session still needs the answers when it is resumed.
     """
     if task.run is not None and task.run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         return task
-    for ask in task.pending_requests:
-        if ask.draft.request_id == event.request_id and ask.attempt == event.attempt:
+    for request in task.pending_requests:
+        if request.draft.request_id == event.request_id and request.attempt == event.attempt:
             gone = Answer(status=RequestStatus.WITHDRAWN, by=task.agent.role or "")
-            task = pausing.answer_request(task, ask.number, gone, event.at)
+            task = pausing.answer_request(task, request.number, gone, event.at)
     return task
 
 
-def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
-    """The task after no sign of life: noted, then interrupted and nudged, then begun anew, then at a halt."""
+def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
+    """Return the task after no sign of life: noted first, then interrupted, then restarted, then blocked."""
     agent = task.agent
     if (
         (event.attempt, event.turn) != (agent.attempt, agent.turn.number)
@@ -148,7 +147,7 @@ def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
         or task.is_paused
     ):
         return task
-    task = replace(task, agent=replace(agent, setbacks=replace(agent.setbacks, nudges=agent.setbacks.nudges + 1)))
+    task = task.with_setbacks(replace(agent.setbacks, nudges=agent.setbacks.nudges + 1))
     match task.agent.setbacks.nudges:
         case 1:
             return task
@@ -164,17 +163,13 @@ def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
 
 
 def interrupt_turn(task: Task, at: datetime) -> Task:
-    """The task whose running turn is being ended, to be followed by another."""
+    """Return the task whose running turn is being interrupted, to be followed by another."""
     deadline = at + timedelta(seconds=min(60.0, task.policy.turn_timeout))
-    return replace(
-        task,
-        next_action=NextAction.INTERRUPT,
-        agent=replace(task.agent, turn=replace(task.agent.turn, deadline=deadline)),
-    )
+    return replace(task.with_turn(replace(task.agent.turn, deadline=deadline)), next_action=NextAction.INTERRUPT)
 
 
-def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
-    """The task after its agent's process was gone."""
+def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
+    """Return the task after its agent's process exited."""
     run = task.run
     if run is None or run.folder != agent_run_folder(event.attempt):
         return task
@@ -182,16 +177,15 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        turn=replace(task.agent.turn, deadline=None, open_tools=0),
+        turn=replace(task.agent.turn, deadline=None, open_tools=0, active_since=None),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
         agent = lifecycle.bank_usage(agent)
-    task = replace(add_worked_time(task, event.at), run=None)
-    task = replace(task, agent=replace(agent, turn=replace(agent.turn, active_since=None)))
+    task = replace(add_worked_time(task, event.at), run=None, agent=agent)
     if not task.is_active:
         return task
-    task = _untold(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
+    task = _mark_undelivered(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
     if task.next_action is NextAction.STOP:
         return (
             replace(task, next_action=NextAction.RETRY)
@@ -206,33 +200,32 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     return lifecycle.fail_attempt(pipeline, task, event.reason, "agent_lost", event.at)
 
 
-def _untold(task: Task) -> Task:
-    """What a process was answered in a turn that it did not end is not sure to stand in its session."""
+def _mark_undelivered(task: Task) -> Task:
+    """Return the task with the answers of an unfinished turn undelivered again; the session may not hold them."""
     now = (task.agent.attempt, task.agent.turn.number)
-    asks = tuple(
-        replace(ask, is_delivered=False)
-        if ask.is_delivered and ask.draft.request_id and (ask.attempt, ask.turn) == now
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=False)
+        if request.is_delivered and request.draft.request_id and (request.attempt, request.turn) == now
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
 def add_worked_time(task: Task, at: datetime) -> Task:
-    """The task with the time that its agent was at work put on its account."""
+    """Return the task with the time added that its agent has worked since it last began or continued."""
     since = task.agent.turn.active_since
     if since is None:
         return task
     task = _with_spending(task, Spending(seconds=max(0.0, (at - since).total_seconds())), at)
-    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, active_since=None)))
+    return task.with_turn(replace(task.agent.turn, active_since=None))
 
 
-def _accounted(task: Task, event: events.TurnFinished) -> Task:
+def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
-    tokens, usd = agent.usage.tokens_before_session + event.tokens, agent.usage.cost_before_session + event.cost_usd
-    used = Spending(
-        usd=max(0.0, round(usd - agent.usage.cost_usd, 6)), tokens=max(0, tokens - agent.usage.tokens), turns=1
-    )
+    old = agent.usage
+    tokens, usd = old.tokens_before_session + event.tokens, old.cost_before_session + event.cost_usd
+    used = Spending(usd=max(0.0, round(usd - old.cost_usd, 6)), tokens=max(0, tokens - old.tokens), turns=1)
     task = add_worked_time(_with_spending(task, used, event.at), event.at)
     agent = replace(
         task.agent,
@@ -244,19 +237,19 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
     return replace(task, agent=agent)
 
 
-def _told(task: Task) -> Task:
-    """After a turn that went well its agent knows the answers that stood in the text, and those it had waited for."""
+def _mark_delivered(task: Task) -> Task:
+    """Return the task after a successful turn: its agent knows the turn's answers and those that it waited for."""
     now = (task.agent.attempt, task.agent.turn.number)
-    asks = tuple(
-        replace(ask, is_delivered=True)
-        if ask.is_undelivered and (ask.draft.request_id or (ask.attempt, ask.turn) < now)
-        else ask
-        for ask in task.requests
+    requests = tuple(
+        replace(request, is_delivered=True)
+        if request.is_undelivered and (request.draft.request_id or (request.attempt, request.turn) < now)
+        else request
+        for request in task.requests
     )
-    return task if asks == task.requests else replace(task, requests=asks)
+    return task if requests == task.requests else replace(task, requests=requests)
 
 
-def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
     rest = replace(
         agent,
@@ -265,7 +258,7 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     )
     task = replace(task, agent=rest)
     if task.next_action is NextAction.INTERRUPT or any(
-        ask.is_pending or ask.is_undelivered for ask in _of_this_turn(task)
+        request.is_pending or request.is_undelivered for request in _of_this_turn(task)
     ):
         return lifecycle.next_turn(pipeline, task, event.at)
     if agent.turn.was_frozen_in_tool and agent.turn.timed_out:
@@ -275,11 +268,8 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
         )
         return lifecycle.next_turn(pipeline, replace(task, feedback=unfair), event.at)
     if event.malformed and not agent.setbacks.was_corrected:
-        task = replace(
-            task,
-            agent=replace(task.agent, setbacks=replace(task.agent.setbacks, was_corrected=True)),
-            feedback=event.malformed,
-        )
+        task = task.with_setbacks(replace(task.agent.setbacks, was_corrected=True))
+        task = replace(task, feedback=event.malformed)
         return lifecycle.next_turn(pipeline, task, event.at)
     if event.malformed:
         return lifecycle.try_again(pipeline, task, event.malformed, event.at)
@@ -288,14 +278,18 @@ def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
 
 def _of_this_turn(task: Task) -> tuple[UserRequest, ...]:
     now = (task.agent.attempt, task.agent.turn.number)
-    return tuple(ask for ask in task.requests if (ask.attempt, ask.turn) == now and not ask.draft.subject.of_daemon)
+    return tuple(
+        request
+        for request in task.requests
+        if (request.attempt, request.turn) == now and not request.draft.subject.of_daemon
+    )
 
 
-def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     if event.error_class == ErrorClass.USAGE_LIMIT:
-        return _limited(pipeline, task, event)
+        return _wait_for_limit(pipeline, task, event)
     if event.error_class in SERVICE_ERRORS:
-        return _out_of_service(pipeline, task, event)
+        return _wait_for_service(pipeline, task, event)
     if event.error_class == ErrorClass.BUDGET and lifecycle.cap_reached(task) is not None:
         return pausing.park(lifecycle.next_turn(pipeline, task, event.at))
     if task.run is not None and task.run.process is ProcessState.PARKING:
@@ -309,18 +303,18 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     return lifecycle.fail_attempt(pipeline, task, event.reason, event.error_class or "turn_failed", event.at)
 
 
-def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task standing still until its account's usage limit is over; its session goes on with another turn then.
+def _wait_for_limit(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """Return the task paused until its account's usage limit is over; its session then goes on with another turn.
 
-    It goes on by itself only as its terms allow.
+    It goes on by itself only if its policy allows that.
     """
-    at, terms = event.at, task.policy
-    task = _waiting(task, PauseReason.RATE_LIMIT)
-    task = replace(task, agent=replace(task.agent, setbacks=replace(task.agent.setbacks, limit_window=event.window)))
-    known = resume_at(event.resets_at, at, terms.limit_margin, task.id) if event.resets_at else None
+    at, policy = event.at, task.policy
+    task = _count_wait(task, PauseReason.RATE_LIMIT)
+    task = task.with_setbacks(replace(task.agent.setbacks, limit_window=event.window))
+    known = resume_at(event.resets_at, at, policy.limit_margin, task.id) if event.resets_at else None
     until = known or probe_at(at, task.agent.setbacks.limit_waits)
-    too_late = terms.latest_resume is not None and until > at + timedelta(seconds=terms.latest_resume)
-    by_itself = terms.auto_resume and not too_late
+    too_late = policy.latest_resume is not None and until > at + timedelta(seconds=policy.latest_resume)
+    by_itself = policy.auto_resume and not too_late
     before = task.spending.total.usd if task.spending.usd_at_limit is None else task.spending.usd_at_limit
     task = lifecycle.next_turn(pipeline, replace(task, spending=replace(task.spending, usd_at_limit=before)), at)
     text = f"{event.reason}; " + (f"it goes on at {until:%Y-%m-%d %H:%M} UTC" if by_itself else "it waits for `resume`")
@@ -330,24 +324,22 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
     return replace(task, retry_at=until if by_itself else None)
 
 
-def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """The task standing still while the model's service is overloaded, throttling or out of reach."""
-    task = lifecycle.next_turn(pipeline, _waiting(task, PauseReason.SERVICE), event.at)
+def _wait_for_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """Return the task paused while the model's service is overloaded, throttling or out of reach."""
+    task = lifecycle.next_turn(pipeline, _count_wait(task, PauseReason.SERVICE), event.at)
     return replace(task, retry_at=back_off(event.at, task.agent.setbacks.limit_waits, task.policy.retry_delay))
 
 
-def _waiting(task: Task, by: PauseReason) -> Task:
-    task = replace(
-        task,
-        agent=replace(
-            task.agent, setbacks=replace(task.agent.setbacks, limit_waits=task.agent.setbacks.limit_waits + 1)
-        ),
-    )
+def _count_wait(task: Task, by: PauseReason) -> Task:
+    setbacks = task.agent.setbacks
+    task = task.with_setbacks(replace(setbacks, limit_waits=setbacks.limit_waits + 1))
     return task if pausing.is_paused_by_daemon(task) else pausing.pause(task, by)
 
 
-def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
-    """A fatal one ends the task, whatever else the agent wants done about it."""
+def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
+    """Return the task after an error that its agent reported. A fatal one fails it, whatever recovery the agent asks
+    for.
+    """
     if trouble.fatal or trouble.recovery is Recovery.CHECKPOINT_AND_FAIL:
         return outcomes.fail(task, f"{task.stage}: the agent reports: {trouble.message}", at)
     match trouble.recovery:
@@ -357,27 +349,24 @@ def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
             return replace(pausing.pause(task, PauseReason.SERVICE), retry_at=at + SHORT_WAIT)
         case Recovery.NOTIFY_USER:
             text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
-            return _asked(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
+            return _add_request(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
         case _:
             assert_never(trouble.recovery)
 
 
-def _asked(task: Task, asking: RequestDraft, answer: Answer | None, at: datetime) -> Task:
+def _add_request(task: Task, draft: RequestDraft, answer: Answer | None, at: datetime) -> Task:
     visit = task.stages[task.stage].visits
-    if sum((ask.stage, ask.visit) == (task.stage, visit) for ask in task.requests) >= MOST_ASKS:
-        return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_ASKS} times", at)
-    known = reusable(task.requests, asking, task.stage)
+    if sum((request.stage, request.visit) == (task.stage, visit) for request in task.requests) >= MOST_REQUESTS:
+        return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_REQUESTS} times", at)
+    known = reusable(task.requests, draft, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)
-        return pausing.add_answered_request(task, asking, same, at)
-    decided = answer or pausing.answer_by_policy(task, asking)
+        return pausing.add_answered_request(task, draft, same, at)
+    decided = answer or pausing.answer_by_policy(task, draft)
     if decided is not None:
-        return pausing.add_answered_request(task, asking, decided, at)
-    return pausing.add_request(task, asking, at)
+        return pausing.add_answered_request(task, draft, decided, at)
+    return pausing.add_request(task, draft, at)
 
 
 def _with_spending(task: Task, used: Spending, at: datetime) -> Task:
-    day = f"{at:%Y-%m-%d}"
-    return replace(
-        task, spending=replace(task.spending, by_day={**task.spending.by_day, day: task.spending.on(day) + used})
-    )
+    return replace(task, spending=task.spending.with_spent(f"{at:%Y-%m-%d}", used))

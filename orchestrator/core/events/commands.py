@@ -54,7 +54,7 @@ class SendAnswer:
 
     attempt: int
     request_id: str
-    asks: tuple[UserRequest, ...]
+    requests: tuple[UserRequest, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class MergePullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRelease:
-    """Write the changelog of the version that release-summary.md names, and commit it."""
+    """Write the changelog of the version that the summary of the release names, and commit it."""
 
     branch: str
     commit: str

@@ -4,27 +4,22 @@ To add a guard, write its class and name it in GUARDS. The class says everything
 file and in the JSON schema, `missing` judges, `describe` labels graphs.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
 from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
 from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.guards import Guard
 
-GUARDS: Mapping[str, type[Guard]] = MappingProxyType(
-    {
-        "file_exists": FileExists,
-        "file_min_chars": FileMinChars,
-        "heading_count": HeadingCount,
-        "glob_count": GlobCount,
-        "json_nonempty": JsonNonempty,
-        "budget_left": BudgetLeft,
-        "budget_within": BudgetWithin,
-        "steps_completed": StepsCompleted,
-        "steps_committed": StepsCommitted,
-        "tree_clean": TreeClean,
-        "checks_acceptable": ChecksAcceptable,
-    }
-)
+GUARDS: dict[str, type[Guard]] = {
+    "file_exists": FileExists,
+    "file_min_chars": FileMinChars,
+    "heading_count": HeadingCount,
+    "glob_count": GlobCount,
+    "json_nonempty": JsonNonempty,
+    "budget_left": BudgetLeft,
+    "budget_within": BudgetWithin,
+    "steps_completed": StepsCompleted,
+    "steps_committed": StepsCommitted,
+    "tree_clean": TreeClean,
+    "checks_acceptable": ChecksAcceptable,
+}
 """The class of each guard by the name that pipeline files use."""

@@ -6,6 +6,7 @@ All that one process assumes alone about places is here and in the store, so tha
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.task.agent import PauseReason
@@ -52,7 +53,36 @@ class Capacity:
     limit_margin: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - what was found out is kept in it
+    """The tasks at one moment, and groups of them; each group is found once, for every question about these tasks."""
+
+    @cached_property
+    def running(self) -> tuple[Task, ...]:
+        """Those that hold a place."""
+        return tuple([task for task in self if task.holds_slot])
+
+    @cached_property
+    def paused(self) -> tuple[Task, ...]:
+        """Those that are paused, whatever for."""
+        return tuple([task for task in self if task.is_paused])
+
+    @cached_property
+    def queue(self) -> tuple[Task, ...]:
+        """Those that want a place, in the order in which they get one: begun ones, then by priority and age."""
+        return tuple(sorted([task for task in self if task.wants_slot], key=_turn_in_queue))
+
+    @cached_property
+    def ahead(self) -> Mapping[str, int]:
+        """How many tasks are ahead of each task in the queue, by its id."""
+        return {task.id: position for position, task in enumerate(self.queue)}
+
+
+def _turn_in_queue(task: Task) -> tuple[object, ...]:
+    begun_later = task.status is TaskStatus.PENDING
+    return begun_later, _RANK[task.schedule.priority], task.timing.created_at, task.id
+
+
+@dataclass(frozen=True, kw_only=True)
 class SchedulerSnapshot:
     """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time.
 
@@ -60,7 +90,7 @@ class SchedulerSnapshot:
     that have ended cost today; `model_of` tells the model that a task would use next.
     """
 
-    tasks: tuple[Task, ...]
+    tasks: LiveTasks
     ended: Mapping[str, TaskStatus]
     room: Capacity
     now: datetime
@@ -69,16 +99,21 @@ class SchedulerSnapshot:
     trouble: str | None = None
     model_of: Callable[[Task], str] = lambda _: ""
 
+    @cached_property
+    def limited(self) -> tuple[Task, ...]:
+        """The tasks that wait for a person's word, or for a usage limit whose end nobody told."""
+        return tuple([task for task in self.tasks.paused if task.waits_for_word or _waits_for_unknown_end(task, self)])
+
 
 def tasks_to_admit(scene: SchedulerSnapshot) -> list[str]:
     """The ids of the tasks that may start or go on now, first ones first."""
     room = scene.room
-    free = places(scene) - sum(task.holds_slot for task in scene.tasks)
+    free = places(scene) - len(scene.tasks.running)
     if room.pressure or room.draining or free <= 0:
         return []
     chosen: list[str] = []
     refused: dict[tuple[object, ...], str | None] = {}
-    for task in waiting_queue(scene.tasks):
+    for task in scene.tasks.queue:
         if len(chosen) >= free:
             break
         alike = (len(chosen), scene.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
@@ -120,7 +155,7 @@ def allowance_for(task: Task, scene: SchedulerSnapshot) -> Allowance:
     """Return what the account and the day leave a task, whatever its present turn turns out to have cost."""
     if scene.room.day == NO_CAPS:
         return Allowance(refusal=account_refusal(task, scene))
-    others = replace(scene, tasks=tuple(other for other in scene.tasks if other.id != task.id))
+    others = replace(scene, tasks=LiveTasks(other for other in scene.tasks if other.id != task.id))
     spent = spent_today(others) + _reserved(others)
     return Allowance(refusal=account_refusal(task, scene), day=scene.room.day, spent_by_others=spent)
 
@@ -141,10 +176,7 @@ def account_limit(scene: SchedulerSnapshot, model: str | None = None) -> Task | 
     Others do not go on before it. Only those that concern the model count, if one is given.
     """
     waiting = [
-        task
-        for task in scene.tasks
-        if task.waits_for_word or _waits_for_unknown_end(task, scene)
-        if model is None or applies_to(task.agent.setbacks.limit_window or "", model)
+        task for task in scene.limited if model is None or applies_to(task.agent.setbacks.limit_window or "", model)
     ]
     return max(waiting, key=lambda task: task.retry_at or FOR_EVER, default=None)
 
@@ -184,7 +216,7 @@ def day_used_up(scene: SchedulerSnapshot, more: int = 0) -> str | None:
 
 def _reserved(scene: SchedulerSnapshot, more: int = 0) -> Spending:
     """Return what is set aside for the turns under way, and for `more` that are about to begin."""
-    running = sum(task.holds_slot and task.agent.turn.deadline is not None for task in scene.tasks) + more
+    running = sum(task.agent.turn.deadline is not None for task in scene.tasks.running) + more
     return Spending(usd=scene.room.turn_usd * running)
 
 
@@ -195,11 +227,7 @@ def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str
     """
     if scene.room.day == NO_CAPS:
         return
-    running = [
-        task
-        for task in scene.tasks
-        if task.holds_slot and task.next_action is NextAction.TURN and task.agent.turn.tokens
-    ]
+    running = [task for task in scene.tasks.running if task.next_action is NextAction.TURN and task.agent.turn.tokens]
     since = [task.agent.turn.active_since or scene.now for task in running]
     seconds = sum((scene.now - one).total_seconds() for one in since)
     meanwhile = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
@@ -210,8 +238,8 @@ def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str
 
 def tasks_to_pause(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
     """The tasks between two turns that must not begin the next, what for, and the reason in words."""
-    for task in scene.tasks:
-        if task.holds_slot and task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
+    for task in scene.tasks.running:
+        if task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
             hold = held_before_turn(task, scene)
             if hold is not None:
                 yield task.id, *hold
@@ -227,17 +255,15 @@ def held_before_turn(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason,
 
 def task_to_notify(scene: SchedulerSnapshot) -> str | None:
     """The first task that the account's trouble keeps from going on; people are told by it."""
-    standing = (task for task in scene.tasks if task.is_paused and task.retry_at is None)
+    standing = (task for task in scene.tasks.paused if task.retry_at is None)
     held = (task for task in standing if task.agent.blocked_by is PauseReason.SERVICE)
-    waiting = (task for task in waiting_queue(scene.tasks) if not blockers(task, scene) and block_reason(task, scene))
+    waiting = (task for task in scene.tasks.queue if not blockers(task, scene) and block_reason(task, scene))
     return next((task.id for task in (*held, *waiting)), None)
 
 
 def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason]]:
     """The tasks that were held so, and need not be any more."""
-    for task in scene.tasks:
-        if not task.is_paused:
-            continue
+    for task in scene.tasks.paused:
         if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
             if active_limit_before(task, scene) is None:
                 yield task.id, PauseReason.RATE_LIMIT
@@ -249,16 +275,8 @@ def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason
 
 
 def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks that want a place, in the order in which they get one: begun ones, then by priority and age."""
-    return sorted(
-        (task for task in tasks if task.wants_slot),
-        key=lambda task: (
-            task.status is TaskStatus.PENDING,
-            _RANK[task.schedule.priority],
-            task.timing.created_at,
-            task.id,
-        ),
-    )
+    """The tasks that want a place, in the order in which they get one."""
+    return list(LiveTasks(tasks).queue)
 
 
 def blockers(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:

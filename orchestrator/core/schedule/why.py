@@ -11,7 +11,6 @@ from orchestrator.core.schedule.admission import (
     blockers,
     day_used_up,
     places,
-    waiting_queue,
 )
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -96,10 +95,10 @@ def _paused(task: Task, scene: SchedulerSnapshot) -> Why:
         case PauseReason.BUDGET:
             return _over_budget(task, scene, still)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
-            asks = task.pending_requests
+            requests = task.pending_requests
             hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
-            facts = (*(_asked(ask) for ask in asks), *hindered, still)
-            return Why(facts=facts, next=_how_to_answer(task, asks[0]) if asks else _when_merged(task))
+            facts = (*(_asked(request) for request in requests), *hindered, still)
+            return Why(facts=facts, next=_how_to_answer(task, requests[0]) if requests else _when_merged(task))
         case None:
             following = _when_let_in(task, scene, "it goes on by itself when there is a place")
             return Why(facts=(*_no_place(task, scene), still), next=following)
@@ -141,28 +140,28 @@ def _limited(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
     )
 
 
-def _asked(ask: UserRequest) -> str:
-    words = " ".join(ask.draft.text.split())[:300]
-    match ask.draft.subject:
+def _asked(request: UserRequest) -> str:
+    words = " ".join(request.draft.text.split())[:300]
+    match request.draft.subject:
         case Subject.QUESTION:
-            options = f" ({', '.join(ask.draft.options)})" if ask.draft.options else ""
+            options = f" ({', '.join(request.draft.options)})" if request.draft.options else ""
             said = f"its agent asks: {words}{options}"
         case Subject.PERMISSION:
-            said = f"its agent wants to use {ask.draft.name}: {words}"
+            said = f"its agent wants to use {request.draft.name}: {words}"
         case Subject.PLAN:
             said = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
-            said = f"its agent needs the {ask.draft.type} {ask.draft.name}: {words}"
+            said = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
         case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
             said = words
         case _:
-            assert_never(ask.draft.subject)
-    lapses = f"; without an answer it goes on at {ask.deadline:%Y-%m-%d %H:%M} UTC" if ask.deadline else ""
+            assert_never(request.draft.subject)
+    lapses = f"; without an answer it goes on at {request.deadline:%Y-%m-%d %H:%M} UTC" if request.deadline else ""
     return said + lapses
 
 
-def _how_to_answer(task: Task, ask: UserRequest) -> str:
-    return how_to_answer(task.id, ask.kind, ask.draft.subject, ask.draft.name)
+def _how_to_answer(task: Task, request: UserRequest) -> str:
+    return how_to_answer(task.id, request.kind, request.draft.subject, request.draft.name)
 
 
 def _when_merged(task: Task) -> str:
@@ -181,9 +180,8 @@ def _no_place(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
     held_back = block_reason(task, scene)
     if held_back is not None:
         return (held_back,)
-    holders = [other.id for other in scene.tasks if other.holds_slot]
-    before = [other.id for other in waiting_queue(scene.tasks)]
-    ahead = before.index(task.id) if task.id in before else 0
+    holders = [other.id for other in scene.tasks.running]
+    ahead = scene.tasks.ahead.get(task.id, 0)
     taken = f"{len(holders)} of {places(scene)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)

@@ -5,7 +5,7 @@ Cost comes from totals that the CLI counts, as differences; so a line that is re
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,10 @@ class TaskSpending:
     def total(self) -> Spending:
         """What the task has used since it began."""
         return total_spending(self.by_day.values())
+
+    def with_spent(self, day: str, used: Spending) -> "TaskSpending":
+        """Return the spending with what was used on a day besides."""
+        return replace(self, by_day={**self.by_day, day: self.on(day) + used})
 
     def on(self, day: str) -> Spending:
         """What the task has used on a day."""

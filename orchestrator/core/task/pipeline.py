@@ -126,8 +126,9 @@ class Stage:
 ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
     {"gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
 )
-"""Budgets every pipeline has: how often a closed gate goes back to its agent, a lost agent is started again, a
-person asks for changes, and one last pass is made when every cycle is used up."""
+"""Budgets of every pipeline: how often a closed gate goes back to its agent, a lost agent is started again, a person
+asks for changes, and one last pass is made when every cycle is used up.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

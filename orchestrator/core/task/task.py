@@ -6,12 +6,12 @@ derived is not stored.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.failures import FailureLog
@@ -120,6 +120,11 @@ class Timing:
 ANY_TIME = Schedule()
 
 
+# Asked of every task at every decision: Python 3.11 takes longer to look up an enum's member than to compare it.
+_PENDING, _IN_PROGRESS, _REVIEW = TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.REVIEW
+_ADMISSION = NextAction.ADMISSION
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
@@ -159,6 +164,14 @@ class Task:
     requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
 
+    def with_turn(self, turn: TurnProgress) -> "Task":
+        """Return the task with its agent at this point of its turn."""
+        return replace(self, agent=replace(self.agent, turn=turn))
+
+    def with_setbacks(self, setbacks: Setbacks) -> "Task":
+        """Return the task with these setbacks of its agent."""
+        return replace(self, agent=replace(self.agent, setbacks=setbacks))
+
     def display_path(self, name: str = "") -> str:
         """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""
         return f"{self.folder}/{name}" if name else self.folder
@@ -172,7 +185,7 @@ class Task:
     @property
     def is_active(self) -> bool:
         """Whether it was begun and has not come to a halt; its work may be under review."""
-        return self.status in (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)
+        return self.status is _IN_PROGRESS or self.status is _REVIEW
 
     @property
     def is_paused(self) -> bool:
@@ -199,14 +212,14 @@ class Task:
     @property
     def holds_slot(self) -> bool:
         """Whether it takes one of the places of `max_agents`; a paused one does not."""
-        return self.status is TaskStatus.IN_PROGRESS and not self.is_paused
+        return self.status is _IN_PROGRESS and not self.is_paused
 
     @property
     def wants_slot(self) -> bool:
         """Whether it would start or go on if there were a place."""
-        if self.status is TaskStatus.PENDING:
-            return self.next_action is NextAction.ADMISSION and not self.is_paused
-        return self.status is TaskStatus.IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
+        if self.status is _PENDING:
+            return self.next_action is _ADMISSION and not self.is_paused
+        return self.status is _IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
 
     @property
     def pending_requests(self) -> tuple[UserRequest, ...]:

@@ -1,4 +1,4 @@
-"""The terms of a task: how long, how often and how freely, fixed when it is handed in.
+"""The policy of a task: how long, how often and how freely, fixed when it is handed in.
 
 So a change of the settings reaches the tasks that are handed in after it, and none that is under way.
 """
@@ -10,7 +10,7 @@ from orchestrator.core.task.budget import NO_CAPS, Caps
 
 
 class Autonomy(StrEnum):
-    """Who answers what an agent asks: a person, or the terms alone (seed 000)."""
+    """Who answers what an agent asks: a person, or the policy alone (seed 000)."""
 
     INTERACTIVE = "interactive"
     AUTO = "auto"

@@ -32,7 +32,7 @@ _NEVER_BEGINS = ("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_", "ANTHROPIC
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 """Programs read these in small letters as well."""
 POLICY = "policy"
-"""Who answered where the task's own terms or the role did."""
+"""Who answered where the policy of the task or the role did."""
 
 
 class RequestKind(StrEnum):
@@ -203,12 +203,12 @@ def must_not_be_set(variable: str) -> bool:
     return variable in _NEVER_SET or variable.upper() in _PROXIES or variable.startswith(_NEVER_BEGINS)
 
 
-def pending(asks: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
+def pending(requests: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
     """The asks that wait for somebody, in their order."""
-    return tuple(ask for ask in asks if ask.is_pending)
+    return tuple(request for request in requests if request.is_pending)
 
 
-def validate_answer(asking: RequestDraft, answer: str) -> str:
+def validate_answer(draft: RequestDraft, answer: str) -> str:
     """The answer as it counts: one of the options, if there are any, in their own spelling. Raises BadAnswer.
 
     Only case may differ from an option; a near one is suggested and never taken (sources.md §3.1).
@@ -218,25 +218,33 @@ def validate_answer(asking: RequestDraft, answer: str) -> str:
         raise BadAnswer("the answer is empty; say something, or skip the question")
     if len(text) > LONGEST_ANSWER:
         raise BadAnswer(f"the answer has {len(text)} characters; {LONGEST_ANSWER} are allowed")
-    if not asking.options or text in asking.options:
+    if not draft.options or text in draft.options:
         return text
-    same = next((option for option in asking.options if option.casefold() == text.casefold()), None)
+    same = next((option for option in draft.options if option.casefold() == text.casefold()), None)
     if same is not None:
         return same
-    near = get_close_matches(text, asking.options, n=1, cutoff=0.7)
-    hint = f"did you mean {near[0]!r}?" if near else f"the options are: {', '.join(asking.options)}"
+    near = get_close_matches(text, draft.options, n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]!r}?" if near else f"the options are: {', '.join(draft.options)}"
     raise BadAnswer(f"{text[:100]!r} is none of the options; {hint}")
 
 
-def next_reminder(ask: UserRequest, steps: Sequence[float]) -> datetime | None:
+def next_reminder(request: UserRequest, steps: Sequence[float]) -> datetime | None:
     """When the person is reminded next; `steps` are seconds after the asking."""
-    return ask.asked_at + timedelta(seconds=steps[ask.reminded]) if ask.reminded < len(steps) else None
+    return request.asked_at + timedelta(seconds=steps[request.reminded]) if request.reminded < len(steps) else None
 
 
-def reusable(asks: Iterable[UserRequest], asking: RequestDraft, stage: str) -> UserRequest | None:
+def reusable(requests: Iterable[UserRequest], draft: RequestDraft, stage: str) -> UserRequest | None:
     """An answered ask of the same content in the same stage: an agent that asks again gets the recorded answer."""
-    same = (ask for ask in asks if ask.digest == asking.digest and ask.stage == stage and ask.draft.kind is asking.kind)
+    same = (
+        request
+        for request in requests
+        if request.digest == draft.digest and request.stage == stage and request.draft.kind is draft.kind
+    )
     return next(
-        (ask for ask in same if ask.status in (RequestStatus.ANSWERED, RequestStatus.APPROVED, RequestStatus.SKIPPED)),
+        (
+            request
+            for request in same
+            if request.status in (RequestStatus.ANSWERED, RequestStatus.APPROVED, RequestStatus.SKIPPED)
+        ),
         None,
     )

@@ -19,7 +19,7 @@ def version_of(*texts: str) -> str | None:
 
 
 def entry_of(summary: str) -> str:
-    """The changes that a release-summary.md names as included, as a list."""
+    """The changes that a summary of a release names as included, as a list."""
     begin = _INCLUDED.search(summary)
     rest = summary[begin.end() :] if begin else summary
     end = _HEADING.search(rest)

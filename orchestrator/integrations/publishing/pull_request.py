@@ -32,7 +32,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """What related-code.json says: whom the change touches, in which modules, and whether it can spread far."""
+    """What the file of related code says: whom the change touches, in which modules, and whether it can spread far."""
 
     impacts: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a pull request is put together from, beside the task: `analysis` is the text of analysis.md."""
+    """What a pull request is put together from, beside the task: `analysis` is the text of the analysis."""
 
     analysis: str = ""
     related: Related = field(default_factory=Related)
@@ -100,7 +100,7 @@ def criteria_of(told: Json) -> tuple[str, ...]:
 
 
 def related_code(text: str) -> Related:
-    """What a related-code.json says; nothing where it is no JSON object or says it in another form."""
+    """What a file of related code says; nothing where it is no JSON object or says it in another form."""
     try:
         whole: Json = json.loads(text)
     except (ValueError, RecursionError):

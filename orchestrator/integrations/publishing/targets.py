@@ -13,7 +13,7 @@ from orchestrator.integrations.forges.errors import ForgeError, UnknownForge
 from orchestrator.integrations.forges.open_forge import Host, open_forge
 from orchestrator.integrations.forges.remote import Kind, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
-from orchestrator.settings import ForgeSettings
+from orchestrator.settings_sections import ForgeSettings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.repository import open_repository
 

@@ -1,14 +1,13 @@
-"""A task's checkpoints: look at them, keep one for good, bring back what one saved."""
+"""A task's checkpoints: look at them, keep one permanently, restore what one saved."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.routes.tasks import TheBackend, TheTask
+from orchestrator.server.routes.dependencies import TheService
+from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
-from orchestrator.server.schemas.views import to_view
 
 router = APIRouter(prefix="/api/tasks/{name}/checkpoints", tags=["checkpoints"], route_class=KeyedRoute)
 
@@ -16,33 +15,40 @@ Number = Annotated[int, Path(ge=0, le=10**9)]
 
 
 @router.get("")
-async def checkpoints(task: TheTask, backend: TheBackend) -> CheckpointList:
-    """Every checkpoint that is kept, newest first."""
-    kept = await asyncio.to_thread(backend.checkpoints.kept, task)
-    return CheckpointList(checkpoints=tuple(to_view(CheckpointView, one, backend.redact) for one in kept))
+async def checkpoints(name: str, service: TheService) -> CheckpointList:
+    """List every checkpoint that is kept, newest first."""
+    kept = await service.checkpoints.list(name)
+    return CheckpointList(checkpoints=tuple(to_view(CheckpointView, one, service.redact) for one in kept))
 
 
 @router.get("/{number}")
-async def checkpoint(task: TheTask, backend: TheBackend, number: Number) -> CheckpointView:
-    """One of them."""
-    found = await asyncio.to_thread(backend.checkpoints.found, task, number)
-    return to_view(CheckpointView, found, backend.redact)
+async def checkpoint(name: str, service: TheService, number: Number) -> CheckpointView:
+    """Show one checkpoint."""
+    return to_view(CheckpointView, await service.checkpoints.find(name, number), service.redact)
 
 
 @router.post("/{number}/restore")
-async def restore(task: TheTask, backend: TheBackend, number: Number, body: RestoreBody | None = None) -> RestoredView:
-    """Bring back what one saved; nothing is lost by it."""
+async def restore(name: str, service: TheService, number: Number, body: RestoreBody | None = None) -> RestoredView:
+    """Restore what a checkpoint saved, to a branch or in place; nothing is lost by it."""
     wanted = body or RestoreBody()
-    where = {"task": task.id, "number": number, "repo": task.source.repo, "worktree": task.source.worktree}
     if wanted.in_place:
-        before = await backend.checkpoints.restore_in_place(task, number)
-        return to_view(RestoredView, {**where, "kept_as": before.number}, backend.redact)
-    made = await backend.checkpoints.restore(task, number, wanted.branch)
-    return to_view(RestoredView, {**where, "branch": made.branch, "commit": made.commit}, backend.redact)
+        done = await service.checkpoints.restore_in_place(name, number)
+    else:
+        done = await service.checkpoints.restore(name, number, wanted.branch)
+    shown = {
+        "task": done.task.id,
+        "number": number,
+        "repo": done.task.source.repo,
+        "worktree": done.task.source.worktree,
+        "branch": done.branch,
+        "commit": done.commit,
+        "kept_as": done.kept_as,
+    }
+    return to_view(RestoredView, shown, service.redact)
 
 
 @router.post("/{number}/pin")
-async def pin(task: TheTask, backend: TheBackend, number: Number, body: PinBody | None = None) -> CheckpointView:
-    """Keep one for good, or, with `pinned: false`, no longer than others."""
-    pinned = backend.checkpoints.pin(task, number, pinned=(body or PinBody()).pinned)
-    return to_view(CheckpointView, pinned, backend.redact)
+async def pin(name: str, service: TheService, number: Number, body: PinBody | None = None) -> CheckpointView:
+    """Keep a checkpoint permanently, or, with `pinned: false`, no longer than others."""
+    pinned = await service.checkpoints.pin(name, number, pinned=(body or PinBody()).pinned)
+    return to_view(CheckpointView, pinned, service.redact)

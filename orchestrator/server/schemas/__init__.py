@@ -1,1 +1,1 @@
-"""What the API takes and answers."""
+"""The schemas of what the API accepts and returns; the daemon renders them and the client reads them."""

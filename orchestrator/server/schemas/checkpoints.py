@@ -1,4 +1,4 @@
-"""The shapes of checkpoints, and of what may be asked of one."""
+"""Schemas of checkpoints, and of what may be asked of one."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import Utf8, View, Words
+from orchestrator.server.schemas.base import Utf8, View, Words
 
 
 class TaskThenView(View):
@@ -20,7 +20,7 @@ class TaskThenView(View):
 
 
 class AgentThenView(View):
-    """Who was at work, and what the task had used so far."""
+    """The agent at that time, and what the task had used so far."""
 
     status: AgentStatus
     role: str | None
@@ -42,7 +42,7 @@ class SavedWorkView(View):
 
 
 class CheckpointView(View):
-    """One checkpoint; `environment` has names only. Without `work` the worktree could not be read then."""
+    """One checkpoint; `environment` has names only. Without `work` the worktree could not be read."""
 
     number: int
     at: datetime
@@ -62,7 +62,7 @@ class CheckpointList(View):
 
 
 class RestoreBody(View):
-    """Where saved work shall come: into a new branch of the user's repository, or into the worktree `in_place`."""
+    """Where to restore saved work: on a new branch of the user's repository, or in the worktree with `in_place`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -72,12 +72,12 @@ class RestoreBody(View):
     @model_validator(mode="after")
     def _either(self) -> "RestoreBody":
         if self.in_place and self.branch is not None:
-            raise ValueError("work comes either to a branch or in place; give one of the two")
+            raise ValueError("give either a branch or in_place, not both")
         return self
 
 
 class PinBody(View):
-    """Whether a checkpoint shall be kept for good."""
+    """Whether to keep a checkpoint permanently."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -85,7 +85,7 @@ class PinBody(View):
 
 
 class RestoredView(View):
-    """Where saved work is now: at `branch` and `commit`, or in the worktree, whose files before are in `kept_as`."""
+    """Where restored work is: at `branch` and `commit`, or in the worktree, whose former files are in `kept_as`."""
 
     task: str
     number: int

@@ -1,4 +1,4 @@
-"""The shapes of how the daemon is and of what is declared."""
+"""Schemas of the daemon's status and of what is declared."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,8 @@ from pydantic import BeforeValidator
 
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.views import TaskLine, View, Words
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import TaskLine
 
 
 class RunningView(View):
@@ -29,9 +30,9 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """How the daemon is: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
+    """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
-    `queue` waits for a place, `standing` for somebody or something else.
+    `queue` waits for a place, `standing` is paused for another reason.
     """
 
     health: str

@@ -1,13 +1,14 @@
-"""The shapes of limits: the account's usage windows, what a day may cost, and which tasks wait for either."""
+"""Schemas of limits: the account's usage windows, the day's budget, and the tasks that wait for either."""
 
 from datetime import datetime
 
 from orchestrator.core.task.agent import PauseReason
-from orchestrator.server.schemas.views import CapsView, SpentView, View, Words
+from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.tasks import CapsView, SpentView
 
 
 class WindowView(View):
-    """What was last told of a usage window of the account; `utilization` goes from 0 to 1."""
+    """What was last reported of a usage window of the account; `utilization` is from 0 to 1."""
 
     name: str
     status: str
@@ -18,7 +19,7 @@ class WindowView(View):
 
 
 class WallView(View):
-    """A window that is used up, and when turns may begin again; without a time when a person says so."""
+    """A window that is used up, and when turns may start again; without a time, when a person resumes them."""
 
     window: str
     until: datetime | None
@@ -34,7 +35,7 @@ class DayView(View):
 
 
 class HeldView(View):
-    """A task that a limit, the service or a budget keeps from going on, and until when, if that is known."""
+    """A task that a limit, the service or a budget keeps from continuing, and until when, if that is known."""
 
     task: str
     title: Words

@@ -1,10 +1,10 @@
-"""The shapes of what a task left on disk: its journal, its artifacts, its agents' transcripts."""
+"""Schemas of what a task left on disk: its journal, its artifacts, its agents' transcripts."""
 
 from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from orchestrator.server.schemas.views import View, Words
+from orchestrator.server.schemas.base import View, Words
 
 
 class JournalEntry(View):
@@ -22,14 +22,14 @@ class JournalEntry(View):
 
 
 class JournalPage(View):
-    """Decisions in order; ask again with `since` = `next_since`."""
+    """Decisions in order; the next page is asked for with `since` = `next_since`."""
 
     entries: tuple[JournalEntry, ...]
     next_since: int
 
 
 class ArtifactLine(View):
-    """A file that a stage or a check left in the task's folder; `size` in bytes."""
+    """A file that a stage or a check left; `size` in bytes."""
 
     path: str
     size: int
@@ -37,13 +37,13 @@ class ArtifactLine(View):
 
 
 class ArtifactList(View):
-    """All of them, by name."""
+    """Every artifact, by name."""
 
     artifacts: tuple[ArtifactLine, ...]
 
 
 class AttemptLine(View):
-    """An agent that worked or works at a task."""
+    """An agent that worked or works on a task."""
 
     attempt: int
     alive: bool
@@ -52,7 +52,7 @@ class AttemptLine(View):
 
 
 class AttemptList(View):
-    """Every agent of a task, first ones first."""
+    """Every agent of a task, oldest first."""
 
     attempts: tuple[AttemptLine, ...]
 
@@ -66,7 +66,7 @@ class TranscriptEntry(View):
 
 
 class TranscriptPage(View):
-    """A stretch of an agent's output; `ended` means that nothing comes after `next_offset`."""
+    """A stretch of an agent's output; `ended` means that nothing follows `next_offset`."""
 
     attempt: int
     entries: tuple[TranscriptEntry, ...]

@@ -1,29 +1,59 @@
-"""The shapes of what people are asked for, and of their answers."""
+"""Schemas of what people are asked for, and of their answers."""
+
+from datetime import datetime
 
 from pydantic import ConfigDict, Field, SecretStr, field_serializer
 
-from orchestrator.core.task.user_requests import LONGEST_ANSWER
-from orchestrator.server.schemas.views import AskView, Utf8, View, Words
+from orchestrator.core.task.user_requests import LONGEST_ANSWER, RequestKind, RequestStatus, Subject
+from orchestrator.server.schemas.base import Utf8, View, Words
 
 
-class AskList(View):
-    """What people are asked for, in the order in which it was asked."""
+class RequestView(View):
+    """One request to a person, with the id `<task id>.<number>`.
 
-    asks: tuple[AskView, ...]
+    `answer` never holds what was provided for a dependency. `digest` identifies what is asked: an answer that names it
+    is refused if the request is another one.
+    """
+
+    id: str
+    task: str
+    number: int
+    kind: RequestKind
+    subject: Subject
+    name: Words
+    type: str
+    text: Words
+    options: tuple[Words, ...]
+    default: Words | None
+    required: bool
+    digest: str
+    stage: str
+    asked_at: datetime
+    deadline: datetime | None
+    status: RequestStatus
+    answer: Words | None
+    answered_by: str | None
+    answered_at: datetime | None
+
+
+class RequestList(View):
+    """Requests to people, oldest first."""
+
+    requests: tuple[RequestView, ...]
 
 
 class SizeView(View):
-    """How much was changed between two commits; binary files count no lines."""
+    """How much changed between two commits; binary files count no lines."""
 
     files: int
     added: int
     removed: int
 
 
-class ReviewView(AskView):
+class ReviewView(RequestView):
     """A review with what is to be looked at: the stage's files, and what changed since the task began.
 
-    Without `change` nothing was committed yet, or the task's repository cannot be read.
+    `change` is null if nothing was committed yet, or the task's repository cannot be read.
     """
 
     files: tuple[Words, ...]
@@ -33,17 +63,17 @@ class ReviewView(AskView):
     change: SizeView | None
 
 
-class ProvidedView(AskView):
-    """A dependency after it was provided; `unmasked` says why its value is not hidden in what agents say.
+class ProvidedView(RequestView):
+    """A dependency after it was provided; `unmasked` says why its value is not masked in what agents say.
 
-    It is null where the value is hidden, and where there is none.
+    It is null if the value is masked, or there is none.
     """
 
     unmasked: str | None
 
 
-class AskFilter(View):
-    """Which asks a list shall hold: of one task, and only those that nobody has answered, unless `status` is all."""
+class RequestFilter(View):
+    """Which requests to list: those of one task, and only pending ones unless `status` is all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,7 +82,7 @@ class AskFilter(View):
 
 
 class DigestBody(View):
-    """An answer may name the digest of what was seen; then it counts for that alone."""
+    """An answer may name the digest of what was shown; then it counts for that alone."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,19 +90,19 @@ class DigestBody(View):
 
 
 class AnswerBody(DigestBody):
-    """What a question is answered with."""
+    """The answer to a question."""
 
     answer: Utf8 = Field(max_length=LONGEST_ANSWER)
 
 
 class ChangesBody(DigestBody):
-    """Which changes a reviewer wants."""
+    """The changes that a reviewer requests."""
 
     text: Utf8 = Field(max_length=LONGEST_ANSWER)
 
 
 class ProvideBody(View):
-    """The value of a dependency, of at most 64 KiB; none for a permission or a package."""
+    """The value of a dependency, at most 64 KiB; none for a permission or a package."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,7 +110,7 @@ class ProvideBody(View):
 
     @field_serializer("value", when_used="json")
     def _revealed(self, value: SecretStr | None) -> str | None:
-        """As it is sent, and nowhere else shown."""
+        """Reveal the value in the request that is sent, and nowhere else."""
         return value.get_secret_value() if value else None
 
 

@@ -1,6 +1,6 @@
-"""Looking at what a stage left behind: artifacts taken out of the outbox, files of the task, the state of the branch.
+"""Examine what a stage left behind: artifacts from the outbox, the task's files, the state of the branch.
 
-Only facts come from here; what they mean is decided by core/guards.py. All is bounded, for it comes from an agent.
+This module only collects facts; guards decide what they mean. Everything is bounded, because it comes from an agent.
 """
 
 import re
@@ -31,14 +31,14 @@ CONFIDENCES = ("low", "mid", "high")
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Looks at stages; every method blocks, and may be called again."""
+    """Examines stages; every method blocks and may be repeated."""
 
     workspace: Workspace
     secrets: Callable[[Task], Mapping[str, str]]
-    """What people provided for a task that none of its work may hold."""
+    """The provided values of a task that none of its work may contain."""
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
-        """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
+        """Raise SecretLeaked if the work up to this commit contains provided values; VaultError if those are lost."""
         refuse_leaks(self.workspace.git_of(task.id), task.source.base_commit, commit, self.secrets(task))
 
     def look(self, task: Task, pipeline: Pipeline, command: LookAtGate) -> Evidence:
@@ -74,7 +74,9 @@ class Gates:
 
 def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
     names = ", ".join(names_in(body, secrets))
-    return f"it holds the provided value of {names}, which must stand in no file; write the name alone" if names else ""
+    return (
+        f"it holds the provided value of {names}, which must not be in any file; write only the name" if names else ""
+    )
 
 
 def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,17 +92,17 @@ def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) 
 
 
 def seen_in(folder: Path) -> Evidence:
-    """What there is to see of the files of a task's or a workspace's own folder; nothing is taken in."""
+    """Return the facts about the files of a task's or a workspace's own folder; nothing is imported."""
     return Evidence(files=_files(folder, _all(folder)))
 
 
 def seen_of(task: Task) -> Evidence:
-    """Return what `seen_in` finds in the task's own folder."""
+    """Return the facts about the files in the task's own folder; nothing is imported."""
     return seen_in(Path(task.folder))
 
 
 def _all(folder: Path) -> list[str]:
-    """Names of the task's own files that guards may ask for."""
+    """Return the names of the task's own files that guards may ask for."""
     return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
 
 
@@ -121,7 +123,7 @@ def _facts(name: str, content: str) -> FileFacts:
 
 
 def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The headings of a text, and a hash of what stands below each."""
+    """Return the headings of a text, and a hash of the text below each."""
     parts: list[list[str]] = []
     for line in content.splitlines():
         if line.startswith("#") and len(parts) < MOST_HEADINGS:
@@ -133,7 +135,7 @@ def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _filled(content: str) -> tuple[str, ...] | None:
-    """The keys of a JSON object that have something in them; None if it is no object."""
+    """Return the keys of a JSON object whose values are not empty; None if it is not an object."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -142,7 +144,7 @@ def _filled(content: str) -> tuple[str, ...] | None:
 
 
 def _analysis(folder: Path, name: str) -> Analysis | None:
-    """What the evaluator wrote, if it has the form that was asked for."""
+    """Return what the evaluator wrote, if it has the requested form."""
     try:
         value = orjson.loads(read_text(folder, name, LARGEST_ARTIFACT) or "")
         analysis = from_json(Analysis, value)

@@ -4,9 +4,6 @@ To add a kind of work, write its class and name it in WORK. Nothing else lists t
 pipeline rules, graphs and schemas ask the class.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from orchestrator.core.decide.work.agent import AgentWork
 from orchestrator.core.decide.work.checks import ChecksWork
 from orchestrator.core.decide.work.deliver import DeliverWork
@@ -14,7 +11,7 @@ from orchestrator.core.decide.work.intake import IntakeWork
 from orchestrator.core.decide.work.steps import StepsWork
 from orchestrator.core.task.pipeline import Work
 
-WORK: Mapping[str, Work] = MappingProxyType(
-    {kind.name: kind for kind in (IntakeWork(), AgentWork(), StepsWork(), ChecksWork(), DeliverWork())}
-)
+WORK: dict[str, Work] = {
+    kind.name: kind for kind in (IntakeWork(), AgentWork(), StepsWork(), ChecksWork(), DeliverWork())
+}
 """Each kind of work by the name that pipeline files use."""

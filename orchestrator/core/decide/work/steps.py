@@ -33,8 +33,8 @@ class StepsWork(StageWork):
         step = plan.next_step(task.steps)
         if step is None:
             return task
-        agent = replace(task.agent, turn=replace(task.agent.turn, step=step.step_id))
-        return replace(task, agent=agent, steps=plan.begin_step(task.steps, step.step_id, at))
+        task = task.with_turn(replace(task.agent.turn, step=step.step_id))
+        return replace(task, steps=plan.begin_step(task.steps, step.step_id, at))
 
     def judge(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
         """Complete the step by the commits that were seen, or send the agent back.

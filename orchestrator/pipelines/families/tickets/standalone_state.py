@@ -1,7 +1,7 @@
-"""state.json of a workspace without a daemon (seed 000): begun, read as a task, and changed without losing a key.
+"""state.json of a workspace without a daemon: begun, read as a task, and changed without losing a key.
 
-Such a document may have been written by another program, which knows less than ours or more. So it is read with
-defaults for all that the seed does not say, and only what an operation changed is written into it.
+Another program may have written the document, and may know fewer keys or more. So it is read with defaults for whatever
+is missing, and only what an operation changed is written back.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ from orchestrator.pipelines.operation_parser import failure_of
 from orchestrator.storage.state_document import RESULT_NAMES, from_document, to_document
 
 SEEDS = ("current_state", "states", "failure_summary", "budgets")
-"""What operations change, beside the failure log."""
+"""Keys that operations change, beside the failure log."""
 OURS = ("stage", "status", "block_reason", "completed_at")
-"""What they change besides where our own words are there already, or a halt has to be told in them."""
+"""Keys of this program that are changed too where the document has them, or when the task is blocked."""
 OURS_IN_RECORDS = ("visits", "digest")
 CYCLES, REVISIONS = "eval_cycles", TICKETS.draft_budget
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
 TRIES = 3
-"""Of each budget of the seed, where nothing else is said."""
+"""Tries of each budget, where the document says nothing else."""
 
 
 class UnreadableState(OrchestratorError):
-    """A state.json is none of seed 000; the message says what is wrong with it."""
+    """A state.json cannot be read; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class InitialState:
 
 
 def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> JsonObject:
-    """The document of a workspace where nothing has happened yet, in state `start` (seed 000, init_state)."""
+    """Return the document of a workspace where nothing has happened yet, in state `start`."""
     local = beginning.source == "local"
     mode = beginning.autonomy or (Autonomy.AUTO if local else Autonomy.INTERACTIVE)
     on_blocked = beginning.on_blocked or (OnBlocked.ESCALATE if local else OnBlocked.HALT)
@@ -86,17 +86,17 @@ def manual(pipeline: Pipeline) -> Pipeline:
 
 
 def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
-    """The task that a document tells of. Raises UnreadableState."""
+    """Return the task that a document describes. Raises UnreadableState."""
     try:
         return _task(document, pipeline, folder)
     except OperationRefused as error:
         raise UnreadableState(f"an entry of its failure_log cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UnreadableState(f"it does not have the form of seed 000: {error!r:.300}; mend it by hand") from error
+        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; mend it by hand") from error
 
 
 def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
-    """The document with all that is other in a task than it was, but for its failure log."""
+    """Return the document with everything that changed in a task, except its failure log."""
     halted = TaskStatus.BLOCKED in (before.status, after.status)
     ours = [name for name in OURS if halted or name in document]
     old, new = (_for(document, to_document(task)) for task in (before, after))
@@ -149,7 +149,7 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
 
 
 def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
-    """The stage that a state is, or that a halt or an end left."""
+    """Return the stage that a state is, or that a blocked or completed task was in."""
     if state in pipeline.stages:
         return state
     if state not in AS_STATE.values():
@@ -174,7 +174,7 @@ def _status(said: str) -> TaskStatus:
 
 
 def _states(document: JsonObject, pipeline: Pipeline) -> dict[str, JsonObject]:
-    """The record of every stage, with defaults for what is not there."""
+    """Return the record of every stage, with defaults for missing keys."""
     found = cast(dict[str, JsonObject], document["states"])
     states: dict[str, JsonObject] = {}
     for name in dict.fromkeys((*found, *pipeline.stages)):
@@ -188,7 +188,7 @@ def _states(document: JsonObject, pipeline: Pipeline) -> dict[str, JsonObject]:
 
 
 def _failures(document: JsonObject, state: str) -> FailureLog:
-    """The log as it is, its sums counted anew where they are missing or fall short."""
+    """Return the failure log, its sums counted again where they are missing or too low."""
     entries: list[Failure] = []
     since = from_json(datetime, document.get("created_at") or "1970-01-01T00:00:00Z")
     for number, entry in enumerate(cast(list[JsonObject], document.get("failure_log") or ()), 1):
@@ -214,7 +214,7 @@ def _counted(pattern: JsonObject) -> JsonObject:
 
 
 def _verdict(value: Json) -> CheckResult | None:
-    """What a result of the seed says; None where the check has not run."""
+    """Return the result that a word stands for; None where the check has not run."""
     if value is None:
         return None
     word = str(value).strip().upper()
@@ -226,7 +226,9 @@ def _verdict(value: Json) -> CheckResult | None:
 
 
 def _budgets(task: Task, document: JsonObject) -> dict[str, Budget]:
-    """The two budgets of the seed, counted as the original system counts them (sources.md §1.4)."""
+    """Return the two budgets of the format, counted as the original system counts them: by cycles, or by failures that
+    led back.
+    """
     config = cast(JsonObject, document.get("config") or {})
     limits = {name: config.get(key) for name, key in LIMITS.items()}
     states = cast(dict[str, JsonObject], document["states"])
@@ -250,7 +252,7 @@ def _require_own_numbers(task: Task) -> None:
 
 
 def _for(document: JsonObject, shown: JsonObject) -> JsonObject:
-    """What we show of a task, its stages' records without our own words where the document does not use them."""
+    """Return how a task is shown, without keys of this program that the document does not use."""
     records = cast(dict[str, JsonObject], shown["states"])
     known = cast(dict[str, JsonObject], document["states"])
     states: JsonObject = {
@@ -261,7 +263,7 @@ def _for(document: JsonObject, shown: JsonObject) -> JsonObject:
 
 
 def _merged(original: JsonObject, old: JsonObject, new: JsonObject) -> JsonObject:
-    """An object with what is other in `new` than in `old`; whatever else it holds stays."""
+    """Return the original with everything that differs between `old` and `new`; its other keys stay."""
     other = {name: value for name, value in new.items() if old.get(name) != value}
     changed = {name: _renewed(original.get(name), old.get(name), value) for name, value in other.items()}
     gone = {name: None for name in old if name not in new and name in original}

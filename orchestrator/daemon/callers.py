@@ -1,0 +1,133 @@
+"""Who is calling: the kernel says so, and agents may not command the daemon that runs them.
+
+A caller whose uid is neither the daemon's nor root's is refused. So is one that descends from a holder of this data
+folder: an agent's process carries the marker of its run in its environment, and a holder names the run's folder on its
+command line. Every ancestor is checked for both, because a process can clear its own environment but not its parents'.
+A caller that exits before it can be checked is refused too.
+
+One thing is open to an agent: it may read the state of its own task and report its steps and failures, if it shows the
+token that its attempt was given. The token is in the agent's environment, which every process of the same user can
+read, so it opens nothing by itself: whoever shows it must also descend from the run that it was given to.
+"""
+
+import os
+import pwd
+import re
+import secrets
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+
+from orchestrator.formats.files import read_file, write_atomically
+from orchestrator.processes.cgroup import PREFIX
+from orchestrator.processes.runs import BOOT
+from orchestrator.processes.spec import MARKER
+from orchestrator.storage.task_files import AGENTS, TaskFiles
+
+HASH_FILE = "token"
+"""The file of a run that holds the hash of its token."""
+
+_AGENT_GROUP = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MULTILINE)
+"""The name that a holder gives the control group of its agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """A process that asks something of the daemon; `attempt` is set for an agent, which may do little."""
+
+    pid: int
+    uid: int
+    attempt: int | None = None
+
+    def __str__(self) -> str:
+        try:
+            name = pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            name = "unknown"
+        return f"{name} uid:{self.uid} pid:{self.pid}" + (f" agent:{self.attempt}" if self.attempt else "")
+
+
+class AccessControl:
+    """Tells which callers may command the daemon whose tasks these files belong to."""
+
+    def __init__(self, files: TaskFiles) -> None:
+        self._files = files
+
+    def agent_with_token(self, caller: Caller, task_id: str, token: str) -> Caller | None:
+        """Return the caller as an agent of that task, if it is one and its token is right; else None."""
+        root = self._files.root
+        run = run_above(caller.pid, root)
+        if run is None or not run.startswith(f"{root}/"):
+            return None
+        task, kind, attempt, *_ = (*Path(run).relative_to(root).parts, "", "", "")
+        if task != task_id or kind != AGENTS or not attempt.isdecimal():
+            return None
+        is_known = is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), token)
+        return replace(caller, attempt=int(attempt)) if is_known else None
+
+    def objection_to(self, caller: Caller) -> str | None:
+        """Return why a caller may not command the daemon; None if it may."""
+        if caller.uid not in {0, os.getuid()}:
+            return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
+        if (run := run_above(caller.pid, self._files.root)) is not None:
+            return f"the caller belongs to {run}: agents may not command the daemon that runs them"
+        if not _is_alive(caller.pid):
+            return f"process {caller.pid} exited before it could be identified; let the caller wait for its answer"
+        return None
+
+
+def run_above(pid: int, tasks_dir: Path) -> str | None:
+    """Return the folder of the run that a process belongs to, if any; only runs of tasks in `tasks_dir` count.
+
+    A process that cleared its environment and killed its own holder has no such ancestors any more. Where agents have
+    control groups, it is recognised by its group, which it cannot leave as the same user.
+    """
+    inside = f"{tasks_dir}/"
+    group = _AGENT_GROUP.search(_read(pid, "cgroup").decode("utf-8", "replace"))
+    while pid > 0:
+        words = _read(pid, "cmdline").decode("utf-8", "replace").split("\0")
+        if BOOT in words and (run := next((word for word in words if word.startswith(inside)), None)):
+            return run
+        for variable in _read(pid, "environ").decode("utf-8", "replace").split("\0"):
+            name, _, value = variable.partition("=")
+            if name == MARKER and value.startswith(inside):
+                return value
+        pid = _parent(pid)
+    return f"the control group {group[0].strip('/')}" if group else None
+
+
+def issue_token(run: Path) -> str:
+    """Return a new token for a run that has not begun; an earlier one becomes invalid. Raises OSError."""
+    token = secrets.token_urlsafe(32)
+    write_atomically(run / HASH_FILE, _hashed(token))
+    return token
+
+
+def is_token_of(run: Path, token: str) -> bool:
+    """Return whether the token is that of the run."""
+    kept = read_file(run / HASH_FILE)
+    return bool(kept) and compare_digest(kept or b"", _hashed(token))
+
+
+def _hashed(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).hexdigest().encode()
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not, and its /proc entry no longer says where it came from."""
+    row = _read(pid, "stat")
+    return bool(row) and row[row.rindex(b")") + 2 : row.rindex(b")") + 3] not in {b"Z", b"X"}
+
+
+def _parent(pid: int) -> int:
+    row = _read(pid, "stat")
+    return int(row[row.rindex(b")") + 2 :].split()[1]) if row else 0
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Return a file of a process; empty if it is gone, or belongs to another user and so is no agent of ours."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,95 @@
+"""What limits work now: the account's usage windows, the day's budget, and the tasks that wait for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.core.schedule import admission
+from orchestrator.core.schedule.admission import SchedulerSnapshot
+from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.budget import Spending
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.usage_limits import ActiveLimit, active_limits
+from orchestrator.daemon.services.errors import NoSuchWindow
+from orchestrator.redaction.display import escape_text
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.supervisor import Supervisor
+
+_LIMITS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitedTask:
+    """A task that a limit keeps from continuing, and until when, if that is known."""
+
+    task: Task
+    why: Why
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsReport:
+    """Everything that limits work now; `places_now` are the places while a window is nearly used up."""
+
+    snapshot: SchedulerSnapshot
+    active: tuple[ActiveLimit, ...]
+    places_now: int
+    spent_today: Spending
+    day_used_up: str | None
+    tasks: tuple[LimitedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitService:
+    """The use cases of usage limits."""
+
+    supervisor: Supervisor
+    inbox: Inbox
+
+    def report(self) -> LimitsReport:
+        """Return what limits work now."""
+        scene = self.supervisor.scene()
+        return LimitsReport(
+            snapshot=scene,
+            active=tuple(_active_limits(scene)),
+            places_now=admission.places(scene),
+            spent_today=admission.spent_today(scene),
+            day_used_up=admission.day_used_up(scene),
+            tasks=tuple(_limited(task, scene) for task in scene.tasks if _is_limited(task, scene)),
+        )
+
+    async def forget(self, window: str | None, by: str) -> LimitsReport:
+        """Forget that a usage window, or any, is used up: after changing the account or buying more usage.
+
+        Tasks that met it try again. Returns what limits work after that. Raises NoSuchWindow.
+        """
+        scene = self.supervisor.scene()
+        if window is not None and window not in scene.windows and not admission.tasks_at_limit(scene, window):
+            known = ", ".join(escape_text(name) for name in scene.windows) or "none"
+            raise NoSuchWindow(f"no usage window {escape_text(window)} is known; known: {known}")
+        self.supervisor.forget_limits(window, by)
+        await self.inbox.settled()
+        return self.report()
+
+
+def _active_limits(scene: SchedulerSnapshot) -> Iterator[ActiveLimit]:
+    """The limits that were announced, and one that a task met unannounced or that only a person can end."""
+    yield from active_limits(scene.windows, scene.now, scene.room.limit_margin)
+    met = admission.account_limit(scene)
+    if met is not None:
+        yield ActiveLimit(window=f"met by {met.id}", until=met.retry_at)
+
+
+def _limited(task: Task, scene: SchedulerSnapshot) -> LimitedTask:
+    limit = admission.active_limit_before(task, scene)
+    announced = limit.until if limit else None
+    until = task.retry_at if task.waits_for_service and task.retry_at else announced
+    return LimitedTask(task=task, why=explain(task, scene), until=until)
+
+
+def _is_limited(task: Task, scene: SchedulerSnapshot) -> bool:
+    """Whether a limit, the service or a budget holds the task, even one that is only waiting for a place."""
+    if task.is_paused and task.agent.blocked_by in _LIMITS:
+        return True
+    return task.wants_slot and not admission.blockers(task, scene) and admission.block_reason(task, scene) is not None

@@ -1,0 +1,138 @@
+"""How the daemon is, what runs, and which pipelines and roles are declared."""
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.why import Why, explain
+from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.pipelines.definitions import Definitions
+from orchestrator.processes.spec import Usage
+from orchestrator.settings import Settings
+from orchestrator.supervisor.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """A task that has processes, and what they take of the machine, if that can be read."""
+
+    task: Task
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonStatus:
+    """How the daemon is; `uptime` in seconds, sizes in bytes.
+
+    `queue` waits for a place, `paused` for somebody or something else; `running` are the tasks with processes.
+    """
+
+    health: str
+    pid: int
+    started_at: datetime
+    uptime: float
+    settings: Settings
+    room: Capacity
+    places_taken: int
+    free_bytes: int
+    decisions: int
+    counts: Mapping[TaskStatus, int]
+    queue: tuple[Task, ...]
+    paused: tuple[Task, ...]
+    running: tuple[RunningTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Everything at a glance: live tasks, active ones first, then paused ones, then those that wait, in order.
+
+    `waiting` counts all tasks that want a place, `more` those left out; a usage limit ends at `limited_until`.
+    """
+
+    health: str
+    started_at: datetime
+    room: Capacity
+    places_taken: int
+    waiting: int
+    limited_until: datetime | None
+    counts: Mapping[TaskStatus, int]
+    tasks: tuple[tuple[Task, Why], ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusService:
+    """The use cases of the daemon itself; `usage_of` reads /proc and blocks."""
+
+    settings: Callable[[], Settings]
+    definitions: Callable[[], Definitions]
+    supervisor: Supervisor
+    usage_of: Callable[[Task], Usage | None]
+    started_at: datetime
+    clock: Callable[[], datetime]
+
+    def is_draining(self) -> bool:
+        """Whether the daemon admits no more tasks because it stops."""
+        return self.supervisor.room.draining
+
+    async def status(self) -> DaemonStatus:
+        """Return how the daemon is, who waits and who runs."""
+        settings, scene = self.settings(), self.supervisor.scene()
+        tasks = scene.tasks
+        with_run = [task for task in tasks if task.run]
+        running = await asyncio.to_thread(lambda: tuple(RunningTask(task, self.usage_of(task)) for task in with_run))
+        return DaemonStatus(
+            health=_health(scene.room),
+            pid=os.getpid(),
+            started_at=self.started_at,
+            uptime=(self.clock() - self.started_at).total_seconds(),
+            settings=settings,
+            room=scene.room,
+            places_taken=sum(task.holds_slot for task in tasks),
+            free_bytes=shutil.disk_usage(settings.data_dir).free,
+            decisions=self.supervisor.decisions,
+            counts=self._counts(scene),
+            queue=tuple(waiting_queue(tasks)),
+            paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
+            running=running,
+        )
+
+    async def overview(self, limit: int) -> Overview:
+        """Return everything at a glance, with at most `limit` tasks."""
+        scene = self.supervisor.scene()
+        limited, tasks = account_limit(scene), _in_order(scene)
+        explained = await asyncio.to_thread(lambda: tuple((task, explain(task, scene)) for task in tasks[:limit]))
+        return Overview(
+            health=_health(scene.room),
+            started_at=self.started_at,
+            room=scene.room,
+            places_taken=sum(task.holds_slot for task in tasks),
+            waiting=len(waiting_queue(scene.tasks)),
+            limited_until=limited.retry_at if limited else None,
+            counts=self._counts(scene),
+            tasks=explained,
+            more=max(0, len(tasks) - limit),
+        )
+
+    def _counts(self, scene: SchedulerSnapshot) -> Mapping[TaskStatus, int]:
+        return Counter([*(task.status for task in scene.tasks), *self.supervisor.ended.values()])
+
+
+def _health(room: Capacity) -> str:
+    """Whether tasks can start: ok, paused, pressure or draining."""
+    return "draining" if room.draining else "pressure" if room.pressure else "paused" if room.paused_by else "ok"
+
+
+def _in_order(scene: SchedulerSnapshot) -> list[Task]:
+    """Active tasks, paused ones, then those that wait for a place in the order in which they get one."""
+    waiting = waiting_queue(scene.tasks)
+    others = sorted(
+        (task for task in scene.tasks if not task.wants_slot),
+        key=lambda task: (not task.holds_slot, task.timing.created_at, task.id),
+    )
+    return [*others, *waiting]

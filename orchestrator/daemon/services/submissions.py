@@ -1,0 +1,74 @@
+"""Submitting: a ticket is fetched if only its name was given, made into a task, and handed to the supervisor."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.services.task_index import TaskIndex
+from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
+from orchestrator.integrations.tickets.text.ticket import Requirement
+from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.supervisor import Supervisor
+
+
+@dataclass(slots=True, kw_only=True)
+class SubmissionService:
+    """Accepts submissions. `with_forge` adds where the task's change will be published, and blocks.
+
+    `trackers` and `factory` are replaced when settings change.
+    """
+
+    trackers: Trackers
+    factory: TaskFactory
+    with_forge: Callable[[Task], Task]
+    index: TaskIndex
+    supervisor: Supervisor
+    inbox: Inbox
+    clock: Callable[[], datetime]
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def submit(self, submission: Submission, after: Sequence[str], by: str) -> Task:
+        """Create a task and return it; `after` names tasks that must complete first.
+
+        Raises SubmissionRefused and what trackers, the repository and the store refuse; then nothing is left of it.
+        """
+        if submission.at is not None and submission.at <= self.clock():
+            raise SubmissionRefused(
+                f"the start time {submission.at.isoformat()} is in the past; give a later one, "
+                "or leave `at` out to start at once"
+            )
+        predecessors = tuple([await self.index.find_id(name) for name in after])
+        requirement = await self.trackers.requirement(submission.text)
+        task = await asyncio.to_thread(
+            self.factory.create, replace(submission, after=predecessors), requirement, self.clock()
+        )
+        try:
+            task = await asyncio.to_thread(self.with_forge, task)
+            async with self._one_at_a_time:
+                if requirement.tracker is not None and not submission.again:
+                    self._refuse_duplicate(requirement, task)
+                task = await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
+        except Exception:
+            with suppress(OSError):
+                await asyncio.to_thread(self.factory.files.delete, task.id)
+            raise
+        return self.supervisor.tasks.get(task.id, task)
+
+    def _refuse_duplicate(self, requirement: Requirement, new: Task) -> None:
+        """Refuse a second live task of the same ticket; text that a person submits is always a ticket of its own."""
+        for task in self.supervisor.tasks.values():
+            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
+                new.ticket.source,
+                new.ticket.key,
+                new.source.repo,
+            )
+            if same and not task.status.is_final:
+                raise AlreadyActive(
+                    f"{requirement.url} already has a task in this repository: {task.id} ({task.status.value}); "
+                    f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
+                )

@@ -1,0 +1,110 @@
+"""Which tasks exist, and which one a name means: live tasks as they are now, ended ones as one line each.
+
+Ended tasks are read from disk once, at the first request that needs them; from then on each decision that ends a task
+adds it.
+"""
+
+import asyncio
+import re
+import sys
+from dataclasses import replace
+
+from orchestrator.core.events.events import Event
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.services.errors import AmbiguousName
+from orchestrator.errors import NoSuchTask
+from orchestrator.formats.codec import stamp
+from orchestrator.storage.records import TaskSummary, UncommittedTask, summary_of
+from orchestrator.supervisor.protocols import Store
+from orchestrator.supervisor.supervisor import Supervisor
+
+MOST_NAMED = 20
+"""How many unreadable folders are named one by one."""
+
+ListedTask = Task | TaskSummary
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_WHOLE_ID = re.compile(r".+\d{8}_\d{6}(-\d+)?")
+
+
+class TaskIndex:
+    """Finds tasks; used from the supervisor's event loop, which must call `on_decision` after each decision."""
+
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+        self.unreadable: tuple[str, ...] = ()
+        self._store, self._supervisor = store, supervisor
+        self._ended: dict[str, TaskSummary] = {}
+        self._is_read = False
+        self._reading = asyncio.Lock()
+
+    async def all_tasks(self) -> list[ListedTask]:
+        """Return all tasks, newest first; live ones whole."""
+        await self._read_ended()
+        live = self._supervisor.tasks
+        every: list[ListedTask] = [*live.values(), *(line for id_, line in self._ended.items() if id_ not in live)]
+        return sorted(every, key=task_age, reverse=True)
+
+    async def find(self, name: str) -> Task:
+        """Return the task with that id, unique beginning of an id, or ticket key. Raises NoSuchTask, AmbiguousName."""
+        task_id = await self.find_id(name)
+        live = self._supervisor.tasks.get(task_id)
+        return live or (await asyncio.to_thread(self._store.load, task_id)).task
+
+    async def find_id(self, name: str) -> str:
+        """Return the id alone, without reading the task. Raises NoSuchTask, AmbiguousName."""
+        if name in self._supervisor.tasks or name in self._supervisor.ended:
+            return name
+        if not _NAME.fullmatch(name):
+            raise NoSuchTask(f"{name!r:.60} is neither a task id nor a ticket key; `orchestrator tasks` lists all")
+        if self._store.holds(name):
+            return name
+        every = await self.all_tasks()
+        found = [one for one in every if _ticket_key(one) == name] or [one for one in every if _matches(name, one.id)]
+        live = [one for one in found if isinstance(one, Task) and _ticket_key(one) == name]
+        for choice in (found, live):
+            if len(choice) == 1:
+                return choice[0].id
+        if found:
+            raise AmbiguousName(name, [one.id for one in found[:10]])
+        raise NoSuchTask(f"there is no task {name}; `orchestrator tasks` lists all")
+
+    def forget(self, task_id: str) -> None:
+        """Drop a deleted task."""
+        self._ended.pop(task_id, None)
+
+    def on_decision(self, task: Task, _: Event) -> None:
+        """Keep the line of a task that has just ended."""
+        if task.id not in self._supervisor.tasks:
+            self._ended[task.id] = summary_of(task)
+
+    async def _read_ended(self) -> None:
+        async with self._reading:
+            if not self._is_read:
+                lines, self.unreadable = await asyncio.to_thread(self._from_disk)
+                self._ended = lines | self._ended
+                self._is_read = True
+
+    def _from_disk(self) -> tuple[dict[str, TaskSummary], tuple[str, ...]]:
+        lines, unreadable = {}, []
+        for found in self._store.summaries():
+            if isinstance(found, TaskSummary):
+                repo, stage = sys.intern(found.repo), sys.intern(found.stage)
+                lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
+            elif not isinstance(found, UncommittedTask):
+                unreadable.append(str(found))
+        beyond = len(unreadable) - MOST_NAMED
+        return lines, tuple(unreadable[:MOST_NAMED] + [f"and {beyond} more"] * (beyond > 0))
+
+
+def task_age(one: ListedTask) -> tuple[str, str]:
+    """Return the sort key of a task in lists: when it was created, then its id."""
+    return (one.created_at if isinstance(one, TaskSummary) else stamp(one.timing.created_at)), one.id
+
+
+def _matches(name: str, task_id: str) -> bool:
+    """Whether the name is the id or its beginning. A whole id means only itself: `…_220000` is not `…_220000-2`."""
+    return task_id == name or (task_id.startswith(name) and not _WHOLE_ID.fullmatch(name))
+
+
+def _ticket_key(one: ListedTask) -> str:
+    return one.ticket if isinstance(one, TaskSummary) else one.ticket.key

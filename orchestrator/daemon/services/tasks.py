@@ -1,0 +1,185 @@
+"""What people ask of one task: look at it, pause, resume, retry, cancel, change, archive and delete it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from orchestrator.core.decide.transitions import allowed, require
+from orchestrator.core.events.events import (
+    ArchiveRequested,
+    CancelRequested,
+    CapsChanged,
+    DraftSubmitted,
+    Event,
+    PauseRequested,
+    PriorityChanged,
+    ResumeRequested,
+    RetryRequested,
+    RoundRequested,
+)
+from orchestrator.core.schedule.why import Why
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
+from orchestrator.errors import InvalidTransition
+from orchestrator.storage.provided_secrets import ProvidedSecrets
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import Store
+from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQuery:
+    """Which tasks a list holds; without statuses all but archived ones, with `all` these too.
+
+    `cursor` is the `next_cursor` of the page before.
+    """
+
+    statuses: tuple[TaskStatus, ...] = ()
+    repo: Path | None = None
+    all: bool = False
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskListing:
+    """A page of tasks, newest first; `unreadable` says which folders hold no readable task."""
+
+    tasks: tuple[ListedTask, ...]
+    next_cursor: str | None
+    unreadable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskService:
+    """The use cases of a single task; `name` is an id, a unique beginning of one, or a ticket key.
+
+    Every method that takes one raises NoSuchTask and AmbiguousName; those that change the task raise
+    InvalidTransition and NotCommitted too.
+    """
+
+    index: TaskIndex
+    supervisor: Supervisor
+    inbox: Inbox
+    store: Store
+    workspace: Workspace
+    secrets: ProvidedSecrets
+    clock: Callable[[], datetime]
+
+    async def list(self, query: TaskQuery) -> TaskListing:
+        """Return one page of tasks."""
+        found = [one for one in await self.index.all_tasks() if _fits(one, query)]
+        page = tuple(found[: query.limit])
+        return TaskListing(
+            tasks=page,
+            next_cursor=_cursor(page[-1]) if len(found) > query.limit else None,
+            unreadable=self.index.unreadable,
+        )
+
+    async def find(self, name: str) -> Task:
+        """Return one task."""
+        return await self.index.find(name)
+
+    async def why(self, name: str) -> tuple[Task, Why]:
+        """Return a task, and what keeps it where it is."""
+        task = await self.index.find(name)
+        return task, self.supervisor.why(task)
+
+    async def change(self, name: str, priority: Priority | None, caps: Mapping[str, Any] | None, by: str) -> Task:
+        """Change a task's priority, its caps, or both; of the caps those that are named, None removes one."""
+        task = await self.index.find(name)
+        now = self.supervisor.tasks.get(task.id)
+        if now is None:
+            raise InvalidTransition("change", task.status, task.stage, allowed(task))
+        if priority is not None:
+            now = await self.inbox.request(task.id, PriorityChanged(at=self.clock(), priority=priority, by=by))
+        if caps is not None:
+            changed = replace(now.policy.caps, **caps)
+            now = await self.inbox.request(task.id, CapsChanged(at=self.clock(), caps=changed, by=by))
+        return now
+
+    async def submit_draft(self, name: str, by: str) -> Task:
+        """Submit a draft; no error if it is already submitted."""
+        event = DraftSubmitted(at=self.clock(), by=by)
+        return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
+
+    async def retry(self, name: str, by: str) -> Task:
+        """Try the stage of a blocked task again, with all retries restored."""
+        return await self._request(name, "retry", RetryRequested(at=self.clock(), by=by), lambda _: False)
+
+    async def pause(self, name: str, by: str) -> Task:
+        """Pause a task until it is resumed; no error if a person paused it already."""
+        event = PauseRequested(at=self.clock(), by=by)
+        return await self._request(name, "pause", event, lambda now: now.agent.blocked_by is PauseReason.USER)
+
+    async def resume(self, name: str, by: str) -> Task:
+        """Resume a paused task; no error if it is already in progress."""
+        event = ResumeRequested(at=self.clock(), by=by)
+        return await self._request(name, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+
+    async def cancel(self, name: str, by: str) -> Task:
+        """Cancel a task; no error if it is already cancelled."""
+        event = CancelRequested(at=self.clock(), by=by)
+        return await self._request(name, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
+
+    async def review(self, name: str, by: str) -> Task:
+        """Take up reviewers' comments on the task's pull request now."""
+        task = await self.index.find(name)
+        require("review", task)
+        return await self.inbox.request(task.id, RoundRequested(at=self.clock(), by=by))
+
+    async def archive(self, name: str, by: str) -> Task:
+        """Archive an ended task: lists leave it out and its worktree is removed; everything else is kept."""
+        task = await self.index.find(name)
+        require("archive", task)
+        loaded = await asyncio.to_thread(self.store.load, task.id, keep_open=True)
+        event = ArchiveRequested(at=self.clock(), by=by)
+        archived = await self.inbox.request(task.id, event, ended=loaded.task)
+        await asyncio.to_thread(self._remove_worktree, archived)
+        return archived
+
+    async def delete(self, name: str) -> None:
+        """Delete a draft or an ended task with all its files; commits stay in the repository they were delivered to."""
+        task = await self.index.find(name)
+        require("delete", self.supervisor.tasks.get(task.id, task))
+        self.supervisor.forget(task.id)
+        await asyncio.to_thread(self._remove_worktree, task)
+        await asyncio.to_thread(self.store.delete, task.id)
+        self.index.forget(task.id)
+
+    async def _request(self, name: str, action: str, event: Event, is_done: Callable[[Task], bool]) -> Task:
+        """Have the event decided; where it is refused, `is_done` tells whether the task already is as requested."""
+        task = await self.index.find(name)
+        try:
+            if task.id not in self.supervisor.tasks:
+                require(action, task)
+            return await self.inbox.request(task.id, event)
+        except InvalidTransition:
+            task = self.supervisor.tasks.get(task.id, task)
+            if not is_done(task):
+                raise
+            return task
+
+    def _remove_worktree(self, task: Task) -> None:
+        """Remove the worktree of an ended task and the secrets that people provided for it. Blocks."""
+        self.workspace.remove(task.id)
+        self.secrets.forget(task.id)
+
+
+def _fits(one: ListedTask, query: TaskQuery) -> bool:
+    if query.cursor is not None and _cursor(one) >= query.cursor:
+        return False
+    if query.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(query.repo):
+        return False
+    if query.statuses:
+        return one.status in query.statuses
+    return query.all or one.status is not TaskStatus.ARCHIVED
+
+
+def _cursor(one: ListedTask) -> str:
+    return "_".join(task_age(one))

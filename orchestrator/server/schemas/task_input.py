@@ -1,0 +1,104 @@
+"""Schemas of what is sent about tasks: submissions, changes, and which tasks a list holds."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
+
+from orchestrator.core.task.checks import MOST_CHECKS
+from orchestrator.core.task.task import Priority, TaskStatus
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked
+from orchestrator.core.task.ticket import TicketType
+from orchestrator.server.schemas.base import Utf8, View, without_surrogates
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is out of range in UTC") from None
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("is relative, but the daemon does not know to what; give an absolute path")
+    without_surrogates(str(path))
+    return path
+
+
+class SubmissionBody(View):
+    """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
+
+    Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then follows from the
+    autonomy, auto_merge from the settings. `at` has a time zone; `again` allows a second task of a live ticket.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    repo: Annotated[Path, AfterValidator(_absolute)]
+    title: Utf8 = ""
+    pipeline: Utf8 | None = None
+    type: TicketType | None = None
+    ticket: Utf8 | None = None
+    base: Utf8 | None = None
+    priority: Priority | None = None
+    after: tuple[Utf8, ...] = ()
+    at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
+    autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool | None = None
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    draft: bool = False
+    again: bool = False
+
+
+_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+
+def _given_before(cursor: str) -> str:
+    if not _CURSOR.fullmatch(cursor):
+        raise ValueError("is not a cursor; give the nextCursor of the page before, and none for the first page")
+    return cursor
+
+
+class TaskFilter(View):
+    """Which tasks to list: of these statuses, of this repository; `all` includes archived ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: tuple[TaskStatus, ...] = ()
+    repo: Path | None = None
+    all: bool = False
+    limit: int = Field(default=50, ge=1, le=1000)
+    cursor: Annotated[str, AfterValidator(_given_before)] | None = None
+
+
+class CapsBody(View):
+    """New caps; null removes one, and those that are not named stay."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    turns: Annotated[int, Field(gt=0)] | None = None
+    hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class ChangeBody(View):
+    """What to change of a task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    caps: CapsBody | None = None
+    priority: Priority | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.caps is None and self.priority is None:
+            raise ValueError("give caps, priority or both")
+        return self
