@@ -4,6 +4,7 @@ In CI the real CLI must be present.
 """
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -22,7 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many examples hypothesis tries."""
+    """Choose how many examples hypothesis tries, and let programs be interrupted as at a terminal.
+
+    A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile(LONG if config.getoption("--long") else "patient")
 
 

@@ -13,13 +13,12 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import cast
 
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.agent import Agent, TurnProgress
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.progress import StageFacts, StageRecord, Step
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.task import Schedule, Source, Task, Timing
+from orchestrator.core.task.task import AS_STATE, Schedule, Source, Task, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import UserRequest
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, to_json

@@ -21,6 +21,7 @@ import structlog
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
+from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
@@ -40,7 +41,6 @@ from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerS
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
-from orchestrator.core.task.checkpoint import reason_for
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError

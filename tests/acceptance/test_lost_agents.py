@@ -81,7 +81,7 @@ def test_a_missing_program_blocks_the_task_and_says_which(tmp_path: Path) -> Non
     with House(tmp_path, agent={"driver": "command", "command": ["/nowhere/agent"]}) as house:
         task = house.submit()
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
-        assert "no such command: /nowhere/agent; mend [agent]" in (blocked.block_reason or "")
+        assert "/nowhere/agent" in (blocked.block_reason or "")
 
 
 def test_without_claude_nothing_begins_and_the_task_says_what_to_mend(tmp_path: Path) -> None:

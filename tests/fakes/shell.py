@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import fork_server
 from tests.fakes.desk import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +28,20 @@ class Shell:
         self.home, self.data = home, home / "data"
         self.argv: tuple[str, ...] = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
 
+    @property
+    def _env(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
-        """Run a command to its end."""
+        """Run a command of `orchestrator` to its end; the fork server starts it."""
+        options, cwd = ("--data-dir", str(self.data)), self.home / "repo"
+        done = await asyncio.to_thread(
+            fork_server.run, *options, *arguments, stdin=stdin, cwd=cwd, env=self._env, timeout=PATIENCE
+        )
+        return Done(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    async def run_fresh(self, *arguments: str, stdin: bytes = b"") -> Done:
+        """Run a command to its end in an interpreter of its own, as a user does."""
         process = await self.start(*arguments)
         out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
         return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
@@ -36,9 +49,8 @@ class Shell:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start a command."""
         pipe = asyncio.subprocess.PIPE
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
         return await asyncio.create_subprocess_exec(
-            *self.argv, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=self.home / "repo"
+            *self.argv, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=self._env, cwd=self.home / "repo"
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from orchestrator.cli.app import COMMANDS
 from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -89,7 +90,7 @@ async def test_a_group_without_a_command_prints_only_its_help(orchestrator: Shel
 
 async def test_a_ticket_from_a_closed_standard_input_is_empty(orchestrator: Shell) -> None:
     orchestrator.argv = ("/bin/sh", "-c", '"$@" <&-', "sh", *orchestrator.argv)
-    assert "empty" in only_error(await orchestrator("submit", "-"), 2)
+    assert "empty" in only_error(await orchestrator.run_fresh("submit", "-"), 2)
 
 
 async def test_an_action_that_the_state_does_not_allow_ends_with_5_and_the_allowed_ones(
@@ -204,6 +205,13 @@ async def test_every_command_has_help_with_an_example(orchestrator: Shell) -> No
         assert f" {name} " in overview.out
         told = await orchestrator(name, "--help")
         assert (told.code, f"Example: orchestrator {name}" in told.out) == (0, True), told.out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_every_command_starts_in_an_interpreter_of_its_own(orchestrator: Shell, name: str) -> None:
+    told = await orchestrator.run_fresh(name, "--help")
+    assert (told.code, f"Usage: orchestrator {name}" in told.out) == (0, True), told.err
 
 
 async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Shell) -> None:

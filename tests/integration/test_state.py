@@ -18,6 +18,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon import callers
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
+from tests import fork_server
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 
@@ -66,9 +67,15 @@ async def task(desk: Desk) -> Task:
 async def run(
     home: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Run `orchestrator` to its end; return its exit code and its output."""
-    pipe = asyncio.subprocess.PIPE
-    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), **(env or {})}
+    """Run `orchestrator` to its end: its exit code and what it said.
+
+    With more variables it runs in an interpreter of its own: the daemon knows agents by those that they began with.
+    """
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    if env is None:
+        done = await asyncio.to_thread(fork_server.run, *arguments, stdin=stdin, cwd=home, env=given, timeout=PATIENCE)
+        return done.returncode, done.stdout, done.stderr
+    pipe, given = asyncio.subprocess.PIPE, {**given, **env}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "orchestrator", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=home
     )

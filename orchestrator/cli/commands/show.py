@@ -24,8 +24,7 @@ from orchestrator.cli.output import (
     table,
 )
 from orchestrator.cli.request_output import render_request
-from orchestrator.core.decide.work.checks import REPORT_FILE
-from orchestrator.core.task.checks import Verdict, first_try
+from orchestrator.core.task.checks import REPORT_FILE, Verdict, first_try
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus

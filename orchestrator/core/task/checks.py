@@ -10,6 +10,8 @@ from enum import StrEnum
 
 MOST_CHECKS = 50
 """How many a repository, the settings and a submitter may each name; one command may run many tests."""
+REPORT_FILE = "test-report.md"
+"""What the daemon writes about an evaluation."""
 
 
 class Verdict(StrEnum):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
@@ -42,6 +43,11 @@ class TaskStatus(StrEnum):
 
 
 _FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.ARCHIVED})
+
+AS_STATE: Mapping[TaskStatus, str] = MappingProxyType(
+    {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
+)
+"""Statuses that state operations and files show as a state, as if it were a stage."""
 
 
 class Priority(StrEnum):

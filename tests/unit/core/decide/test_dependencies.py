@@ -95,7 +95,7 @@ def test_a_refusal_is_passed_on_with_its_reason_and_the_same_process_continues()
 @pytest.mark.parametrize("status", [RequestStatus.ANSWERED, RequestStatus.SKIPPED, RequestStatus.APPROVED])
 def test_a_dependency_can_only_be_provided_or_refused(status: RequestStatus) -> None:
     play = lacking()
-    with pytest.raises(AnswerRefused, match="this is a dependency; provide it"):
+    with pytest.raises(AnswerRefused):
         machine.decide(full(), play.task, answered(1, status, "sk-1")(play.task, play.now))
 
 

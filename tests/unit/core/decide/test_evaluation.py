@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.decide.work.checks import REPORT_FILE
 from orchestrator.core.guards.results import ChecksAcceptable
-from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Evaluation, Verdict
+from orchestrator.core.task.checks import NOT_EVALUATED, REPORT_FILE, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus

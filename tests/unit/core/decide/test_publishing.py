@@ -240,8 +240,9 @@ def test_a_round_is_pushed_and_answered_once_and_waits_for_its_merge_again() -> 
 def test_what_happens_externally_during_a_round_is_seen_at_the_next_poll() -> None:
     play = looking(opened(follow_reviews=True)) >> seen(comments=("one",)) >> admitted << "start planner 3"
     assert (play >> seen(comments=("two",)) >> seen(CLOSED) >> seen(MERGED)).task is play.task
-    with pytest.raises(InvalidTransition, match="review"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(play.pipeline, play.task, round_asked(play.task, play.now))
+    assert refused.value.request == "review"
     play = looking(again_proposed(play)) >> seen(comments=("two",)) >> admitted << "start planner 5"
     assert play.task.publication.round == 2
 
@@ -462,8 +463,9 @@ def test_an_ended_task_is_archived_and_an_active_one_is_not() -> None:
     play = looking(opened()) >> seen(MERGED) << "tell completed" >> archive
     assert (play.task.status, allowed(play.task)) == (TaskStatus.ARCHIVED, ("delete",))
     for task in (play.task, opened().task):
-        with pytest.raises(InvalidTransition, match="archive"):
+        with pytest.raises(InvalidTransition) as refused:
             machine.decide(full(), task, archive(task, task.updated_at))
+        assert refused.value.request == "archive"
 
 
 # Reports and releases

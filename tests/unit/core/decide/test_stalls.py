@@ -144,8 +144,9 @@ def test_requests_from_before_the_halt_stay_open_after_it() -> None:
 
 @pytest.mark.parametrize("state", [at_work, a_task])
 def test_only_a_blocked_task_can_be_retried(state: Callable[[], Task]) -> None:
-    with pytest.raises(InvalidTransition, match="cannot retry"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), state(), retry(state(), state().updated_at))
+    assert refused.value.request == "retry"
 
 
 # Drafts
@@ -167,8 +168,9 @@ def test_a_draft_is_submitted_once_and_may_be_discarded() -> None:
     play = draft()
     assert (Playbook(play.task) >> cancel).task.status is TaskStatus.CANCELLED
     play = play >> sent_off
-    with pytest.raises(InvalidTransition, match="cannot submit"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), play.task, sent_off(play.task, play.now))
+    assert refused.value.request == "submit"
 
 
 # Tasks parked by a user, and crossing events

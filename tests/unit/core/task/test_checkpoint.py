@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
+from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
@@ -25,7 +26,6 @@ from orchestrator.core.task.checkpoint import (
     SavedWork,
     checkpoint_of,
     infer_task,
-    reason_for,
     superseded_checkpoints,
 )
 from orchestrator.core.task.failures import Failure
