@@ -136,16 +136,19 @@ class Supervisor:
 
     def scene(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
-        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        now, tasks = self._clock(), tuple(self.tasks.values())
         if tasks != self._seen:
-            self._seen = tasks
+            self._seen = LiveTasks(tasks)
+        room, busy, paused_by = self.room, self.room.busy or self.shared.unchecked, self.shared.paused_by
+        if busy != room.busy or paused_by != room.paused_by:
+            room = replace(room, busy=busy, paused_by=paused_by)
         return SchedulerSnapshot(
             tasks=self._seen,
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.shared.unchecked, paused_by=self.shared.paused_by),
+            room=room,
             now=now,
             windows=self.shared.windows,
-            ended_today=self.shared.spent_on(f"{now:%Y-%m-%d}"),
+            ended_today=self.shared.spent_on(now.date().isoformat()),
             trouble=self.shared.trouble,
             model_of=self._lookups.model_of,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zlib import crc32
 
 from orchestrator.core.events.agent_events import Limit
@@ -100,6 +101,7 @@ def _ends(window: Window) -> bool:
     return window.resets_at is not None and window.seen_at < window.resets_at <= window.seen_at + FARTHEST_RESET
 
 
+@lru_cache(1000)
 def applies_to(window: str, model: str) -> bool:
     """Whether a window binds a model: `seven_day_opus` binds the models of that family, `five_hour` all of them."""
     family = next((name for name in FAMILIES if window.endswith(f"_{name}")), None)
