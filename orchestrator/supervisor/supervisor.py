@@ -76,7 +76,7 @@ class Supervisor:
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
         self.shared = SharedState()
-        self.decisions = 0
+        self.decisions = self.commands = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
@@ -92,11 +92,11 @@ class Supervisor:
         """
         has_answered = False
         while True:
-            message = await self._inbox.take()
+            message, commands = await self._inbox.take(), self.commands
             await retry_until_committed(partial(self._process, message))
             has_answered = has_answered or isinstance(message, PendingRequest)
             if not isinstance(message, Telemetry):
-                if not has_answered:
+                if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
                 await retry_until_committed(self._enforce_limits)
                 await retry_until_committed(self.admit)
@@ -356,6 +356,7 @@ class Supervisor:
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
         )
         for command in commands:
+            self.commands += 1
             self._executor.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:
