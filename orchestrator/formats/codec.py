@@ -36,7 +36,7 @@ def to_json(value: object) -> Json:
     if type(value) in _PLAIN:
         return cast(Json, value)
     if isinstance(value, StrEnum):
-        return value.value
+        return str(value)
     if isinstance(value, datetime):
         return stamp(value)
     if isinstance(value, tuple | list | frozenset):
@@ -72,7 +72,7 @@ def _reader(kind: object) -> Reader:
     if kind is float:
         return lambda value: float(value) if isinstance(value, int | float) else _refuse(kind, value)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return lambda value: kind(value) if isinstance(value, str) else _refuse(kind, value)
+        return _enum_reader(kind)
     plain = cast(type, kind)
     return lambda value: value if isinstance(value, plain) else _refuse(kind, value)
 
@@ -94,6 +94,17 @@ def _mapping_reader(kind: object, item: object) -> Reader:
         return {key: read(one) for key, one in value.items()} if isinstance(value, dict) else _refuse(kind, value)
 
     return read_mapping
+
+
+def _enum_reader(kind: type[StrEnum]) -> Reader:
+    members = {str(member): member for member in kind}
+
+    def read_member(value: Json) -> object:
+        if not isinstance(value, str):
+            return _refuse(kind, value)
+        return members[value] if value in members else kind(value)
+
+    return read_member
 
 
 def _record_reader(kind: type) -> Reader:
