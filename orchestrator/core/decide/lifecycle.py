@@ -36,7 +36,7 @@ from orchestrator.core.task.agent import (
     TurnProgress,
     Usage,
 )
-from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
+from orchestrator.core.task.budget import reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
@@ -163,12 +163,12 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 def cap_reached(task: Task) -> str | None:
     """Return which of the task's caps is reached, in words for a person; None while something is left of each."""
-    spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
-    since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
+    spent = task.spending.total
+    since = spent.usd - (task.spending.usd_at_limit or 0.0)
     most = task.policy.usd_after_limit
     if most is not None and task.spending.usd_at_limit is not None and since >= most:
         return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(spent_so_far, task.policy.caps)
+    return reached_cap(replace(spent, tokens=spent.tokens + task.agent.turn.tokens), task.policy.caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:
