@@ -3,7 +3,7 @@
 Every effect is counted under its own name, which shows whether one happened twice.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -54,7 +54,7 @@ class World:
         pipelines: Mapping[str, Pipeline],
     ) -> None:
         self.clock, self.rng, self.probabilities = clock, rng, probabilities
-        self._tasks: dict[str, TaskWorld] = {}
+        self._tasks: defaultdict[str, TaskWorld] = defaultdict(TaskWorld)
         self.on_change: Callable[[Tree], None] = lambda _: None
         self.forge = SimulatedForge(rng, probabilities, self._record_effect)
         self._pipelines = pipelines
@@ -69,7 +69,7 @@ class World:
 
     def of(self, task_id: str) -> TaskWorld:
         """Return the world of a task."""
-        return self._tasks.setdefault(task_id, TaskWorld())
+        return self._tasks[task_id]
 
     def tree(self, task_id: str, folder: str) -> Tree | None:
         """Return a run, or None if it was never started."""
