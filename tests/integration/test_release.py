@@ -66,7 +66,7 @@ def test_a_version_that_cannot_be_a_tag_is_refused_with_a_message(tmp_path: Path
 def test_a_changelog_that_is_a_folder_is_refused_with_a_message(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
     commit(stage.worktree, {"CHANGELOG.md/a.txt": "x"})
-    with pytest.raises(ReleaseError, match=r"CHANGELOG\.md is no file"):
+    with pytest.raises(ReleaseError, match=r"CHANGELOG\.md is not a file"):
         stage.prepare()
 
 
