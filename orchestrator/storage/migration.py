@@ -4,8 +4,8 @@ Format 1 kept every fact of the agent and of the spending side by side. Format 2
 session, the present turn, the usage and the setbacks of the agent each in an object of their own. What scripts read
 (`agent.session_id`, `agent.tokens_used`, `states`, `budgets` …) has stood in the same place since format 1.
 
-A journal may begin in one format and go on in another. Its lines are differences between documents, so they are added
-up as they are, and only the sum is migrated.
+A journal may begin in one format and go on in another. Its lines are differences between documents: they are all
+applied first, and only the resulting document is migrated.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _AGENT: Final[Mapping[str, tuple[str, str]]] = {
     "corrected": ("setbacks", "was_corrected"),
 }
 _GONE: Final = ("resumed", "begun_anew", "last_saved")
-"""What is said in other words: by the session's origin, and by `checkpoint`."""
+"""What the session's origin and `checkpoint` say."""
 
 
 def is_current(document: JsonObject) -> bool:

@@ -1,7 +1,8 @@
-"""state.json: a task in the seed's words (seed 000, and the metadata of seed 003 in snake_case), and back.
+"""A task as the document of its state.json, and back.
 
-One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
-kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+The document keeps the keys of the state.json that workspaces without a daemon have, which scripts and agents read.
+BLOCKED and COMPLETED are written as `current_state` though they are no stages; `stage` is written beside it. Derived
+values such as the progress are written and not read back.
 
 The original format keeps some facts of a task in the stage where they arise; in a pipeline without such a stage they
 stand beside the stages.
@@ -27,10 +28,10 @@ from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
-"""Values whose form is kept: most decisions leave most steps, stages and failures alone."""
+"""The number of values whose form is cached: most decisions change few steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 REVISIONS, CYCLES = "design_revisions", "eval_cycles"
-"""Budgets that the original format shows under names of its own."""
+"""Budgets that the original format shows under other names."""
 MARKS = {
     "sensitive_check": StageFacts.TICKET,
     "revision": StageFacts.DRAFTS,
@@ -38,7 +39,7 @@ MARKS = {
     "results": StageFacts.CHECKS,
     "pr_url": StageFacts.PUBLICATION,
 }
-"""The key by which one sees that a stage's record shows those facts."""
+"""The keys that tell which facts a stage's record shows."""
 TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
 USAGE = ("tokens_before_session", "cost_before_session")
 
@@ -47,11 +48,11 @@ SAME_NAME = (
     *("requests", "notices", "spending"),
 )
 FLAT = ("source", "schedule", "timing")
-"""Records of a task whose fields stand at the top of the document."""
+"""Records of a task whose fields are written at the top of the document."""
 
 
 def to_document(task: Task) -> JsonObject:
-    """The task as state.json shows it."""
+    """Return the task as state.json shows it."""
     document: JsonObject = {
         "schema_version": SCHEMA_VERSION,
         "task_id": task.id,
@@ -92,7 +93,7 @@ def to_document(task: Task) -> JsonObject:
 
 
 def from_document(document: JsonObject) -> Task:
-    """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    """Return the task that a state.json describes; raise KeyError, TypeError or ValueError if it describes none."""
     document = migrated(document)
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
@@ -137,19 +138,19 @@ def _without_facts(record: StageRecord) -> JsonObject:
 
 
 def _stage_from(record: JsonObject) -> JsonObject:
-    """Return a stage's record; which facts it shows is seen by their keys."""
+    """Return a stage's record; its keys tell which facts it shows."""
     return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
-    """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
+    """Return what seldom changes as plain data: the same object each time, so that differences are found quickly."""
     return cast(JsonObject, to_json(value))
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _check_options(check: Check) -> JsonObject:
-    """What stands beside the command, which the seed keeps alone."""
+    """Return the options of a check, which stand beside its command."""
     shown = cast(JsonObject, to_json(check))
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
@@ -179,7 +180,7 @@ def _facts(task: Task, facts: StageFacts) -> JsonObject:
 
 
 def _agent(agent: Agent) -> JsonObject:
-    """The agent; what scripts read of its session, turn and usage stands beside them and not in them."""
+    """Return the agent; what scripts read of its session, turn and usage is written beside them, not in them."""
     session, turn, usage = agent.session, agent.turn, agent.usage
     return {
         "status": agent.status.value,
@@ -216,7 +217,7 @@ def _agent_from(shown: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def shown_failure(entry: Failure) -> JsonObject:
-    """An entry of the failure log in the seed's form."""
+    """Return an entry of the failure log as state.json shows it."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
@@ -266,7 +267,7 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(request: UserRequest) -> JsonObject:
-    """What is waited for, as a reader of state.json looks for it; the whole record stands in `requests`."""
+    """Return what is waited for, in short; the whole record is in `requests`."""
     return {
         "number": request.number,
         "kind": request.kind.value,
@@ -277,7 +278,7 @@ def _ask(request: UserRequest) -> JsonObject:
 
 
 def _preflight_from(shown: Json) -> Json:
-    """What the original system wrote there had no fixed form, so that what is no list of texts is left out."""
+    """Return the preflight; other programs write it in no fixed form, so only lists of texts are read."""
     if not isinstance(shown, dict):
         return None
     return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}
