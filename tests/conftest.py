@@ -1,6 +1,6 @@
-"""What holds for all tests: a busy machine fails none, and one that does not run is told of loudly.
+"""Settings of all tests: a busy machine fails none, and a test that did not run is reported.
 
-In CI the real CLI may not be missing.
+In CI the real CLI must be present.
 """
 
 import os
@@ -47,7 +47,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name every test that did not run, and why: a skipped test proves nothing."""
+    """List every test that did not run, and why: a skipped test proves nothing."""
     skipped = terminalreporter.stats.get("skipped", [])
     if not skipped:
         return

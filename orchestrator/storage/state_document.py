@@ -1,11 +1,11 @@
-"""A task as the document of its state.json, and back.
+"""Convert a task to its state.json and back.
 
-The document keeps the keys of the state.json that workspaces without a daemon have, which scripts and agents read.
-BLOCKED and COMPLETED are written as `current_state` though they are no stages; `stage` is written beside it. Derived
-values such as the progress are written and not read back.
+The document uses the names that readers of state.json know: BLOCKED and COMPLETED appear as `current_state`, and the
+stage stands beside it. What can be derived (progress, sums of old log entries) is written for readers and not read
+back.
 
-The original format keeps some facts of a task in the stage where they arise; in a pipeline without such a stage they
-stand beside the stages.
+Some facts of a task stand in the record of the stage that they come from; if the pipeline has no such stage, they stand
+at the top of the document.
 """
 
 from collections.abc import Iterable
@@ -28,10 +28,10 @@ from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
-"""The number of values whose form is cached: most decisions change few steps, stages and failures."""
+"""Converted values that are cached: most decisions do not change most steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 REVISIONS, CYCLES = "design_revisions", "eval_cycles"
-"""Budgets that the original format shows under other names."""
+"""Budgets that the original format shows under names of its own."""
 MARKS = {
     "sensitive_check": StageFacts.TICKET,
     "revision": StageFacts.DRAFTS,
@@ -39,7 +39,7 @@ MARKS = {
     "results": StageFacts.CHECKS,
     "pr_url": StageFacts.PUBLICATION,
 }
-"""The keys that tell which facts a stage's record shows."""
+"""The key by which one sees that a stage's record shows those facts."""
 TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
 USAGE = ("tokens_before_session", "cost_before_session")
 
@@ -48,7 +48,7 @@ SAME_NAME = (
     *("requests", "notices", "spending"),
 )
 FLAT = ("source", "schedule", "timing")
-"""Records of a task whose fields are written at the top of the document."""
+"""Records of a task whose fields stand at the top of the document."""
 
 
 def to_document(task: Task) -> JsonObject:
@@ -93,7 +93,7 @@ def to_document(task: Task) -> JsonObject:
 
 
 def from_document(document: JsonObject) -> Task:
-    """Return the task that a state.json describes; raise KeyError, TypeError or ValueError if it describes none."""
+    """Return the task that a state.json describes. Raises KeyError, TypeError or ValueError."""
     document = migrated(document)
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
@@ -128,7 +128,7 @@ def from_document(document: JsonObject) -> Task:
 
 
 def _stage(task: Task, record: StageRecord) -> JsonObject:
-    """Return a stage's record with the facts that are shown in it."""
+    """Return a stage's record together with the facts that stand in the stage of that name."""
     return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
 
 
@@ -138,19 +138,21 @@ def _without_facts(record: StageRecord) -> JsonObject:
 
 
 def _stage_from(record: JsonObject) -> JsonObject:
-    """Return a stage's record; its keys tell which facts it shows."""
+    """Return a stage's record; which facts it shows is seen by their keys."""
     return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
-    """Return what seldom changes as plain data: the same object each time, so that differences are found quickly."""
+    """Return a record that seldom changes as plain data: the same object as long as it is equal, so that differences
+    are found quickly.
+    """
     return cast(JsonObject, to_json(value))
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _check_options(check: Check) -> JsonObject:
-    """Return the options of a check, which stand beside its command."""
+    """Return what is declared for a check besides its command."""
     shown = cast(JsonObject, to_json(check))
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
@@ -180,7 +182,7 @@ def _facts(task: Task, facts: StageFacts) -> JsonObject:
 
 
 def _agent(agent: Agent) -> JsonObject:
-    """Return the agent; what scripts read of its session, turn and usage is written beside them, not in them."""
+    """Return the agent; the facts of its session, turn and usage that scripts read stand at the top of it."""
     session, turn, usage = agent.session, agent.turn, agent.usage
     return {
         "status": agent.status.value,
@@ -217,7 +219,7 @@ def _agent_from(shown: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def shown_failure(entry: Failure) -> JsonObject:
-    """Return an entry of the failure log as state.json shows it."""
+    """Return an entry of the failure log."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
@@ -267,7 +269,7 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(request: UserRequest) -> JsonObject:
-    """Return what is waited for, in short; the whole record is in `requests`."""
+    """Return what the task waits for, in short; the whole record stands in `requests`."""
     return {
         "number": request.number,
         "kind": request.kind.value,
@@ -278,7 +280,7 @@ def _ask(request: UserRequest) -> JsonObject:
 
 
 def _preflight_from(shown: Json) -> Json:
-    """Return the preflight; other programs write it in no fixed form, so only lists of texts are read."""
+    """Return a preflight record with everything but lists of strings left out: earlier writers used no fixed form."""
     if not isinstance(shown, dict):
         return None
     return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}

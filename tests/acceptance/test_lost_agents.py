@@ -111,6 +111,6 @@ def test_an_outbox_full_of_links_and_a_giant_is_refused_name_by_name(tmp_path: P
         refused = "\n".join(house.journal(task, "GateLooked")[1]["event"]["evidence"]["refused"])
         assert "analysis.md: it is a link" in refused
         assert "related-code.json: it is larger than" in refused
-        assert "everything: no file of this name is wanted" in refused
+        assert "everything: no file of this name is expected" in refused
         assert "do not take this" not in (house.folder(task) / "analysis.md").read_text()
         assert done.stages["ANALYSIS"].visits == 1

@@ -39,7 +39,7 @@ def test_a_plan_that_holds_what_was_provided_is_not_taken_and_the_agent_is_told_
         provide(house, task, value)
         house.wait_for_end(task)
         told = " ".join(house.turn_texts(task, 2))
-        assert "plan.md: it holds the provided value of STRIPE_KEY, which must stand in no file" in told
+        assert "plan.md: it holds the provided value of STRIPE_KEY, which must not be in any file" in told
         assert value not in (house.folder(task) / "plan.md").read_text()
 
 

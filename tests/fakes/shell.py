@@ -1,4 +1,4 @@
-"""The program as its users meet it: a process of its own, its output, its exit code."""
+"""The program as its users see it: a separate process, its output, its exit code."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ class Done:
 
 
 class Shell:
-    """Runs `orchestrator` in a home where nothing is set, with a data folder of its own."""
+    """Runs `orchestrator` in a home without settings, with its own data folder."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.data = home, home / "data"
@@ -34,7 +34,7 @@ class Shell:
         return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Begin a command."""
+        """Start a command."""
         pipe = asyncio.subprocess.PIPE
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
         return await asyncio.create_subprocess_exec(
@@ -43,7 +43,7 @@ class Shell:
 
 
 def only_error(done: Done, code: int) -> str:
-    """What a refused command says: one line, on standard error, without a traceback."""
+    """Return the message of a refused command: one line, on standard error, without a traceback."""
     assert (done.code, done.out) == (code, "")
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1, done.err

@@ -1,4 +1,4 @@
-"""`simulate`: how a week would go with these settings and pipelines, on a clock that jumps."""
+"""`simulate`: simulate days of work with the user's settings and pipelines on a virtual clock."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,48 +17,48 @@ from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.settings import Settings
-from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation, Waits
-from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
+from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation, WaitStatistics
+from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
 WAITED_FOR = {
     "pending": "a place to begin",
     "place": "a place to go on",
-    "draft": "being sent off",
-    "user": "a person who paused it",
-    "blocked": "a person's look",
+    "draft": "submission of a draft",
+    "user": "a resume by a user",
+    "blocked": "a user's decision",
     "question": "an answer",
     "review": "a review",
-    "dependency": "what it needs",
+    "dependency": "a dependency",
     "rate_limit": "a usage limit",
     "service": "the model's service",
-    "budget": "more money",
-    "pressure": "room",
+    "budget": "a higher budget",
+    "pressure": "free resources",
 }
-"""What tasks wait for, in words."""
+"""Texts for what tasks wait for."""
 
 
 class ReportView(RootModel[SimulationReport]):
-    """What came of it, as `--json` prints it."""
+    """The report, as `--json` prints it."""
 
 
 def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
-    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="How many tickets are handed in.")] = 500,
-    days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How many days go by.")] = 7.0,
-    seed: Annotated[int, typer.Option(help="The same number gives the same week.")] = 0,
+    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="How many tickets are submitted.")] = 500,
+    days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How many days to simulate.")] = 7.0,
+    seed: Annotated[int, typer.Option(help="The same number gives the same days.")] = 0,
     crashes: Annotated[int, typer.Option(min=0, max=100_000, help="How often the daemon is killed.")] = 200,
-    pipeline: Annotated[str | None, typer.Option(help="The only pipeline; default: all there are.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Use only this pipeline; default: all.")] = None,
     json: Json = False,
 ) -> int:
-    """Live through days of agents, people and an account, all made up, with your settings and pipelines.
+    """Simulate days of work with your settings and pipelines; agents, users and the account are made up.
 
-    Everything that decides is the real thing. Exits with 1 if the daemon would have done what it must never do.
+    Every decision is made by the real code. Exits with 1 if the daemon violated one of its invariants.
     """
     settings = context_of(context).settings()
     start_logging("error", settings.log.format)
     definitions = load_definitions(settings.definition_folders())
-    house = _house(settings, definitions, _chosen(definitions, pipeline))
-    report = asyncio.run(Simulation(house, SimulationPlan(tasks=tasks, days=days, seed=seed, crashes=crashes)).live())
+    config = _config(settings, definitions, _chosen(definitions, pipeline))
+    report = asyncio.run(Simulation(config, SimulationPlan(tasks=tasks, days=days, seed=seed, crashes=crashes)).run())
     if json:
         print_json(ReportView(report))
     else:
@@ -75,12 +75,12 @@ def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline
     return {name: definitions.pipelines[name]}
 
 
-def _house(settings: Settings, definitions: Definitions, pipelines: Mapping[str, Pipeline]) -> SimulatedDaemon:
+def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str, Pipeline]) -> DaemonConfig:
     def model_of(task: Task) -> str:
         role = pipelines[task.pipeline].stage(task.stage).role
         return (definitions.roles[role].model if role else None) or settings.agent.model
 
-    return SimulatedDaemon(
+    return DaemonConfig(
         room=Capacity(
             places=settings.max_agents,
             day=settings.budget.day.caps(),
@@ -102,12 +102,12 @@ def _house(settings: Settings, definitions: Definitions, pipelines: Mapping[str,
 
 def _show(report: SimulationReport) -> None:
     screen = console()
-    screen.print(table(("TASKS", "HOW MANY"), ((name, str(count)) for name, count in report.tasks.items())))
+    screen.print(table(("TASKS", "COUNT"), ((name, str(count)) for name, count in report.tasks.items())))
     screen.print()
     screen.print(
         table(
-            ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "STILL"),
-            ((WAITED_FOR.get(one.kind, one.kind), *_how_long(one)) for one in report.waits),
+            ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "OPEN"),
+            ((WAITED_FOR.get(one.kind, one.kind), *_columns(one)) for one in report.waits),
         )
     )
     screen.print()
@@ -115,25 +115,25 @@ def _show(report: SimulationReport) -> None:
         facts(
             (
                 ("crashes", f"{report.crashes}, {report.restarts} restarts"),
-                ("decisions", f"{report.decisions:,}, {report.turns:,} turns of agents"),
-                ("people", f"{report.answers} answers taken, {report.refusals} requests refused"),
+                ("decisions", f"{report.decisions:,}, {report.turns:,} agent turns"),
+                ("people", f"{report.answers} answers accepted, {report.refusals} requests refused"),
                 ("limits", f"met {report.limits_met} times"),
                 ("spent", f"${report.usd:,.2f}, {report.tokens:,} tokens"),
-                ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours a second"),
+                ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours per second"),
                 ("violations", str(len(report.violations))),
                 ("seed", str(report.seed)),
             )
         )
     )
     if report.violations:
-        complain(*_broken(report.violations[0]))
+        complain(*_violation_lines(report.violations[0]))
 
 
-def _how_long(waits: Waits) -> tuple[str, ...]:
+def _columns(waits: WaitStatistics) -> tuple[str, ...]:
     return str(waits.count), duration(waits.median), duration(waits.longest), str(waits.open)
 
 
-def _broken(first: Violation) -> tuple[str, ...]:
-    """The first law that was broken, and what had happened to its task."""
-    where = f" by {first.task}" if first.task else ""
-    return (f"{first.law}: broken{where} at {first.at:%Y-%m-%d %H:%M:%S}: {first.text}", *first.history)
+def _violation_lines(first: Violation) -> tuple[str, ...]:
+    """Return the lines that show the first violation and the history of its task."""
+    task = f" by {first.task}" if first.task else ""
+    return (f"{first.invariant}: violated{task} at {first.at:%Y-%m-%d %H:%M:%S}: {first.text}", *first.history)

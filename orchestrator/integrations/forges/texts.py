@@ -7,7 +7,7 @@ takes out). A mark stands first in its text, where no agent's words can.
 
 import re
 
-from orchestrator.redaction.unicode_cleanup import remove_disguise
+from orchestrator.redaction.display import remove_disguise
 
 LONGEST_TITLE = 250
 LONGEST_BODY = 60_000
