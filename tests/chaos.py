@@ -1,10 +1,10 @@
-"""kill -9 of the daemon at random moments of real pipelines, and what came of it.
+"""Kill the daemon with SIGKILL at random moments of real pipelines, and count the damage.
 
     python -m tests.chaos --kills 200 --seed 7
 
-Each pipeline is one night: a ticket goes in, and the daemon is killed again and again, sometimes before it is even up,
-until the ticket's task has ended. Now and then a person pauses the task just before, and resumes it later. Then all is
-counted: what was lost, what was done twice, what still runs. The last column says where the kills hit.
+For each pipeline a ticket is submitted, and the daemon is killed again and again, sometimes before it is even up, until
+the ticket's task has ended. Sometimes a user pauses the task just before, and resumes it later. Then everything is
+counted: what was lost, what happened twice, what still runs. The last column shows when the kills hit.
 """
 
 import argparse
@@ -28,15 +28,15 @@ STAGES_TURNS = 6
 """A turn for each of analysis, plan and design, and one for each of three steps."""
 STEPS = 3
 LONGEST_START, LONGEST_LIFE = 1.2, 0.5
-"""Seconds: a daemon is killed at some moment of its start, or of its life after its first answer."""
+"""Seconds: a daemon is killed during its start, or during its life after its first answer."""
 EARLY, PAUSED = 0.25, 0.15
-"""How often a kill comes before the first answer, and a pause before the kill."""
+"""The probability of a kill before the first answer, and of a pause before the kill."""
 THINKING = {"*": {"think_ms": 80}}
 
 
 @dataclass(slots=True, kw_only=True)
 class Toll:
-    """What came of some kills; everything but kills, seconds, ends and moments shall be zero."""
+    """The results of some kills; all counters but kills, seconds, ends and moments must be zero."""
 
     kills: int = 0
     seconds: float = 0.0
@@ -53,19 +53,19 @@ class Toll:
 
     @property
     def damage(self) -> int:
-        """How much was lost, done twice or left behind, and how many tasks did not come to their good end."""
+        """Return how much was lost, happened twice or was left behind, and how many tasks did not complete."""
         failed = self.ends.total() - self.ends[TaskStatus.COMPLETED]
         twice = self.turns_twice + self.commits_twice + self.checks_twice + self.deliveries_twice
         return failed + twice + self.turns_lost + self.commits_lost + self.gaps_in_journal + self.survivors
 
     def add(self, other: "Toll") -> None:
-        """Take another night's toll in."""
+        """Add the results of another pipeline."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def nights(root: Path, dice: random.Random, kills: int, each: int) -> Iterator[tuple[Path, Toll]]:
-    """As many pipelines as so many kills need, no more than `each` in one; the folder and the toll of each."""
+    """Run as many pipelines as the kills need, at most `each` in one; yield the folder and the results of each."""
     number = 0
     while kills > 0:
         number += 1
@@ -77,7 +77,7 @@ def nights(root: Path, dice: random.Random, kills: int, each: int) -> Iterator[t
 
 
 def storm(house: House, dice: random.Random, kills: int) -> Toll:
-    """One pipeline in an entered house, its daemon killed so many times or until the task has ended."""
+    """Run one pipeline, and kill its daemon this many times or until the task has ended."""
     toll, began = Toll(), time.monotonic()
     task = house.submit()
     while toll.kills < kills:
@@ -111,7 +111,7 @@ def _let_live(house: House, dice: random.Random) -> None:
 
 
 def _ask(house: House, task: str, action: str) -> None:
-    """Ask it, if there is anybody to ask and it makes sense now."""
+    """Send a request, if the daemon is up and the request is valid now."""
     with suppress(DaemonUnreachable, RequestRefused):
         house.client.ask(task, action)
 
@@ -133,7 +133,7 @@ def _count(house: House, task: str, toll: Toll) -> None:
 
 
 def main() -> int:
-    """Run as many nights as the kills need; 1 if anything was lost, done twice or left behind."""
+    """Run as many pipelines as the kills need; return 1 if anything was lost, happened twice or was left behind."""
     parser = argparse.ArgumentParser(description="kill -9 the daemon at random moments of real pipelines")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)

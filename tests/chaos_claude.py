@@ -1,10 +1,10 @@
-"""kill -9 of the daemon at random moments of whole pipelines with the real claude CLI, and what came of it.
+"""Kill the daemon with SIGKILL at random moments of whole pipelines with the real claude CLI, and count the damage.
 
     python -m tests.chaos_claude --runs 10 --seed 7
 
-In every run a ticket goes in, the daemon is killed, stays away for a while, and is started again; then all is counted.
-Moments are spread over a task's decisions and not over its seconds, so that a busy machine does not move them to the
-beginning. The agents are left alone: they work on while nobody listens, or find their next turn late.
+In every run a ticket is submitted, the daemon is killed, stays down for a while, and is started again; then everything
+is counted. Moments are spread over a task's decisions and not over its seconds, so that a busy machine does not move
+them to the start. The agents are not killed: they continue while nothing reads them, or get their next turn late.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tests.acceptance.claude_house import ClaudeHouse
 from tests.acceptance.claude_roles import Roles
 
 DECISIONS = 24
-"""Of a pipeline that nothing disturbs, before its last two: the check and the delivery."""
+"""The decisions of an undisturbed pipeline, before its last two: the check and the delivery."""
 LATEST_KILL, LONGEST_ABSENCE = 0.2, 1.0
 """Seconds: after the decision, and before the next start."""
 TURNS, STEPS, AGENTS = 6, 3, 2
@@ -33,7 +33,7 @@ TURNS, STEPS, AGENTS = 6, 3, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one run; `moments` tells when each kill hit, in which state, after what had happened."""
+    """The results of one run; `moments` states when each kill hit, in which state, after which event."""
 
     moments: tuple[str, ...]
     end: TaskStatus
@@ -48,13 +48,13 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether all of the job was done, once, and nothing of it runs any more."""
+        """Whether the whole job was done once, and nothing of it still runs."""
         once = (self.turns, self.commits, self.agents, self.checks, self.deliveries) == (TURNS, STEPS, AGENTS, 1, 1)
         return once and self.end is TaskStatus.COMPLETED and not self.moves_twice and not self.survivors
 
 
 def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
-    """One pipeline in an entered house, its daemon killed so many times."""
+    """Run one pipeline, and kill its daemon this many times."""
     name, began, moments = house.submit(), time.monotonic(), list[str]()
     for decision in sorted(dice.sample(range(1, DECISIONS), kills)):
         house.until(partial(_has_made, house, name, decision), f"decision {decision} is made")
@@ -81,7 +81,7 @@ def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
 
 
 def outcomes(root: Path, dice: random.Random, runs: int, most: int) -> Iterator[Outcome]:
-    """So many runs, each with one kill to `most`."""
+    """Run this many pipelines, each with one kill to `most`."""
     claude = find_claude("", os.environ.get("PATH"))
     for number in range(1, runs + 1):
         folder = root / str(number)
@@ -91,7 +91,7 @@ def outcomes(root: Path, dice: random.Random, runs: int, most: int) -> Iterator[
 
 
 def main() -> int:
-    """Run, print a line for each; 1 if anything was lost, done twice or left behind."""
+    """Run and print a line for each; return 1 if anything was lost, happened twice or was left behind."""
     parser = argparse.ArgumentParser(description="kill -9 the daemon at random moments, with the real claude CLI")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=7)
@@ -114,7 +114,7 @@ def _has_made(house: ClaudeHouse, task: str, decision: int) -> bool:
 
 
 def _decisions(house: ClaudeHouse, task: str) -> list[dict[str, object]]:
-    """What the task's journal holds, without a line that is being written."""
+    """Return the task's journal without an incomplete last line."""
     *lines, _ = (house.data / "tasks" / task / "journal.jsonl").read_bytes().split(b"\n")
     return [json.loads(line) for line in lines]
 

@@ -1,9 +1,10 @@
-"""What holds for all tests: a busy machine fails none, and one that does not run is told of loudly.
+"""Settings of all tests: a busy machine fails none, and a test that did not run is reported.
 
-In CI the real CLI may not be missing.
+In CI the real CLI must be present.
 """
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -22,7 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many examples hypothesis tries."""
+    """Choose how many examples hypothesis tries, and let programs be interrupted as at a terminal.
+
+    A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile(LONG if config.getoption("--long") else "patient")
 
 
@@ -47,7 +53,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name every test that did not run, and why: a skipped test proves nothing."""
+    """List every test that did not run, and why: a skipped test proves nothing."""
     skipped = terminalreporter.stats.get("skipped", [])
     if not skipped:
         return

@@ -1,4 +1,4 @@
-"""Looking through folders in which others are at work, whose files come and go meanwhile, and taking them away."""
+"""Read and remove folders in which other processes work, whose files appear and vanish meanwhile."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def plain_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every plain file below a folder with what it holds; one that is gone before it is read is passed over."""
+    """Return every plain file below a folder with its content; files that vanish before they are read are skipped."""
     for parent, _, names in os.walk(folder):
         for path in (Path(parent, name) for name in names):
             with suppress(FileNotFoundError):
@@ -17,18 +17,18 @@ def plain_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def files_with(folder: Path, *forms: bytes) -> list[str]:
-    """The files below a folder in which any of these stands."""
+    """Return the files below a folder that contain any of these texts."""
     return [str(path) for path, held in plain_files(folder) if any(form in held for form in forms)]
 
 
 def taken_away(folder: Path) -> bool:
-    """Take a folder away; False if a file came into it meanwhile, and it has to be tried again."""
+    """Remove a folder; return False if a file was created in it meanwhile, and it has to be tried again."""
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
 
 
 def opened_by(pid: int) -> list[str]:
-    """What a process has open; one that is closed before it is looked at is passed over."""
+    """Return the open files of a process; those closed meanwhile are skipped."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone
         with suppress(FileNotFoundError):

@@ -28,7 +28,7 @@ EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
     "no-such-checkpoint": NO_SUCH_TASK,
     "no-such-window": NO_SUCH_TASK,
-    "no-such-ask": NO_SUCH_TASK,
+    "no-such-request": NO_SUCH_TASK,
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,

@@ -10,10 +10,10 @@ from orchestrator.cli.output import local, plain
 from orchestrator.core.task.user_requests import RequestKind, Subject, how_to_answer
 from orchestrator.errors import InvalidTransition
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView, ReviewView
+from orchestrator.server.schemas.user_requests import RequestView, ReviewView
 
 
-def pending(task: TaskView, kind: RequestKind, action: str) -> tuple[AskView, ...]:
+def pending(task: TaskView, kind: RequestKind, action: str) -> tuple[RequestView, ...]:
     """Return what of a kind a task waits for. Raises InvalidTransition if there is nothing."""
     found = tuple(request for request in task.waiting if request.kind is kind)
     if not found or action not in task.allowed:
@@ -21,7 +21,7 @@ def pending(task: TaskView, kind: RequestKind, action: str) -> tuple[AskView, ..
     return found
 
 
-def chosen(requests: Iterable[AskView], number: int | None) -> AskView:
+def chosen(requests: Iterable[RequestView], number: int | None) -> RequestView:
     """Return the request of that number, or the only one there is. Raises UsageError."""
     found = [request for request in requests if number in {None, request.number}]
     if len(found) == 1:
@@ -30,7 +30,7 @@ def chosen(requests: Iterable[AskView], number: int | None) -> AskView:
     raise UsageError(f"{'give the number of one' if found else f'there is no request number {number}'}: {listed}")
 
 
-def render_request(request: AskView) -> Iterator[Text]:
+def render_request(request: RequestView) -> Iterator[Text]:
     """Render a request with everything that helps to answer it."""
     yield Text(f"{_what(request)} ", "bold magenta") + Text(f"({request.number}, in {plain(request.stage)})", "dim")
     yield Text("\n".join(f"  {line}" for line in plain(request.text).splitlines()))
@@ -46,12 +46,12 @@ def render_request(request: AskView) -> Iterator[Text]:
     yield Text(f"  {how(request)}", "bold")
 
 
-def how(request: AskView) -> str:
+def how(request: RequestView) -> str:
     """Return the command that answers."""
     return how_to_answer(request.task, request.kind, request.subject, plain(request.name), f" --ask {request.number}")
 
 
-def _what(request: AskView) -> str:
+def _what(request: RequestView) -> str:
     match request.subject:
         case Subject.QUESTION:
             return "A question"

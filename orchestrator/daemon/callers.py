@@ -6,20 +6,27 @@ command line. Every ancestor is checked for both, because a process can clear it
 A caller that exits before it can be checked is refused too.
 
 One thing is open to an agent: it may read the state of its own task and report its steps and failures, if it shows the
-token that its attempt was given.
+token that its attempt was given. The token is in the agent's environment, which every process of the same user can
+read, so it opens nothing by itself: whoever shows it must also descend from the run that it was given to.
 """
 
 import os
 import pwd
 import re
+import secrets
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from hmac import compare_digest
 from pathlib import Path
 
+from orchestrator.formats.files import read_file, write_atomically
 from orchestrator.processes.cgroup import PREFIX
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
-from orchestrator.storage import tokens
 from orchestrator.storage.task_files import AGENTS, TaskFiles
+
+HASH_FILE = "token"
+"""The file of a run that holds the hash of its token."""
 
 _AGENT_GROUP = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MULTILINE)
 """The name that a holder gives the control group of its agent."""
@@ -56,7 +63,7 @@ class AccessControl:
         task, kind, attempt, *_ = (*Path(run).relative_to(root).parts, "", "", "")
         if task != task_id or kind != AGENTS or not attempt.isdecimal():
             return None
-        is_known = tokens.is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), token)
+        is_known = is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), token)
         return replace(caller, attempt=int(attempt)) if is_known else None
 
     def objection_to(self, caller: Caller) -> str | None:
@@ -88,6 +95,23 @@ def run_above(pid: int, tasks_dir: Path) -> str | None:
                 return value
         pid = _parent(pid)
     return f"the control group {group[0].strip('/')}" if group else None
+
+
+def issue_token(run: Path) -> str:
+    """Return a new token for a run that has not begun; an earlier one becomes invalid. Raises OSError."""
+    token = secrets.token_urlsafe(32)
+    write_atomically(run / HASH_FILE, _hashed(token))
+    return token
+
+
+def is_token_of(run: Path, token: str) -> bool:
+    """Return whether the token is that of the run."""
+    kept = read_file(run / HASH_FILE)
+    return bool(kept) and compare_digest(kept or b"", _hashed(token))
+
+
+def _hashed(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).hexdigest().encode()
 
 
 def _is_alive(pid: int) -> bool:

@@ -11,8 +11,9 @@ from pathlib import PurePath
 
 import structlog
 
-from orchestrator.core.decide.work.checks import REPORT_FILE, evaluations
+from orchestrator.core.decide.work.checks import evaluations
 from orchestrator.core.events.events import Event
+from orchestrator.core.task.checks import REPORT_FILE
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary

@@ -25,6 +25,7 @@ from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
+from orchestrator.daemon.callers import issue_token
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
 from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
@@ -34,7 +35,6 @@ from orchestrator.processes.run_state import has_begun, pid_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage import tokens
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
@@ -131,7 +131,7 @@ class RunExecutor:
             asks=task.policy.autonomy is Autonomy.INTERACTIVE,
             max_usd=usd_left(task.spending.total, task.policy.caps),
             provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else tokens.issue_token(folder),
+            token="" if has_begun(folder) else issue_token(folder),
             socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)

@@ -1,1 +1,1 @@
-"""Text and data formats that know nothing of tasks: TOML, front matter, Markdown, JSON patches, files written whole."""
+"""Text and data formats that know nothing of tasks: TOML, front matter, Markdown, JSON Patch, atomic file writes."""

@@ -1,6 +1,6 @@
-"""Values to JSON and back, by their declared types; the one way in which a dataclass of ours becomes plain data.
+"""Convert values to JSON and back by their declared types; every dataclass of ours is serialised here.
 
-Times are UTC, ISO 8601 with Z and milliseconds; enums are their values; tuples are lists.
+Times are UTC, ISO 8601 with Z and milliseconds; enums are written as their values and tuples as lists.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,21 +22,21 @@ Reader = Callable[[Json], object]
 
 
 def stamp(at: datetime) -> str:
-    """A time as it is written everywhere: `2026-05-28T01:23:45.000Z`."""
+    """Return a time as it is written everywhere: `2026-05-28T01:23:45.000Z`."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def time_of(text: str) -> datetime:
-    """The time that a stamp says; ValueError if it is none."""
+    """Return the time that a stamp denotes. Raises ValueError."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def to_json(value: object) -> Json:
-    """A value of ours as plain data."""
+    """Return a value as plain JSON data."""
     if type(value) in _PLAIN:
         return cast(Json, value)
     if isinstance(value, StrEnum):
-        return value.value
+        return str(value)
     if isinstance(value, datetime):
         return stamp(value)
     if isinstance(value, tuple | list | frozenset):
@@ -47,16 +47,17 @@ def to_json(value: object) -> Json:
 
 
 def from_json(kind: type[T], value: Json) -> T:
-    """The value of a declared type that plain data stands for; TypeError or ValueError where it does not fit.
+    """Return the value of a declared type that plain JSON data describes.
 
-    Missing fields take their defaults, so that files of earlier versions can be read; unknown ones are left out.
+    Missing fields take their defaults and unknown ones are ignored, so that files of other versions can be read. Raises
+    TypeError or ValueError if the data does not fit the type.
     """
     return cast(T, _reader(cast(object, kind))(value))
 
 
 @cache
 def _reader(kind: object) -> Reader:
-    """What reads values of a declared type; to look at the type anew for each value takes three times as long."""
+    """Return the reader of a declared type; inspecting the type for each value would take three times as long."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return _optional_reader(next(choice for choice in arguments if choice is not NoneType))
@@ -71,7 +72,7 @@ def _reader(kind: object) -> Reader:
     if kind is float:
         return lambda value: float(value) if isinstance(value, int | float) else _refuse(kind, value)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return lambda value: kind(value) if isinstance(value, str) else _refuse(kind, value)
+        return _enum_reader(kind)
     plain = cast(type, kind)
     return lambda value: value if isinstance(value, plain) else _refuse(kind, value)
 
@@ -93,6 +94,17 @@ def _mapping_reader(kind: object, item: object) -> Reader:
         return {key: read(one) for key, one in value.items()} if isinstance(value, dict) else _refuse(kind, value)
 
     return read_mapping
+
+
+def _enum_reader(kind: type[StrEnum]) -> Reader:
+    members = {str(member): member for member in kind}
+
+    def read_member(value: Json) -> object:
+        if not isinstance(value, str):
+            return _refuse(kind, value)
+        return members[value] if value in members else kind(value)
+
+    return read_member
 
 
 def _record_reader(kind: type) -> Reader:

@@ -1,7 +1,7 @@
-"""Files that neither a power cut nor another hand can fool.
+"""Read and write files so that neither a power cut nor another program leaves us with half of one.
 
-Writing leaves either the old content or the new. Reading takes plain files only and never waits. A sealed document ends
-with a checksum of itself, so that a torn or edited one is known.
+A write leaves either the old content or the new. A read accepts only regular files and never blocks on a FIFO. A sealed
+document ends with a checksum of itself, so that a torn or edited one is recognised.
 """
 
 import errno
@@ -16,7 +16,7 @@ import orjson
 from orchestrator.formats.codec import Json
 
 LARGEST_DOCUMENT = 64 * 1024 * 1024
-"""Bytes; nothing of ours grows so large, and a larger file is not read."""
+"""Bytes; none of our files grows so large, and a larger file is not read."""
 
 _SEAL = b',\n  "checksum": "'
 _TOP_SEAL_KEY = "checksum_of_top"
@@ -25,7 +25,7 @@ _END = b'"\n}\n'
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk."""
+    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb", opener=_anew) as file:
@@ -43,7 +43,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
 
 class NotRegularFile(OSError):
-    """There is a link, a folder, a FIFO, a socket or a device where a regular file is expected."""
+    """A link, a folder, a FIFO, a socket or a device stands where a regular file is expected."""
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None) -> int:
@@ -93,9 +93,9 @@ def read_beginning(path: str, size: int) -> bytes:
 
 
 def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
-    """A document as it is written, with a checksum at its end.
+    """Return a document as it is written, with a checksum at its end.
 
-    With `below`, what stands above that key has a checksum of its own, just before the key.
+    With `below`, the part above that key gets a checksum of its own, just before the key.
     """
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
     top, key, rest = body.partition(_key(below)) if below else (body, b"", b"")
@@ -105,9 +105,10 @@ def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
 
 
 def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
-    """The document that was sealed so, or None if one byte of it is another than was written.
+    """Return a document that `sealed` wrote, or None if a single byte of it differs.
 
-    With `before` only what stands above that key: the whole is checked and its beginning decoded, in half the time.
+    With `before`, return only the part above that key: the checksum covers the whole, but only the part is decoded,
+    which takes half the time.
     """
     body, _, seal = content.rpartition(_SEAL)
     if seal != _checksum(body) + _END:
@@ -121,9 +122,9 @@ def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
 
 
 def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
-    """What stands above a key, from the beginning of a document that was sealed with `below`.
+    """Return the part above a key, from the beginning of a document that was sealed with `below`.
 
-    None if one byte of it is another than was written, it has no such checksum, or the key stands further down.
+    None if a byte of it differs from what was written, it has no such checksum, or the key is further down.
     """
     top, _, _ = beginning.partition(_key(below))
     top, _, seal = top.rpartition(_TOP_SEAL)
@@ -131,7 +132,7 @@ def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
 
 
 def _key(name: str) -> bytes:
-    """How a key of a document begins; only one at the top has so few spaces before it."""
+    """Return how a key of a document begins; only one at the top has so few spaces before it."""
     return f',\n  "{name}": '.encode()
 
 
@@ -140,7 +141,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def parsed(content: bytes) -> dict[str, Json] | None:
-    """The JSON object that these bytes are, or None."""
+    """Return the JSON object that these bytes encode, or None."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -158,13 +159,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder for its owner only, with its parents; an existing one is left as it is."""
+    """Create a folder for its owner only, with its parents; leave an existing one as it is."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def _anew(path: str, flags: int) -> int:
-    """A new file for its owner only; what lay there (a leftover, or a link that another hand laid) is taken away."""
+    """Create a new file for its owner only, after removing a leftover or a link that another program put there."""
     try:
         return os.open(path, flags | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -1,7 +1,7 @@
 """Front matter: the YAML between two lines of dashes at the beginning of a Markdown file.
 
-YAML is read no further than its node tree: anchors, aliases and tags are refused there, so nothing in a file can grow
-or construct anything.
+YAML is parsed only as far as its node tree. Anchors, aliases and tags are refused there, so that nothing in a file can
+expand or construct anything.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from orchestrator.formats.table import Problem, Report, Table, definition_error
 LARGEST_FRONT_MATTER = 8 * 1024
 """Characters between the two lines of dashes."""
 DEEPEST = 8
-"""Lists and mappings within each other; the reader's work grows with the square of it."""
+"""Levels of nested lists and mappings; the parser's work grows with the square of it."""
 
 
 def read_front_matter(text: str, source: str) -> tuple[Table, str] | None:
-    """The front matter of a text as a table, and what stands below it, or None if the text has none.
+    """Return the front matter of a text as a table, and the text below it; None if there is no front matter.
 
-    Raises DefinitionError for what is no plain YAML mapping.
+    Raises DefinitionError if it is not a plain YAML mapping.
     """
     lines = text.removeprefix("\ufeff").splitlines()
     end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
@@ -30,9 +30,9 @@ def read_front_matter(text: str, source: str) -> tuple[Table, str] | None:
 
 
 def _table(text: str, source: str) -> Table:
-    """The front matter as a table of texts, whole numbers and lists of texts, with the line of each key.
+    """Return the front matter as a table of strings, integers and lists of strings, with the line of each key.
 
-    Raises DefinitionError if it is no plain YAML mapping.
+    Raises DefinitionError if it is not a plain YAML mapping.
     """
     report = Report(source=source)
     values: dict[str, object] = {}
@@ -50,7 +50,7 @@ def _table(text: str, source: str) -> Table:
 
 
 def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
-    """Key and value of each entry of the front matter, as nodes that nothing was constructed from."""
+    """Return key and value of each entry as YAML nodes, from which nothing has been constructed."""
     if len(text) > LARGEST_FRONT_MATTER:
         raise definition_error(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
     try:
@@ -69,7 +69,7 @@ def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
 
 
 def _must_be_plain(events: Iterable[yaml.Event], source: str) -> None:
-    """Refuse anchors, aliases, tags and deep nesting where they begin, before anything behind them is read."""
+    """Refuse anchors, aliases, tags and deep nesting at their beginning, before anything after them is parsed."""
     depth = 0
     for event in events:
         line = event.start_mark.line + 2 if event.start_mark else 1
@@ -82,7 +82,9 @@ def _must_be_plain(events: Iterable[yaml.Event], source: str) -> None:
 
 
 def _plain(node: yaml.Node) -> object:
-    """A text, a whole number, a list of texts, or None where nothing is said; {} is what no key takes."""
+    """Return a string, an integer, a list of strings, or None for an empty value; {} for any other value, which no key
+    accepts.
+    """
     match node:
         case yaml.ScalarNode(tag="tag:yaml.org,2002:null"):
             return None

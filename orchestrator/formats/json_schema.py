@@ -1,4 +1,4 @@
-"""JSON Schema of values as codec.py writes them, by their declared types, for editors and programs."""
+"""Describe values, as codec.py writes them, in JSON Schema by their declared types."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -13,7 +13,7 @@ _PLAIN: Mapping[object, str] = {str: "string", int: "integer", float: "number", 
 
 
 def schema_of(kind: object) -> JsonObject:
-    """What JSON stands for a declared type; TypeError for one that has no form in JSON."""
+    """Return the schema of a declared type. Raises TypeError for a type that codec.py cannot write."""
     if kind in _PLAIN:
         return {"type": _PLAIN[kind]}
     if kind is datetime:
@@ -34,27 +34,27 @@ def schema_of(kind: object) -> JsonObject:
 
 
 def properties_of(kind: type) -> JsonObject:
-    """The schemas of a dataclass's fields, by name."""
+    """Return the schemas of a dataclass's fields, by name."""
     hints = get_type_hints(kind)
     return {one.name: schema_of(hints[one.name]) for one in fields(kind)} if is_dataclass(kind) else {}
 
 
 def record(properties: JsonObject, needed: list[str] | None = None) -> JsonObject:
-    """An object of these properties and no others; all are needed unless it is said which."""
+    """Return the schema of an object with exactly these properties; all are required unless `required` says which."""
     required: list[Json] = [*(properties if needed is None else needed)]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def array(items: JsonObject) -> JsonObject:
-    """A list of such items."""
+    """Return the schema of a list of such items."""
     return {"type": "array", "items": items}
 
 
 def one_of(*words: str) -> JsonObject:
-    """One of these words."""
+    """Return the schema of one of these words."""
     return {"type": "string", "enum": [*words]}
 
 
 def maybe(schema: JsonObject) -> JsonObject:
-    """That, or null."""
+    """Return the schema of such a value or null."""
     return {"anyOf": [schema, {"type": "null"}]}

@@ -1,8 +1,8 @@
-"""Markdown of strangers: where code is in it, and what a person sees of it on a tracker's page.
+"""Markdown written by strangers: what a person sees of it on a tracker's page, and where code begins and ends.
 
-Everybody who can write to a tracker can write to an agent by way of it. So an agent is shown what a person sees and
-little else: no control characters, no text that changes its direction, no invisible letters, no comments.
-Where code begins and ends is told line by line, so a page made to mislead may be read otherwise than it is shown.
+Anybody who can write to a tracker can write to an agent through it. So an agent gets what a person sees and little
+else: no control characters, no bidirectional overrides, no invisible characters, no comments. Code is found line by
+line, so a page that is built to mislead may be parsed differently from what is displayed.
 """
 
 import re
@@ -17,25 +17,25 @@ _OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})*)(?
 _CLOSING = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*")
 _WIKI_CODE = re.compile(r"\{(?:code|noformat)(?:[:|][^}\n]{0,200})?\}")
 _UNSEEN_LINE = re.compile(r" {0,3}\[[^\]]{1,200}\]:[ \t]*(?:<>|#\S*)(?:[ \t].*)?")
-"""What defines a link to nowhere is the other way to write a comment: [//]: # (like this)."""
+"""The other way to write a comment, a link definition that leads nowhere: [//]: # (like this)."""
 _CODE_OR_HIDDEN = re.compile(r"\\[`<]|(?<!`)(?P<ticks>`++)[^`]++(?P=ticks)(?!`)|(?P<hidden><!--)")
 
 
 def cleaned(text: str) -> str:
-    """The text with plain line ends and without characters that nobody sees."""
+    """Return the text with plain line ends and without invisible characters."""
     return _INVISIBLE.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def visible(markdown: str) -> str:
-    """The text as its page shows it, without comments but for those in code."""
+    """Return the text as its page shows it: without comments, except those in code."""
     return "\n".join(_visible_lines(cleaned(markdown))).strip("\n")
 
 
 def open_fence(line: str, fence: str) -> str:
-    """The sign of the block of code that is open after a line, "" if none is; `fence` is the one open before it.
+    """Return the mark of the code block that is open after a line, "" if none is; `fence` is the one open before it.
 
-    One that is indented, as below an item of a list, ends where the indentation ends; its sign begins with a blank.
-    Jira's {code} and {noformat} are fences too.
+    A block that is indented, as below a list item, ends where the indentation ends; its mark begins with a space.
+    Jira's {code} and {noformat} count as fences.
     """
     if fence.startswith(" ") and line[:1].strip():
         fence = ""
@@ -66,7 +66,7 @@ def _visible_lines(text: str) -> Iterator[str]:
 
 
 def _without_comments(line: str, *, hidden: bool) -> tuple[str, bool]:
-    """What of a line is seen, and whether a comment is open at its end."""
+    """Return the visible part of a line, and whether a comment is open at its end."""
     seen: list[str] = []
     at = 0
     while at < len(line):

@@ -1,7 +1,7 @@
-"""What changed between two JSON documents, as a JSON Patch (RFC 6902: add, replace, remove), and its application.
+"""The difference between two JSON documents as a JSON Patch (RFC 6902: add, replace, remove), and its application.
 
-`applied(old, difference(old, new)) == new` for any two objects. A list that only grew gets its new items appended;
-any other change of a list replaces it whole.
+`applied(old, difference(old, new)) == new` for any two objects. A list that only grew gets its new items appended; any
+other change of a list replaces it as a whole.
 """
 
 from typing import Final
@@ -14,7 +14,9 @@ MISSING: Final = object()
 
 
 def difference(old: dict[str, Json], new: dict[str, Json], path: str = "") -> list[Operation]:
-    """The operations that turn one object into another; parts that are the very same object are passed over."""
+    """Return the operations that turn one object into another; identical objects (`is`) are not
+    compared any further.
+    """
     operations: list[Operation] = [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in old if key not in new]
     for key, after in new.items():
         before = old.get(key, MISSING)
@@ -33,7 +35,7 @@ def difference(old: dict[str, Json], new: dict[str, Json], path: str = "") -> li
 
 
 def applied(document: dict[str, Json], operations: list[Operation]) -> dict[str, Json]:
-    """A new object with the operations applied; ValueError where a path leads nowhere. The given one is left alone."""
+    """Return a new object with the operations applied. Raises ValueError if a path leads nowhere."""
     for operation in operations:
         keys = [_unescaped(part) for part in str(operation["path"]).split("/")[1:]]
         document = _changed(document, keys, operation)

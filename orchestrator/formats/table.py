@@ -1,4 +1,6 @@
-"""Tables that a person wrote: typed values out, and every problem at once, with its line and the nearest known name."""
+"""Read tables that a person wrote: typed values, and all problems at once, each with its line and the nearest known
+name.
+"""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
@@ -10,12 +12,12 @@ from orchestrator.errors import OrchestratorError
 T = TypeVar("T")
 
 Path = tuple[str | int, ...]
-"""Where a value stands in a file: the keys and indexes that lead to it."""
+"""The keys and indexes that lead to a value in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong in one place of a file; `line` counts from 1, 0 means the file as a whole."""
+    """One problem in one place of a file; `line` counts from 1, 0 means the file as a whole."""
 
     source: str
     line: int = 0
@@ -26,7 +28,7 @@ class Problem:
 
 
 class DefinitionError(OrchestratorError):
-    """Something declared in files cannot be used; `problems` carries all that was found, in reading order."""
+    """Something declared in files cannot be used; `problems` lists everything found, in reading order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -34,12 +36,12 @@ class DefinitionError(OrchestratorError):
 
 
 def definition_error(source: object, text: str, line: int = 0) -> DefinitionError:
-    """The error that says one thing about one place of a file."""
+    """Return an error about one place of a file."""
     return DefinitionError([Problem(source=str(source), line=line, text=text)])
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """The hint that ends a message about an unknown word: the nearest known one, else all of them."""
+    """Return the hint that ends a message about an unknown word: the nearest known word, else all of them."""
     close = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
     for name in known:
         if close and name.lower() == close[0]:
@@ -49,7 +51,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """Problems of one file, gathered while it is read."""
+    """The problems of one file, collected while it is read."""
 
     source: str
     lines: Mapping[Path, int] = field(default_factory=dict)
@@ -60,20 +62,20 @@ class Report:
         self.problems.append(Problem(source=self.source, line=self.line(path), text=text))
 
     def line(self, path: Path) -> int:
-        """The line of a key, 0 where nothing around it is known."""
+        """Return the line of a key, 0 if nothing around it is known."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
 
     def in_order(self) -> tuple[Problem, ...]:
-        """What was found, first lines first."""
+        """Return the problems in the order of their lines."""
         return tuple(sorted(self.problems, key=lambda problem: problem.line))
 
 
 class Table:
-    """One table of a file: hands out checked values by name and knows which names were never asked for.
+    """One table of a file: returns checked values by name and records which names were asked for.
 
-    A value that is missing or of the wrong type is reported and replaced by an empty one, so that reading goes on.
+    A value that is missing or of the wrong type is reported and replaced by an empty one, so that reading continues.
     """
 
     def __init__(self, values: Mapping[str, object], report: Report, path: Path = ()) -> None:
@@ -85,25 +87,25 @@ class Table:
         self.report.note((*self.path, name), text)
 
     def has(self, name: str) -> bool:
-        """Whether the file gives this value."""
+        """Return whether the file gives this value."""
         self._asked.add(name)
         return name in self._values
 
     def is_text(self, name: str) -> bool:
-        """Whether the file gives this value, as a string."""
+        """Return whether the file gives this value as a string."""
         return self.has(name) and isinstance(self._values[name], str)
 
     def text(self, name: str) -> str:
-        """A string that must be there."""
+        """Return a required string."""
         value = self._value(name, "text in quotes")
         return value if isinstance(value, str) else self._wrong(name, value, "text in quotes", "")
 
     def maybe_text(self, name: str) -> str | None:
-        """A string, or None where the file has none."""
+        """Return a string, or None if the file has none."""
         return self.text(name) if self.has(name) else None
 
     def whole(self, name: str, *, at_least: int = 0, default: int | None = None) -> int:
-        """A whole number not below `at_least`."""
+        """Return an integer of at least `at_least`."""
         if default is not None and not self.has(name):
             return default
         expected = f"a whole number, {at_least} or more"
@@ -113,19 +115,19 @@ class Table:
         return self._wrong(name, value, expected, at_least)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value = self._values.get(name, default) if self.has(name) else default
         return value if isinstance(value, bool) else self._wrong(name, value, "true or false", default)
 
     def number(self, name: str, *, default: float) -> float:
-        """A number, 0 or more."""
+        """Return a number, 0 or more."""
         value = self._values.get(name, default) if self.has(name) else default
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
             return value
         return self._wrong(name, value, "a number, 0 or more", default)
 
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         if default is not None and not self.has(name):
             return default
         expected = "a list of texts"
@@ -135,7 +137,7 @@ class Table:
         return self._wrong(name, value, expected, ())
 
     def table(self, name: str) -> "Table":
-        """A table inside this one; empty where the file has none."""
+        """Return a table inside this one; an empty one if the file has none."""
         value = self._values.get(name, {})
         self._asked.add(name)
         if not isinstance(value, dict):
@@ -143,7 +145,7 @@ class Table:
         return Table(value, self.report, (*self.path, name))
 
     def tables(self, name: str) -> "tuple[Table, ...]":
-        """A list of tables; empty where the file has none."""
+        """Return a list of tables; an empty one if the file has none."""
         value = self._values.get(name, [])
         self._asked.add(name)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -151,16 +153,16 @@ class Table:
         return tuple(Table(item, self.report, (*self.path, name, index)) for index, item in enumerate(value))
 
     def names(self) -> tuple[str, ...]:
-        """Every key of the table, for tables whose keys are free."""
+        """Return every key, for tables whose keys are free."""
         self._asked.update(self._values)
         return tuple(self._values)
 
     def everything(self) -> Mapping[str, object]:
-        """The values as they stand, unchecked, for a reader that has checks of its own."""
+        """Return the unchecked values, for a reader with checks of its own."""
         return self._values
 
     def done(self) -> None:
-        """Report the keys nobody asked for."""
+        """Report the keys that nobody asked for."""
         for name in self._values.keys() - self._asked:
             self.note(name, f"unknown key {name!r}; {nearest(name, self._asked)}")
 

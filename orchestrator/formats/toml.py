@@ -1,8 +1,8 @@
 """TOML with the line of each table, key and array element.
 
-`tomllib` gives values without positions, so the same text is walked a second time, after `tomllib` accepted it: a stack
-of open brackets, the key being read, and the header in force are all there is to know. The answer is only ever used to
-point a finger at a line, never to read a value.
+`tomllib` gives values without positions. So the text is scanned a second time after `tomllib` accepted it; the scan
+needs only a stack of open brackets, the key being read and the current header. Its result is used to name a line in a
+message, never to read a value.
 """
 
 import re
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 
 def read_toml(text: str, source: str) -> Table:
-    """The whole text as one table; raises DefinitionError with the line if it is no TOML."""
+    """Return the whole text as one table. Raises DefinitionError with the line if it is not TOML."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -34,7 +34,7 @@ def read_toml(text: str, source: str) -> Table:
 
 
 def line_numbers(text: str) -> dict[Path, int]:
-    """The line (from 1) of every table, key and array element of a text that `tomllib` accepted."""
+    """Return the line, from 1, of every table, key and array element of a text that `tomllib` accepted."""
     walk = _Walk()
     for token in _TOKEN.finditer(text):
         match token.lastgroup:
@@ -49,7 +49,7 @@ def line_numbers(text: str) -> dict[Path, int]:
 
 
 class _Walk:
-    """The place in the text: `key` is read until `=`, `open` holds the unclosed brackets of the value after it."""
+    """The position in the text: `key` is read until `=`, `open` holds the unclosed brackets of the value after it."""
 
     def __init__(self) -> None:
         self.line = 1
@@ -62,19 +62,19 @@ class _Walk:
         self.elements: dict[Path, int] = {}
 
     def word(self, word: str) -> None:
-        """Part of a key, or a plain value."""
+        """Take in part of a key, or a plain value."""
         if self.in_value:
             self._element()
         else:
             self.key.append(word.strip("\"'"))
 
     def newline(self) -> None:
-        """The end of a header or of a plain value; inside brackets it means nothing."""
+        """Take in the end of a header or of a plain value; inside brackets it means nothing."""
         if not self.open:
             self.in_value, self.heading, self.key = False, 0, []
 
     def mark(self, mark: str) -> None:
-        """A character that gives the text its structure."""
+        """Take in a character that structures the text."""
         if not self.in_value and not self.open and mark in "[]":
             self._heading(mark)
         elif mark == "=":
@@ -105,7 +105,7 @@ class _Walk:
             self._note(self.header)
 
     def _numbered(self, parts: tuple[str, ...], array: bool) -> Path:
-        """The header's path with the number of the current element after every array of tables in it."""
+        """The header's path with the index of the current element after every array of tables in it."""
         path: Path = ()
         for number, part in enumerate(parts, start=1):
             path = (*path, part)
@@ -116,7 +116,7 @@ class _Walk:
         return path
 
     def _path(self) -> Path:
-        """The key or element being read."""
+        """The path of the key or element being read."""
         if not self.open:
             return (*self.header, *self.key)
         bracket, path = self.open[-1]

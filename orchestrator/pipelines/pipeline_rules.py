@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
+from orchestrator.core.task.task import AS_STATE
 from orchestrator.formats.table import Path, Problem, Report, nearest
 
 DAEMONS_FILES = ("ticket.json", "state.json", "journal.jsonl", "failures.jsonl", "state-history.json")

@@ -5,7 +5,6 @@ from datetime import datetime
 from types import NoneType
 from typing import cast, get_type_hints
 
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.agent import Agent, Session, TurnProgress, Usage
@@ -14,7 +13,7 @@ from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import AS_STATE, Task
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, SensitiveCheck, TicketType
 from orchestrator.formats.codec import JsonObject

@@ -1,1 +1,1 @@
-"""Process trees that outlive the daemon: the holder, control groups, freeze and thaw."""
+"""Process trees that outlive the daemon: the holder, control groups, freezing and thawing."""

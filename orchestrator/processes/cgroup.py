@@ -1,13 +1,14 @@
-"""A control group for one agent's tree, where the machine lets us make one: held, let go and ended by one word each.
+"""A control group for one agent's process tree, where the machine permits one: frozen, thawed and killed by one write
+each.
 
-A holder makes it below its own group and the agent is born in it (`clone3` with CLONE_INTO_CGROUP, Linux 5.7), so that
-every descendant is in it from its first moment on. Moving a process there, or the holder there and back around a spawn,
-would ask for a lock that a lone writer waits 7 ms for (median, 28 at worst; the birth takes 0.5). No controllers are
-enabled: with one, systemd could not start the service again beside living agents.
+A holder creates it below its own group, and the agent is started in it (`clone3` with CLONE_INTO_CGROUP, Linux 5.7), so
+that every descendant is in it from its first moment on. Moving a process there, or the holder there and back around a
+spawn, would need a lock that a single writer waits 7 ms for (median; 28 ms at worst; starting in the group takes 0.5
+ms). No controllers are enabled: with one, systemd could not start the service again while agents are alive.
 
-Hybrid machines carry the second version beside the first, containers show a part of it, and in many places it may not
-be written. Where anything is missing the path becomes None, nothing here does anything, and signals alone hold the
-tree. So they do for who leaves the group (root may, rootless containers do): the look at /proc has the last word.
+Hybrid machines have version 2 beside version 1, containers show a part of it, and in many places it cannot be written.
+If anything is missing, the path becomes None, nothing here has an effect, and only signals stop the tree. Signals are
+also used for processes that leave the group (root can; rootless containers do): the scan of /proc is authoritative.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH102, PTH106, PTH119, PTH123
@@ -39,18 +40,19 @@ SIGNAL_AT, GROUP_AT, WORDS = 4, 10, 11  # of the 64-bit words of clone_args: lin
 
 
 class Cgroup:
-    """One run's control group; `path` is None when there is none."""
+    """One run's control group; `path` is None if there is none."""
 
     __slots__ = ("path",)
 
     def __init__(self, path: str | None) -> None:
-        """Makes nothing yet."""
+        """Does not create the group yet."""
         self.path = path
 
     def fork(self) -> int | None:
-        """Make the group and fork into it: 0 in the child, its pid in the holder, None where that cannot be done.
+        """Create the group and fork into it; return 0 in the child, its pid in the holder, None if that is not
+        possible.
 
-        The child knows nothing of Python's own hooks around a fork: it is to execute another program at once.
+        The child bypasses Python's own hooks around a fork: it has to execute another program at once.
         """
         try:
             os.mkdir(self.path or "")
@@ -73,10 +75,10 @@ class Cgroup:
         return None
 
     def freeze(self) -> None:
-        """Hold everything in the group, or after 0.2 seconds nothing: then signals have to.
+        """Freeze everything in the group; give up after 0.2 seconds and freeze nothing, so that signals have to do it.
 
-        One process that waits for a dead disk keeps the group from being frozen, and in a group on its way there the
-        others, who wait for it, obey no signal.
+        One process that waits for a dead disk keeps the group from freezing, and while a group is freezing the other
+        processes in it react to no signal.
         """
         deadline, pause = time.monotonic() + FREEZE_TAKES, FIRST_PAUSE
         self._tell("cgroup.freeze", b"1")
@@ -87,23 +89,23 @@ class Cgroup:
             self.thaw()
 
     def thaw(self) -> None:
-        """Let everything in the group go on that no signal has stopped."""
+        """Let everything in the group continue that no signal has stopped."""
         self._tell("cgroup.freeze", b"0")
 
     def kill(self) -> None:
-        """End everything in the group at once, frozen or not (Linux 5.14)."""
+        """Kill everything in the group at once, frozen or not (Linux 5.14)."""
         self._tell("cgroup.kill", b"1")
 
     def members(self) -> set[int]:
-        """The pids in the group and in the groups below it; the kernel writes 0 for who is outside of our namespace."""
+        """Return the pids in the group and its subgroups; the kernel writes 0 for processes outside our namespace."""
         return {int(pid) for group in self._groups() for pid in _lines(f"{group}/cgroup.procs")} - {0}
 
     def held(self) -> set[int]:
-        """The pids of which the kernel says that they stand still."""
+        """Return the pids that the kernel reports as frozen."""
         return self.members() if self._is_frozen() else set()
 
     def remove(self) -> None:
-        """Take the group away, with those that a member made below it; one in which something lives stays."""
+        """Remove the group with all subgroups that a member created; a group with a living process stays."""
         for _ in range(REMOVE_TRIES):
             for group in reversed(self._groups()):
                 try:
@@ -114,7 +116,7 @@ class Cgroup:
                 return
 
     def _groups(self) -> list[str]:
-        """The paths of this group and all below it, parents first."""
+        """Return the paths of this group and all groups below it, parents first."""
         found = [self.path] if self.path and os.path.isdir(self.path) else []  # noqa: PTH112
         for group in found:
             try:
@@ -128,7 +130,7 @@ class Cgroup:
         return self.path is not None and "frozen 1" in _lines(f"{self.path}/cgroup.events")
 
     def _tell(self, file: str, word: bytes) -> None:
-        """Write into a control file; where it cannot be, what is left to do is found by the look at /proc."""
+        """Write to a control file; if that fails, the scan of /proc finds what is left to do."""
         if self.path is None:
             return
         try:
@@ -144,13 +146,15 @@ class Cgroup:
 
 
 def planned(holder: int, start_ticks: int) -> Cgroup:
-    """The group that this holder is to make for its agent, named by what tells holders of one boot apart."""
+    """Return the group that this holder creates for its agent, with a name that is unique among the holders of one
+    boot.
+    """
     place = own_place()
     return Cgroup(place and f"{place}/{name_of(holder, start_ticks)}")
 
 
 def recorded(record: files.PidRecord) -> Cgroup:
-    """The group of which a pid file tells, of this boot; a path that no holder gives tells of none."""
+    """Return the group that a pid file of this boot names; without a path if no holder could have written it."""
     path = record["cgroup"]
     if not path or record["boot_id"] != files.boot_id():
         return Cgroup(None)
@@ -159,19 +163,20 @@ def recorded(record: files.PidRecord) -> Cgroup:
 
 
 def name_of(holder: int, start_ticks: int) -> str:
-    """What the group of this holder's agent is called."""
+    """Return the name of the group of this holder's agent."""
     return f"{PREFIX}{holder}-{start_ticks}"
 
 
 def own_place() -> str | None:
-    """The folder of this process's own group in the second version's tree; None where there is none to be seen."""
+    """Return the folder of this process's own group in the version 2 tree; None if none is visible."""
     return place_in(_lines("/proc/self/cgroup"), _lines("/proc/self/mountinfo"))
 
 
 def place_in(memberships: list[str], mounts: list[str]) -> str | None:
-    """The folder of the group that lines of /proc/PID/cgroup tell of, under one of the mounts of mountinfo: cgroups(7).
+    """Return the folder of the group that lines of /proc/PID/cgroup name, under one of the mounts of mountinfo:
+    cgroups(7).
 
-    A mount may show a part of the tree only, and a process may be in a group above all that its namespace shows.
+    A mount may show only a part of the tree, and a process may be in a group above everything that its namespace shows.
     """
     own = next((line[3:].rstrip("/") for line in memberships if line.startswith("0::/")), None)
     if own is None or "/.." in own:
@@ -186,7 +191,9 @@ def place_in(memberships: list[str], mounts: list[str]) -> str | None:
 
 
 def _unescape(word: str) -> str:
-    """A word of mountinfo, in which the kernel writes blanks, tabs, line ends and backslashes as octal numbers."""
+    """Decode a word of mountinfo, in which the kernel writes spaces, tabs, newlines and backslashes as
+    octal numbers.
+    """
     first, *rest = word.split("\\")
     return first + "".join([chr(int(part[:3], 8)) + part[3:] for part in rest])
 

@@ -1,4 +1,4 @@
-"""The daemon's ear: a FIFO that holders ring, and the file whose age tells them that the daemon lives."""
+"""How holders wake the daemon, through a FIFO, and how they know that it lives, by the age of a file."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ class Doorbell:
     """`<data>/doorbell` and `<data>/alive`."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Makes both, so that no holder ever finds them missing."""
+        """Creates both, so that no holder ever finds them missing."""
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = data_dir / "doorbell"
         self.alive = data_dir / "alive"
@@ -23,17 +23,17 @@ class Doorbell:
         self.touch()
 
     def touch(self) -> None:
-        """Say that the daemon lives."""
+        """Update `alive`, which tells holders that the daemon lives."""
         self.alive.touch(mode=0o600)
 
     def listen(self, rung: Callable[[str], None]) -> None:
-        """Call `rung(label)` for each run that rings, from the running loop on; once per burst."""
+        """Call `rung(label)` in the running loop for each run that rings, once per burst."""
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             asyncio.get_running_loop().add_reader(self._descriptor, self._read, self._descriptor, rung)
 
     def close(self) -> None:
-        """Stop listening; the FIFO stays for those who ring."""
+        """Stop listening; the FIFO stays for holders that ring."""
         if self._descriptor is not None:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -51,7 +51,7 @@ class Doorbell:
 
 
 def make_fifo(path: Path) -> None:
-    """A FIFO for this user alone; whatever else stood there is replaced."""
+    """Create a FIFO for this user alone; anything else at that path is replaced."""
     try:
         if stat.S_ISFIFO(path.lstat().st_mode):
             return

@@ -1,7 +1,7 @@
-"""The files of one run's folder: their names, their shapes, and how holder and daemon read and replace them.
+"""The files of one run's folder: their names and formats, and how holder and daemon read and replace them.
 
-The holder imports this module, so it imports nothing that is slow: `json`, `pathlib` and `typing` together take longer
-than the interpreter takes to start. `_json` is the C half of `json`; its scanner reads the same documents.
+The holder imports this module, so it imports nothing slow: `json`, `pathlib` and `typing` together take longer than the
+interpreter takes to start. `_json` is the C part of `json`; its scanner reads the same documents.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH105, PTH120
@@ -90,19 +90,19 @@ if TYPE_CHECKING:
 LOCK, PID, CONTROL, STATUS, EXIT, SPEC = "lock", "pid", "control", "status.json", "exit", "spec.json"
 STDIN, STDIN_OFFSET = "stdin.jsonl", "stdin.offset"
 GONE = (FileNotFoundError, NotADirectoryError)
-"""What is raised for a file that is not there, or whose folder another hand took away."""
+"""What is raised for a file that is missing, or whose folder another program removed."""
 STDOUT, STDERR = ("stdout", ".jsonl"), ("stderr", ".log")
 END_OF_INPUT = b'{"eof":true}\n'
 LOCK_FD, CONTROL_FD, HANDOVER_FD = 3, 4, 5  # where the daemon puts the descriptors that a holder inherits
 
 RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
 SAID = "+"
-"""Before a run's name at the doorbell: nothing but its output has grown."""
+"""Precedes a run's name on the doorbell if only its output has grown."""
 BY_REQUEST, BY_TIMEOUT, BY_ORPHAN, BY_SHUTDOWN = "request", "timeout", "orphan", "shutdown"
 
 
 class _Decoding:
-    """The settings of a plain JSON decoder, in the shape that `make_scanner` asks for."""
+    """The settings of a plain JSON decoder, in the form that `make_scanner` expects."""
 
     strict = True
     object_hook = None
@@ -117,7 +117,7 @@ _scan = make_scanner(_Decoding())  # type: ignore[arg-type]  # the stub asks for
 
 
 def decode(text: str) -> object:
-    """The value of a JSON document; raises ValueError when it is not one."""
+    """Return the value of a JSON document. Raises ValueError if it is not one."""
     try:
         value: object = _scan(text.strip(), 0)[0]
     except StopIteration:
@@ -126,7 +126,9 @@ def decode(text: str) -> object:
 
 
 def encode(value: object) -> str:
-    """A JSON document of strings, numbers, booleans, None, lists and string-keyed dicts; raises TypeError on others."""
+    """Return a JSON document of strings, numbers, booleans, None, lists and string-keyed dicts. Raises TypeError on
+    others.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -143,24 +145,25 @@ def encode(value: object) -> str:
 
 
 def open_plain(path: str) -> int:
-    """A descriptor for reading a plain file; raises OSError, also for what is none: an agent may have put it there.
+    """Open a regular file for reading. Raises OSError, also if it is not a regular file: an agent may have put it
+    there.
 
-    Of a pipe nobody knows when it is written to, and whoever opens it waits for that.
+    Opening a FIFO could block for ever.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
-            raise FileNotFoundError(errno.ENOENT, "there is no plain file", path) from error
+            raise FileNotFoundError(errno.ENOENT, "there is no regular file", path) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "there is no plain file", path)
+        raise FileNotFoundError(errno.ENOENT, "there is no regular file", path)
     return descriptor
 
 
 def read(path: str) -> str:
-    """The text of a small plain file; raises OSError."""
+    """Return the text of a small regular file. Raises OSError."""
     descriptor = open_plain(path)
     try:
         return read_all(descriptor)
@@ -169,7 +172,7 @@ def read(path: str) -> str:
 
 
 def read_all(descriptor: int) -> str:
-    """The whole text of a file that is open, from its beginning."""
+    """Return the whole text of an open file, from its beginning."""
     pieces: list[bytes] = []
     position = 0
     while piece := os.pread(descriptor, 1 << 20, position):
@@ -179,14 +182,14 @@ def read_all(descriptor: int) -> str:
 
 
 def write_all(descriptor: int, text: str) -> None:
-    """Write a text to its end."""
+    """Write a whole text, in as many writes as that takes."""
     rest = memoryview(text.encode())
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def replace(path: str, text: str, *, durable: bool = False) -> None:
-    """A file that holds this text or what it held before, never half of it; `durable` also survives a power cut."""
+    """Replace a file atomically; `durable` makes that survive a power cut too."""
     draft = f"{path}.new"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -205,5 +208,5 @@ def replace(path: str, text: str, *, durable: bool = False) -> None:
 
 
 def boot_id() -> str:
-    """The name of this boot of the machine, by which pids of an earlier one are told apart."""
+    """Return the id of the machine's current boot, which distinguishes its pids from those of an earlier one."""
     return read("/proc/sys/kernel/random/boot_id").strip()

@@ -1,29 +1,30 @@
-"""One small process per run: parent of the agent (or check), so that it outlives the daemon.
+"""One small process per run: the parent of the agent (or check), so that it outlives the daemon.
 
 Started as `python -I -S` with a run's folder; standard library only. The daemon never signals a pid itself: it writes a
-line into `control`, and the holder, who is subreaper of the whole tree below, does it and answers in `status.json`.
+line into `control`, and the holder, which is the subreaper of the whole tree below it, acts and answers in
+`status.json`.
 
 Theory of operation
   * The holder leads a session of its own; the agent leads a process group in that session. A group whose parent lives
-    in the same session obeys SIGTSTP, one with a session of its own does not: its group is orphaned, and POSIX then
+    in the same session obeys SIGTSTP. One with a session of its own does not: its group is orphaned, and POSIX then
     discards the default stop (measured with the real CLI).
   * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
-  * Descriptor 5 is a file without a name, in memory: what was provided for the agent, and how it is masked in all that
-    the agent says. It is read once; nothing of it is ever in a file, an argument or this process's environment.
+  * Descriptor 5 is an anonymous file in memory: what was provided for the agent, and how it is masked in the agent's
+    output. It is read once; its content is never in a file, an argument or this process's environment.
   * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
     holder, and none once it is gone.
-  * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks but a
-    freeze, two seconds at most.
-  * A run goes RUNNING ⇄ FROZEN → STOPPING. It ends when the agent was reaped: what is left of the tree is swept, the
-    pipes are drained, then `exit` is written.
-  * A stop is a ladder: end of input, TERM, KILL. Each rung has its time, the loop climbs when that is past.
-  * Where the machine lets us, the tree lives in a control group of its own (cgroup.py), the holder beside it: then the
-    kernel holds, lets go and ends it as one. Signals come first all the same, and looks at /proc last.
-  * A machine that goes down sends TERM to everybody at once. The holder stays for the end of its agent, and notes that
-    this was no end of the agent's own: a check that died of it has judged nothing. What is frozen hears no TERM, and
-    systemd would wait 90 s for it: it is let go for its end, if it was told to end as well.
-  * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which stands still
-    in a suspend. `alive` counts as touched when its time changes, whatever it says.
+  * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks except a
+    freeze, for two seconds at most.
+  * A run goes RUNNING ⇄ FROZEN → STOPPING. It ends when the agent was reaped: then the rest of the tree is swept, the
+    pipes are drained, and `exit` is written.
+  * A stop escalates: end of input, TERM, KILL. Each step has its time; the loop takes the next step after that.
+  * Where the machine permits, the tree lives in a control group of its own (cgroup.py), with the holder outside: then
+    the kernel freezes, thaws and kills it as one. Signals still come first, and scans of /proc last.
+  * A machine that shuts down sends TERM to every process at once. The holder waits for the end of its agent, and
+    records that the agent did not end by itself: a check that was killed this way has no result. A frozen process does
+    not react to TERM, and systemd would wait 90 s for it: if it was sent TERM too, it is thawed so that it can end.
+  * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which does not run
+    during a suspend. `alive` counts as touched when its time changes, whatever the time is.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH110, PTH116
@@ -57,7 +58,7 @@ class Holder:
     """The life of one run, from the spawn to the exit file; the working directory is the run's folder."""
 
     def __init__(self, spec: files.Spec, given: files.Handover) -> None:
-        """Spawns nothing yet."""
+        """Does not spawn the agent yet."""
         self.spec, self.given = spec, given
         self.row = tree.Process(os.getpid(), files.read("/proc/self/stat").encode())
         self.pid = self.row.pid
@@ -84,7 +85,7 @@ class Holder:
         self.outputs: list[Output] = []
 
     def serve(self) -> None:
-        """Everything from the spawn to the end of the tree."""
+        """Run from the spawn to the end of the tree."""
         wakeup = wake_on_children()
         _signal.signal(_signal.SIGTERM, lambda _number, _frame: self.note_shutdown())
         holder_files.write_pid(self.row, self.agent, self.cgroup.path)
@@ -96,7 +97,7 @@ class Holder:
             self.work()
 
     def spawn(self) -> None:
-        """Start the agent; whatever forbids it becomes the reason in the exit file."""
+        """Start the agent; the reason why it cannot be started goes into the exit file."""
         try:
             self.agent, ends = launch({**self.spec, "env": {**self.spec["env"], **self.given["env"]}}, self.cgroup)
         except OSError as error:
@@ -114,7 +115,7 @@ class Holder:
             self.input.pump()
 
     def wait(self, wakeup: int) -> None:
-        """Sleep until there is something to do, one tick at most."""
+        """Sleep until there is something to do, for one tick at most."""
         poll = select.poll()
         poll.register(files.CONTROL_FD, select.POLLIN)
         poll.register(wakeup, select.POLLIN)
@@ -130,7 +131,7 @@ class Holder:
             return
 
     def next_deadline(self) -> float:
-        """When the loop must look again even if nothing happens."""
+        """Return when the loop must look again even if nothing happens."""
         due = [self.clock + (TICK if self.sweep_since is None else SWEEP_TICK)]
         due += [when for when, _ in self.rungs[:1]]
         timeout = self.spec["timeout"]
@@ -139,7 +140,7 @@ class Holder:
         return min(due)
 
     def work(self) -> None:
-        """One turn of the loop: whatever is due."""
+        """Do one turn of the loop: whatever is due."""
         now = time.monotonic()
         if self.state == files.RUNNING:
             self.unfrozen += now - self.clock
@@ -157,7 +158,7 @@ class Holder:
         self.sweep()
 
     def take_requests(self) -> None:
-        """Do what the daemon asks for: lines `<id> freeze|thaw|stop|input`; what is none of these is passed over."""
+        """Handle the daemon's requests, lines `<id> freeze|thaw|stop|input`; other lines are ignored."""
         try:
             received = self.half_request + os.read(files.CONTROL_FD, REQUEST_LIMIT)
         except BlockingIOError:
@@ -174,7 +175,7 @@ class Holder:
                 self.stop(files.BY_REQUEST, request)
 
     def freeze(self, request: str) -> None:
-        """Stop the whole tree in place; of a run that is being stopped everything is reported as still moving."""
+        """Stop the whole tree in place; if the run is being stopped, every process is reported as still moving."""
         if self.agent is None or self.wait_status is not None:
             self.stopped, self.survivors = [], []
         elif self.state == files.STOPPING:
@@ -185,14 +186,16 @@ class Holder:
         self.answer(request)
 
     def thaw(self, request: str) -> None:
-        """Let a frozen tree go on."""
+        """Let a frozen tree continue."""
         if self.state == files.FROZEN:
             tree.thaw(self.pid, self.cgroup, self.stopped + self.survivors)
             self.state, self.stopped, self.survivors = files.RUNNING, [], []
         self.answer(request)
 
     def stop(self, why: str, request: str | None) -> None:
-        """Begin the ladder: end of input, after a grace TERM, after another KILL; a frozen tree is thawed for it."""
+        """Begin to stop the run: end of input, TERM after a grace period, KILL after another; a frozen tree is thawed
+        first.
+        """
         if self.state != files.STOPPING and self.wait_status is None:
             if self.state == files.FROZEN:
                 tree.thaw(self.pid, self.cgroup, self.stopped + self.survivors)
@@ -204,18 +207,18 @@ class Holder:
         self.answer(request)
 
     def note_shutdown(self) -> None:
-        """Remember that we were told to end before our agent ended."""
+        """Record that the holder was told to end before its agent ended."""
         self.is_told = True
         if self.wait_status is None and self.stopped_by is None:
             self.stopped_by = files.BY_SHUTDOWN
 
     def end_frozen(self) -> None:
-        """Let a frozen agent go that was told to end with its holder."""
+        """Thaw a frozen agent that was sent TERM together with its holder."""
         if self.is_told and self.state == files.FROZEN and self.agent is not None and tree.is_told_to_end(self.agent):
             self.stop(files.BY_SHUTDOWN, self.request)
 
     def climb(self) -> None:
-        """The next rung of a stop, when its time has come; the first one when the run's own time is used up."""
+        """Take the next step of a stop when its time has come; begin the stop when the run's own time is used up."""
         timeout = self.spec["timeout"]
         if timeout is not None and self.unfrozen >= timeout and self.state == files.RUNNING:
             self.stop(files.BY_TIMEOUT, self.request)
@@ -227,7 +230,7 @@ class Holder:
                 self.cgroup.kill()
 
     def tick(self) -> None:
-        """What is looked at once a second: a full disk, a run without its daemon, a run without its folder."""
+        """Check once a second for a full disk, a run without its daemon, and a run without its folder."""
         for output in self.outputs:
             output.retry()
         if not self.is_published:
@@ -243,14 +246,14 @@ class Holder:
                 self.freeze(files.BY_ORPHAN)
 
     def touched(self) -> int | None:
-        """When the daemon last touched its `alive` file, by that file."""
+        """Return when the daemon last touched its `alive` file, by that file."""
         try:
             return os.stat(self.spec["alive"]).st_mtime_ns
         except OSError:
             return None
 
     def reap(self) -> None:
-        """Take in every child that ended, adopted ones too."""
+        """Reap every child that ended, including adopted ones."""
         while self.sweep_since is None or not self.is_swept:
             try:
                 pid, wait_status = os.waitpid(-1, os.WNOHANG)
@@ -262,7 +265,7 @@ class Holder:
                 self.wait_status, self.rungs = wait_status, []
 
     def sweep(self) -> None:
-        """After the agent's end: TERM to all that it left behind, KILL after a grace, until nothing is left."""
+        """After the agent's end, send TERM to everything that it left behind, and KILL after a grace period."""
         if self.wait_status is None or self.is_swept:
             return
         self.sweep_since = self.sweep_since or self.clock
@@ -278,15 +281,15 @@ class Holder:
                 tree.send(row.pid, _signal.SIGTERM)
                 tree.send(row.pid, _signal.SIGCONT)
             self.swept += [row.pid] if is_new else []
-        self.cgroup.thaw()  # an agent may be killed while it is frozen; what it leaves hears TERM only after that
+        self.cgroup.thaw()  # an agent may be killed while frozen; what it leaves reacts to TERM only after a thaw
         self.is_swept = not left or waited >= graces["sweep"] + graces["kill"]
 
     def living(self) -> list[int]:
-        """The pids of the tree as it is now."""
+        """Return the pids of the tree as it is now."""
         return [row.pid for row in tree.whole_tree(self.pid) if not row.is_dead()]
 
     def is_over(self) -> bool:
-        """True when nothing is left to reap, to sweep or to write down."""
+        """Return whether nothing is left to reap, to sweep or to write."""
         if self.spawn_error is not None:
             return True
         if not self.is_swept:
@@ -295,7 +298,7 @@ class Holder:
         return not any(moved) and not any(output.is_held for output in self.outputs)
 
     def answer(self, request: str | None) -> None:
-        """Say in status.json that a request is done."""
+        """Report in status.json that a request is done."""
         self.request = request
         self.publish()
         holder_files.ring(self.spec)
@@ -318,7 +321,7 @@ class Holder:
             self.is_published = True
 
     def ending(self) -> files.ExitRecord:
-        """How it ended."""
+        """Return how the run ended."""
         status = self.wait_status
         ended = None if status is None else os.waitstatus_to_exitcode(status)
         return {
@@ -334,19 +337,19 @@ class Holder:
 
 
 def handed_over() -> files.Handover:
-    """What the daemon gave us on descriptor 5, which is closed then."""
+    """Read what the daemon passed on descriptor 5, and close it."""
     given: files.Handover = files.decode(files.read_all(files.HANDOVER_FD))  # type: ignore[assignment]  # the daemon's
     os.close(files.HANDOVER_FD)
     return given
 
 
 def mask_of(pairs: list[list[str]], *, is_json: bool) -> Mask | None:
-    """What masks these patterns; None where there are none, so that nothing is looked for."""
+    """Return a mask for these patterns; None if there are none, so that nothing is searched."""
     return Mask(pairs, is_json=is_json) if pairs else None
 
 
 def main(folder: str) -> None:
-    """Hold the run of this folder to its end."""
+    """Hold the run of this folder until it ends."""
     for signum in IGNORED:
         _signal.signal(signum, _signal.SIG_IGN)
     os.closerange(files.HANDOVER_FD + 1, os.sysconf("SC_OPEN_MAX"))  # whatever else the daemon had open

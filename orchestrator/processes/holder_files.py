@@ -1,4 +1,4 @@
-"""What a holder leaves for the daemon to find: who serves the run, how it ended, and a ring at the door."""
+"""The files that a holder leaves for the daemon: who serves the run and how it ended; and how it rings the doorbell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRY_AGAIN_AFTER = 1.0  # seconds, on a full disk
 
 
 def write_pid(holder: tree.Process, agent: int | None, cgroup: str | None) -> None:
-    """Write who serves this run; once this file is there the run counts as begun."""
+    """Write who serves this run; from then on the run counts as begun."""
     record: files.PidRecord = {
         "holder": holder.pid,
         "agent": agent,
@@ -26,7 +26,7 @@ def write_pid(holder: tree.Process, agent: int | None, cgroup: str | None) -> No
 
 
 def write_exit(record: files.ExitRecord) -> None:
-    """Write how a run ended, last of all; on a full disk as soon as there is room, unless the folder is gone."""
+    """Write how a run ended, last of all; on a full disk, retry until there is room, unless the folder is gone."""
     while os.path.exists(files.LOCK):
         try:
             files.replace(files.EXIT, files.encode(record), durable=True)
@@ -37,7 +37,7 @@ def write_exit(record: files.ExitRecord) -> None:
 
 
 def ring(spec: files.Spec, kind: str = "") -> None:
-    """Tell the daemon to look, with `files.SAID` at output alone; it looks each second anyway if nobody listens now."""
+    """Wake the daemon, with `files.SAID` for output alone; if nobody listens now, it looks each second anyway."""
     try:
         bell = os.open(spec["doorbell"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -32,9 +32,9 @@ class Ends:
 
 
 def launch(spec: files.Spec, cgroup: Cgroup) -> tuple[int, Ends]:
-    """The agent's pid and our ends of its pipes; raises OSError or ValueError when it cannot be started.
+    """Start the agent; return its pid and our ends of its pipes. Raises OSError or ValueError if it cannot be started.
 
-    It is born in the control group; where the machine forbids that, it is started without one, and `cgroup` has none.
+    It starts in the control group; if the machine forbids that, it starts without one, and `cgroup` has no path.
     """
     wanted = spec["stdin"] == "pump"
     their_input, our_input = os.pipe() if wanted else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
@@ -56,7 +56,7 @@ def launch(spec: files.Spec, cgroup: Cgroup) -> tuple[int, Ends]:
 
 
 def wake_on_children() -> int:
-    """A descriptor that becomes readable whenever a child ended."""
+    """Return a descriptor that becomes readable whenever a child ends."""
     wakeup, waker = os.pipe()
     os.set_blocking(wakeup, False)
     os.set_blocking(waker, False)
@@ -66,16 +66,16 @@ def wake_on_children() -> int:
 
 
 def _born_in(cgroup: Cgroup, spec: files.Spec, theirs: tuple[int, ...]) -> int | None:
-    """The agent's pid once its command runs in the group; None where there cannot be one."""
+    """Return the agent's pid once its command runs in the group; None if there cannot be a group."""
     heard, told = os.pipe()
-    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # ours are no longer to be called there
+    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # our handlers must not run in the child
     agent = cgroup.fork()
     if agent == 0:
         _become(spec["argv"], spec["env"], theirs, told)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
     os.close(told)
     with open(heard, encoding="utf-8", errors="surrogateescape") as ear:
-        number, _, why = ear.read().partition("\n")  # nothing, once the command took the child's place
+        number, _, why = ear.read().partition("\n")  # empty once the command has replaced the child
     if number and agent is not None:
         os.waitpid(agent, 0)
         raise OSError(int(number), *why.split("\n", 1)) if int(number) else ValueError(why)
@@ -83,7 +83,7 @@ def _born_in(cgroup: Cgroup, spec: files.Spec, theirs: tuple[int, ...]) -> int |
 
 
 def _become(argv: list[str], env: dict[str, str], theirs: tuple[int, ...], told: int) -> None:
-    """Give this child's place to the command; what forbids it is told: an errno or 0, why, which file; each a line."""
+    """Replace this child by the command; on failure report an errno or 0, the reason, and the file, one per line."""
     try:
         os.setpgid(0, 0)
         for new, old in enumerate(theirs):
@@ -102,7 +102,7 @@ def _become(argv: list[str], env: dict[str, str], theirs: tuple[int, ...], told:
 
 
 def _spawn(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int:
-    """The agent's pid, without a group to be born in."""
+    """Return the agent's pid, started without a control group."""
     actions = [(os.POSIX_SPAWN_DUP2, old, new) for new, old in enumerate(theirs)]
     return _first_found(
         argv[0],
@@ -120,7 +120,7 @@ def _spawn(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int
 
 
 def _first_found(command: str, env: dict[str, str], execute: Callable[[str], int]) -> int:
-    """A command without a slash is looked up in the PATH of its own environment, as a shell would."""
+    """Return the path of a command without a slash, searched in the PATH of its own environment, as a shell does."""
     folders = [""] if "/" in command else env.get("PATH", os.defpath).split(":")
     denied: OSError | None = None
     for folder in folders:
@@ -134,9 +134,9 @@ def _first_found(command: str, env: dict[str, str], execute: Callable[[str], int
 
 
 def _raise_oom_score(agent: int, score: int) -> None:
-    """Let a machine short of memory take the agent before its holder."""
+    """Make the kernel kill the agent before its holder when memory runs out."""
     try:
         with open(f"/proc/{agent}/oom_score_adj", "w", encoding="ascii") as file:
             file.write(str(score))
     except OSError:
-        return  # it ended already, or an administrator forbids it: the run is none the worse for it
+        return  # it ended already, or an administrator forbids it; the run works without it

@@ -1,28 +1,28 @@
-"""Provided values taken out of what flows through a holder, before it is written anywhere.
+"""Mask provided values in what flows through a holder, before it is written anywhere.
 
-A value may be cut anywhere by the chunks it comes in. No pattern has a newline in it, so whole lines are settled at
-once; of the line that is not finished as much is held back as could be the beginning of a value.
+A value may be split anywhere by the chunks it arrives in. No pattern contains a newline, so whole lines are final at
+once; of an unfinished line, as much is held back as could be the beginning of a value.
 """
 
 from __future__ import annotations
 
 BACKSLASH = b"\\"
 UNICODE_DIGITS = 4
-"""What follows `\\u`."""
+"""The digits after `\\u`."""
 
 
 class Mask:
-    """Replaces patterns in a stream of bytes, the first ones first."""
+    """Replaces patterns in a stream of bytes; earlier patterns take precedence."""
 
     def __init__(self, pairs: list[list[str]], *, is_json: bool) -> None:
-        """In JSON no pattern may begin within an escape, whose letters are not what they seem."""
+        """In JSON no pattern may begin within an escape sequence, whose letters stand for something else."""
         self._pairs = [(pattern.encode(), word.encode()) for pattern, word in pairs]
         self._longest = max([len(pattern) for pattern, _ in self._pairs])
         self._is_json = is_json
         self._held = b""
 
     def push(self, chunk: bytes) -> bytes:
-        """What is settled now, masked."""
+        """Return what is final now, masked."""
         text = self._held + chunk
         line_end = text.rfind(b"\n") + 1
         cut = len(text) - self._longest + 1
@@ -33,12 +33,12 @@ class Mask:
         return self._masked(text[:cut])
 
     def flush(self) -> bytes:
-        """What was held back, masked: there is no more to come."""
+        """Return what was held back, masked, because no more input will come."""
         rest, self._held = self._held, b""
         return self._masked(rest)
 
     def _whole(self, text: bytes, cut: int, line_end: int) -> int:
-        """The nearest place before a cut that parts neither a pattern nor an escape."""
+        """Return the nearest position before a cut that splits neither a pattern nor an escape sequence."""
         before = -1
         while cut != before:
             before = cut
@@ -68,7 +68,7 @@ class Mask:
 
 
 def _escape_around(text: bytes, at: int) -> int:
-    """Where the escape of JSON begins that this place lies within; the place itself, if in none."""
+    """Return where the JSON escape sequence around this position begins; the position itself if there is none."""
     letters = [
         at,
         *(at - back for back in range(1, UNICODE_DIGITS + 1) if text[max(at - back, 0) : at - back + 1] == b"u"),
@@ -77,7 +77,7 @@ def _escape_around(text: bytes, at: int) -> int:
 
 
 def _is_after_a_backslash(text: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands just before this place."""
+    """Return whether an odd number of backslashes stands directly before this position."""
     start = at
     while start > 0 and text[start - 1 : start] == BACKSLASH:
         start -= 1

@@ -1,4 +1,4 @@
-"""What a run has said, read by logical offset over the files that its holder has rotated."""
+"""Read a run's output by logical offset, across the files that its holder has rotated."""
 
 import os
 from itertools import zip_longest
@@ -12,7 +12,9 @@ __all__ = ["STDERR", "STDOUT", "Output", "read_lines_from"]
 
 
 class Output:
-    """One stream of a run, for who reads on and on: it knows the present file again and seldom has to look for it."""
+    """One stream of a run, for a reader that reads repeatedly: it remembers the current file and seldom has to search
+    for it.
+    """
 
     def __init__(self, folder: Path, stream: tuple[str, str] = STDOUT) -> None:
         """Opens nothing yet, and keeps nothing open."""
@@ -22,9 +24,9 @@ class Output:
         self._start = 0
 
     def lines_from(self, offset: int, limit: int = 1 << 20) -> tuple[bytes, int]:
-        """Whole lines from a logical offset on and the offset after them; b"" when there is no whole line yet.
+        """Return whole lines from a logical offset on, and the offset after them; b"" if there is no whole line yet.
 
-        At most `limit` bytes. Only a line longer than that comes in pieces, as no reader can be asked to hold it.
+        At most `limit` bytes. Only a line longer than that is returned in pieces, so that no reader has to hold it.
         """
         chunk = self._read(offset, limit)
         line_end = chunk.rfind(b"\n") + 1
@@ -52,12 +54,12 @@ class Output:
 def read_lines_from(
     folder: Path, offset: int, limit: int = 1 << 20, stream: tuple[str, str] = STDOUT
 ) -> tuple[bytes, int]:
-    """The same for who reads once."""
+    """Return the same for a reader that reads once."""
     return Output(folder, stream).lines_from(offset, limit)
 
 
 def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
-    """Bytes of a plain file and which file that was, or None if there is none just now."""
+    """Return bytes of a regular file and the identity of that file, None if there is none at the moment."""
     try:
         descriptor = open_plain(path)
     except GONE:
@@ -69,7 +71,7 @@ def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
 
 
 def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
-    """The start offsets of the rotated files, ascending."""
+    """Return the start offsets of the rotated files, in ascending order."""
     stem, suffix = stream
     try:
         there = os.listdir(folder)  # noqa: PTH208 - read again and again, and quicker so
@@ -80,7 +82,9 @@ def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
 
 
 def _file_at(folder: Path, offset: int, stream: tuple[str, str], starts: list[int]) -> tuple[int, str]:
-    """Which file holds an offset and where that file starts; the current one starts where the last rotated one ends."""
+    """Return which file holds an offset and where that file starts; the current one starts where the last rotated one
+    ends.
+    """
     stem, suffix = stream
     for start, after in zip_longest(starts, starts[1:]):
         path = folder / f"{stem}.{start}{suffix}"

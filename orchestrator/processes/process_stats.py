@@ -1,4 +1,4 @@
-"""The processes of a run as the daemon sees them: what they use, and the end of those whose holder died."""
+"""The processes of a run as the daemon sees them: what they use; and killing those whose holder died."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ SWEEP_PAUSE = 0.01
 
 
 def tree_of(folder: Path) -> list[psutil.Process]:
-    """The holder of a run and every process below it; empty when the holder is gone."""
+    """Return the holder of a run and every process below it; nothing if the holder is gone."""
     try:
         record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
         holder = psutil.Process(record["holder"])
@@ -26,7 +26,7 @@ def tree_of(folder: Path) -> list[psutil.Process]:
 
 
 def cgroup_of(folder: Path) -> Cgroup:
-    """The control group of this run's agent and all that it started; one without a path where signals hold them."""
+    """Return the control group of this run's agent and its descendants; without a path if only signals stop them."""
     try:
         return recorded(files.decode(files.read(str(folder / files.PID))))  # type: ignore[arg-type]  # ours
     except (OSError, ValueError, KeyError, TypeError):
@@ -34,7 +34,7 @@ def cgroup_of(folder: Path) -> Cgroup:
 
 
 def remove_abandoned_groups() -> None:
-    """Take away the empty control groups of holders that were killed and whose runs nobody asks for any more."""
+    """Remove the empty control groups of holders that were killed and whose runs nobody asks for any more."""
     place = own_place()
     for group in Path(place).glob(f"{PREFIX}*") if place else ():
         pid = group.name.removeprefix(PREFIX).partition("-")[0]
@@ -44,7 +44,7 @@ def remove_abandoned_groups() -> None:
 
 
 def usage_of(folder: Path) -> Usage:
-    """What the run's tree uses now; nothing when it is gone."""
+    """Return what the run's tree uses now; nothing if it is gone."""
     cpu, rss = 0.0, 0
     for process in tree_of(folder):
         try:
@@ -57,7 +57,7 @@ def usage_of(folder: Path) -> Usage:
 
 
 def activity_of(folder: Path) -> Activity:
-    """What the run's tree has done so far, its holder left out; nothing when it is gone."""
+    """Return what the run's tree has done so far, without its holder; nothing if it is gone."""
     pids, cpu, io, wakes = set(), 0.0, 0, 0
     for process in tree_of(folder)[1:]:
         try:
@@ -72,7 +72,9 @@ def activity_of(folder: Path) -> Activity:
 
 
 def kill_marked(folder: Path) -> tuple[int, ...]:
-    """End all in this run's control group and all that carries its marker; gives their pids. Two seconds at most."""
+    """Kill everything in this run's control group and everything with its marker; return their pids.
+    Takes 2 s at most.
+    """
     cgroup = cgroup_of(folder)
     killed = sorted(cgroup.members())
     cgroup.kill()
@@ -102,7 +104,7 @@ def _marked(value: str) -> list[psutil.Process]:
 
 
 def _is_named_after(name: str, pid: int) -> bool:
-    """True of the group of a holder that lives."""
+    """Return whether the group belongs to a holder that lives."""
     try:
         return name == name_of(pid, _start_ticks(pid))
     except (FileNotFoundError, ProcessLookupError):

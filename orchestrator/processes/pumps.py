@@ -1,8 +1,8 @@
 """What flows through a holder: lines from a file into the agent, bytes from the agent into append-only files.
 
-Neither pump ever blocks, and neither holds more than one chunk in memory, however long a line is (and as much as the
-longest value that is masked). Output that cannot be written (full disk) stays where it is: the chunk at hand is kept,
-the pipe is not read any more, and the agent waits.
+Neither pump ever blocks, and neither keeps more than one chunk in memory, however long a line is (plus as much as the
+longest value that is masked). If output cannot be written because the disk is full, the current chunk is kept, the pipe
+is not read any more, and the agent waits.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH104
@@ -49,7 +49,9 @@ class Output:
         return self._source if self.is_open and not self.is_held else None
 
     def pump(self) -> bool:
-        """Move what is there; True if anything was written. Afterwards `is_open` and `is_held` say how it stands."""
+        """Move what is there; return whether anything was written. Afterwards `is_open` and `is_held`
+        are up to date.
+        """
         moved = False
         for _ in range(CHUNKS_PER_TURN):
             if not self._pending and not self._read():
@@ -60,7 +62,7 @@ class Output:
         return moved
 
     def finish(self) -> bool:
-        """Move what is there and what was held back of an unfinished line, for nobody is left to finish it."""
+        """Move what is there and what was held back of an unfinished line, because no process is left to finish it."""
         moved = self.pump()
         if self._mask and not self._pending:
             self._pending = self._mask.flush()
@@ -68,12 +70,12 @@ class Output:
         return moved
 
     def retry(self) -> None:
-        """Try again to write what a full disk held up."""
+        """Try again to write what a full disk refused."""
         self.is_held = False
         self._looked_at_space = 0.0
 
     def close(self) -> None:
-        """Stop reading for good; what is pending must have been written."""
+        """Stop reading for good; pending output must have been written."""
         if self.is_open:
             os.close(self._source)
             self.is_open = False
@@ -147,7 +149,7 @@ class Input:
         return self._target if self._sent < self._complete else None
 
     def pump(self) -> None:
-        """Deliver as much as the agent takes now."""
+        """Deliver as much as the agent accepts now."""
         if self._target is None or not self._find_lines() or self._file is None:
             return
         try:
@@ -199,5 +201,5 @@ class Input:
         try:
             files.replace(files.STDIN_OFFSET, f"{self._saved}\n")
         except OSError:
-            return  # a full disk: the offset in memory counts, the file follows with the next line
+            return  # a full disk: the offset in memory is used; the file is updated with the next line
         self._on_disk = self._saved

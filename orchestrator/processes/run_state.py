@@ -1,4 +1,4 @@
-"""What a run's folder tells by itself, to whoever reads it: alive, begun, ended and how."""
+"""What a run's folder says by itself, to anybody who reads it: alive, begun, ended and how."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ LOCK_TRIES = 20  # another daemon's or command's probe holds the lock for micros
 
 
 def is_alive(folder: Path) -> bool:
-    """True while a holder serves this run."""
+    """Return whether a holder serves this run."""
     try:
         descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CLOEXEC)
     except (*files.GONE, IsADirectoryError):
@@ -29,9 +29,9 @@ def is_alive(folder: Path) -> bool:
 
 
 def exit_of(folder: Path) -> Exit | None:
-    """How a run ended; None while it goes on or has not begun.
+    """Return how a run ended; None while it runs or has not begun.
 
-    Of a run whose holder died without a word this ends what is left, notes that in the exit file, and says `lost`.
+    If the run's holder died without writing that, kill what is left, record it in the exit file, and return `lost`.
     """
     found = _read_exit(folder)
     if found or is_alive(folder) or not (folder / files.PID).exists():
@@ -40,7 +40,7 @@ def exit_of(folder: Path) -> Exit | None:
 
 
 def status_of(folder: Path) -> Status | None:
-    """What the holder last said about itself; None before it said anything."""
+    """Return what the holder last reported; None before its first report."""
     try:
         return status_from(files.read(str(folder / files.STATUS)))
     except (OSError, ValueError, KeyError, TypeError):
@@ -48,7 +48,7 @@ def status_of(folder: Path) -> Status | None:
 
 
 def pid_of(folder: Path) -> int | None:
-    """The run's first process below its holder; None before it was spawned."""
+    """Return the pid of the run's first process below its holder; None before it was spawned."""
     try:
         record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
         return record["agent"]
@@ -57,17 +57,17 @@ def pid_of(folder: Path) -> int | None:
 
 
 def has_begun(folder: Path) -> bool:
-    """True once a holder said who it is; what became of the run since is another question."""
+    """Return whether a holder ever reported its pid; the run may have ended since."""
     return (folder / files.PID).exists() or (folder / files.EXIT).exists()
 
 
 def is_spawned(folder: Path) -> bool:
-    """True once the run's first process is there, or it is known that there will be none."""
+    """Return whether the run's first process exists, or it is known that there will be none."""
     return pid_of(folder) is not None or (folder / files.EXIT).exists()
 
 
 def take_lock(folder: Path) -> int | None:
-    """The lock of a run that nobody holds; None if somebody does."""
+    """Return the lock of a run that nobody holds; None if somebody does."""
     descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(LOCK_TRIES):
         try:
@@ -82,7 +82,7 @@ def take_lock(folder: Path) -> int | None:
 
 
 def _read_exit(folder: Path) -> Exit | None:
-    """What the exit file tells; one that another hand damaged tells nothing."""
+    """Return what the exit file says; nothing if another program damaged it."""
     try:
         return exit_from(files.read(str(folder / files.EXIT)))
     except (*files.GONE, ValueError, KeyError, TypeError):
@@ -106,7 +106,7 @@ def _note_loss(folder: Path) -> Exit:
 
 
 def appearance_of(folder: Path) -> tuple[object, ...]:
-    """What tells a changed run from an unchanged one without reading it."""
+    """Return what distinguishes a changed run from an unchanged one without reading its files."""
     looks: list[object] = []
     for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
         try:

@@ -1,8 +1,8 @@
-"""The daemon's side of the holders: start, find again, send, freeze, thaw, stop.
+"""The daemon's side of the holders: start, adopt, send, freeze, thaw, stop.
 
-Everything that matters is in the run's folder: a live lock says that the run goes on, an exit file how it ended, and
-neither that its holder was killed. So a daemon that starts anew adopts its runs by reading, and every call here may be
-repeated. The doorbell makes it quick; the look at every folder each second makes it true.
+Everything that matters is in the run's folder: a held lock means that the run goes on, an exit file says how it ended,
+and neither means that its holder was killed. So a new daemon adopts its runs by reading their folders, and every call
+here may be repeated. The doorbell makes the daemon react quickly; a look at every folder each second makes it reliable.
 
 A folder is given as an absolute path.
 """
@@ -51,7 +51,7 @@ log = structlog.get_logger()
 SWEEP_EVERY = 1.0  # seconds
 ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
 LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
-FREE_DESCRIPTORS = 10  # above those that a holder gets
+FREE_DESCRIPTORS = 10  # above the descriptors that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
 BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
 SOURCES = Path(orchestrator.__file__).parent.parent
@@ -59,7 +59,7 @@ SOURCES = Path(orchestrator.__file__).parent.parent
 
 @dataclass(slots=True)
 class _Watched:
-    """One run that is listened to, what its files looked like, and who waits for it."""
+    """A watched run: what its files looked like, and who waits for it."""
 
     run: str
     seen: tuple[object, ...] = ()
@@ -71,7 +71,7 @@ class Runs:
     """All runs of one daemon; used from one event loop."""
 
     def __init__(self, *, data_dir: Path) -> None:
-        """Makes the doorbell and the sign of life, nothing else."""
+        """Creates the doorbell and the `alive` file, nothing else."""
         self._doorbell = Doorbell(data_dir.absolute())
         self._watched: dict[Path, _Watched] = {}
         self._labels: dict[str, Path] = {}
@@ -83,14 +83,14 @@ class Runs:
     def watch(self, on_change: Callable[[Path], None], on_output: Callable[[Path], None] | None = None) -> None:
         """Call `on_change(folder)` whenever a started or adopted run's files may have changed, until its end.
 
-        Where nothing but its output has grown, `on_output(folder)` is called in its place if there is one.
+        If only its output has grown, `on_output(folder)` is called instead, if it is given.
         """
         self._on_change, self._on_output = on_change, on_output or on_change
         remove_abandoned_groups()
         self._listen()
 
     def adopt(self, folder: Path) -> None:
-        """Listen to a run that an earlier daemon started; one without a readable spec.json never began."""
+        """Watch a run that an earlier daemon started; a run without a readable spec.json never began."""
         try:
             spec: files.Spec = files.decode(files.read(str(folder / files.SPEC)))  # type: ignore[assignment]  # ours
             self._follow(folder, spec["run"])
@@ -98,9 +98,10 @@ class Runs:
             return
 
     async def start(self, folder: Path, spec: RunSpec) -> None:
-        """Have a holder run this; nothing if the run began before, whether it goes on, ended or was lost.
+        """Start a holder for this run; do nothing if the run began before, whether it goes on, ended or was lost.
 
-        Raises HolderFailed, or OSError from the folder. An agent that cannot be spawned is no error here but an exit.
+        Raises HolderFailed, or OSError from the folder. An agent that cannot be spawned is not an error here but an
+        exit.
         """
         self._listen()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # noqa: ASYNC240  (one entry, as quick as a thread)
@@ -123,28 +124,30 @@ class Runs:
         await self._until(folder, watched, "start", lambda: is_spawned(folder) or self._died(folder, holder))
 
     def is_alive(self, folder: Path) -> bool:
-        """True while a holder serves this run."""
+        """Return whether a holder serves this run."""
         return is_alive(folder)
 
     def exit_of(self, folder: Path) -> Exit | None:
-        """How a run ended; None while it goes on or has not begun. Ends what a run left whose holder was killed."""
+        """Return how a run ended; None while it runs or has not begun. Kill what is left of a run whose holder was
+        killed.
+        """
         return exit_of(folder)
 
     def status_of(self, folder: Path) -> Status | None:
-        """What the holder last said about itself; None before it said anything."""
+        """Return what the holder last reported; None before its first report."""
         return status_of(folder)
 
     def froze_itself(self, folder: Path) -> bool:
-        """True of a run that stands still because its daemon was away, and not because anybody asked for it."""
+        """Return whether a run is frozen because its daemon was away, and not because anybody asked for it."""
         status = status_of(folder)
         return status is not None and status.state is State.FROZEN and status.request == files.BY_ORPHAN
 
     def usage(self, folder: Path) -> Usage:
-        """Processor time and memory of the run's whole tree, its holder included."""
+        """Return processor time and memory of the run's whole tree, including its holder."""
         return usage_of(folder)
 
     async def send(self, folder: Path, line: bytes) -> None:
-        """Hand one line to the agent, durably; one whose `uuid` was sent before is not sent again.
+        """Hand one line to the agent, durably; a line whose `uuid` was sent before is not sent again.
 
         Raises InputClosed.
         """
@@ -154,7 +157,7 @@ class Runs:
             self._request(folder, "input")
 
     async def close_input(self, folder: Path) -> None:
-        """Let the agent see the end of its input, after every line sent so far."""
+        """Close the agent's input after every line sent so far."""
         async with self._watch_of(folder).requests:
             await asyncio.to_thread(append_line, folder / files.STDIN, files.END_OF_INPUT)
             self._request(folder, "input")
@@ -165,16 +168,18 @@ class Runs:
         return Frozen(stopped=status.stopped, survivors=status.survivors, cgroup=cgroup_of(folder).path)
 
     async def thaw(self, folder: Path) -> None:
-        """Let a frozen tree go on. Raises RunGone, HolderSilent."""
+        """Let a frozen tree continue. Raises RunGone, HolderSilent."""
         await self._ask(folder, "thaw")
 
     async def stop(self, folder: Path) -> None:
-        """Begin the end of a run (end of input, TERM, KILL, each after its grace); the exit tells when it is over."""
+        """Begin to stop a run (end of input, TERM, KILL, each after its grace period); its exit tells
+        when it is over.
+        """
         self._listen()
         self._request(folder, "stop")
 
     async def close(self) -> None:
-        """Stop listening; every run goes on."""
+        """Stop watching; every run goes on."""
         if self._sweep is not None:
             self._sweep.cancel()
             await asyncio.gather(self._sweep, return_exceptions=True)
@@ -271,7 +276,7 @@ class Runs:
             timer.cancel()
 
     def _request(self, folder: Path, verb: str) -> str | None:
-        """Write a request for the holder; its id, or None if no holder is there to read it."""
+        """Write a request for the holder; return its id, or None if no holder is there to read it."""
         request = token_hex(8)
         try:
             control = os.open(folder / files.CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -298,7 +303,9 @@ class Runs:
 
 
 def _spawn_holder(folder: Path, lock: int, handover: str) -> int:
-    """The pid of a new holder, which shares the lock; all descriptors are moved out of the way of their targets."""
+    """Return the pid of a new holder, which shares the lock; all descriptors are moved out of the way
+    of their targets.
+    """
     control = os.open(folder / files.CONTROL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     log = os.open(folder / "".join(files.STDERR), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     memory = os.memfd_create("handover")

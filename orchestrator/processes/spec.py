@@ -15,7 +15,7 @@ MARKER = "ORCHESTRATOR_RUN"
 
 
 class RunGone(OrchestratorError):
-    """A run that nobody holds any more was asked for something."""
+    """A request was sent to a run that no holder serves any more."""
 
     def __init__(self, folder: Path, request: str) -> None:
         super().__init__(f"cannot {request} the run in {folder}: it has ended; its exit says how")
@@ -37,7 +37,7 @@ class HolderFailed(OrchestratorError):
 
 
 class InputClosed(OrchestratorError):
-    """A line was sent to a run whose end of input was sent before."""
+    """A line was sent to a run after the end of its input."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"the input of the run in {folder} is closed; start another run to say more")
@@ -59,19 +59,19 @@ class State(StrEnum):
 
 
 class StoppedBy(StrEnum):
-    """Who began the stop of a run that did not end by itself."""
+    """Who stopped a run that did not end by itself."""
 
     REQUEST = files.BY_REQUEST
     TIMEOUT = files.BY_TIMEOUT
-    ORPHAN = files.BY_ORPHAN  # its folder was taken away
-    SHUTDOWN = files.BY_SHUTDOWN  # everybody was told to end, its holder too
+    ORPHAN = files.BY_ORPHAN  # its folder was removed
+    SHUTDOWN = files.BY_SHUTDOWN  # the machine shuts down: every process was sent TERM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may take; times in seconds, sizes in bytes."""
+    """What a run may use; times in seconds, sizes in bytes."""
 
-    orphan_after: float | None = 300.0  # a daemon silent for so long: the run freezes by itself
+    orphan_after: float | None = 300.0  # the run freezes by itself if the daemon is silent for this long
     rotate_bytes: int = 256 << 20
     floor_bytes: int = 64 << 20  # below this much free space output waits in the pipe
     eof_grace: float = 5.0
@@ -94,10 +94,10 @@ class RunSpec:
     timeout: float | None = None  # seconds, frozen time not counted
     stdin: Stdin = Stdin.PUMP
     limits: Limits = Limits()
-    cgroup: bool = True  # hold its tree by a control group, where the machine lets us make one
+    cgroup: bool = True  # use a control group if the machine permits one
 
     def record(self, folder: Path, doorbell: Path, alive: Path) -> files.Spec:
-        """The same for spec.json, with the marker by which a lost run's processes are found."""
+        """Return the document of spec.json, with the marker by which a lost run's processes are found."""
         limits = self.limits
         return {
             "run": self.run,
@@ -122,7 +122,7 @@ class RunSpec:
         }
 
     def handover(self) -> files.Handover:
-        """What the holder has to know and no disk may."""
+        """Return what the holder has to know and what must not be on disk."""
         is_json = self.stdin is Stdin.PUMP
         return {
             "env": {name: self.env[name] for name in self.secret & self.env.keys()},
@@ -148,7 +148,9 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
-    """What a freeze did: who stands still, who could not be stopped, and in which control group they are, if in one."""
+    """The result of a freeze: which processes are stopped, which could not be, and their control group if they have
+    one.
+    """
 
     stopped: tuple[int, ...]
     survivors: tuple[int, ...]
@@ -157,7 +159,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a holder last said about itself; `request` is `orphan` when it froze by itself."""
+    """What a holder last reported; `request` is `orphan` if it froze by itself."""
 
     state: State
     request: str | None
@@ -175,10 +177,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What the processes below a holder have done so far; bytes are those of read(2) and write(2), on anything.
+    """What the processes below a holder have done so far; bytes are those of read(2) and write(2), on any descriptor.
 
-    `wakes` counts how often their first threads had waited for something. Sums fall when a process ends, so two of them
-    tell activity by any difference.
+    `wakes` counts how often their main threads had waited for something. Sums fall when a process ends, so any
+    difference between two of them means activity.
     """
 
     pids: frozenset[int]
@@ -188,7 +190,7 @@ class Activity:
 
 
 def exit_from(text: str) -> Exit:
-    """The exit that an exit file tells of; raises ValueError, KeyError or TypeError on anything else."""
+    """Return the exit that an exit file describes. Raises ValueError, KeyError or TypeError."""
     record: files.ExitRecord = files.decode(text)  # type: ignore[assignment]  # checked by the constructor calls below
     stopped_by = record["stopped_by"]
     return Exit(
@@ -204,7 +206,7 @@ def exit_from(text: str) -> Exit:
 
 
 def status_from(text: str) -> Status:
-    """What a status.json tells; raises ValueError, KeyError or TypeError on anything else."""
+    """Return the status that a status.json describes. Raises ValueError, KeyError or TypeError."""
     record: files.StatusRecord = files.decode(text)  # type: ignore[assignment]  # as above
     return Status(
         state=State(record["state"]),

@@ -1,4 +1,4 @@
-"""The daemon's end of a run's input: whole lines, each once, on the disk before it is sent."""
+"""The daemon's end of a run's input: whole lines, each once, on disk before it is sent."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from orchestrator.processes import files
 
 
 def append_line(path: Path, line: bytes) -> bool:
-    """Append one line and flush it to the disk, unless one of its identity stands there; False after the end of input.
+    """Append one line durably, unless the same one is there already; return False after the end of input.
 
     Half a line that a killed daemon left behind is cut off: no holder has delivered it.
     """
@@ -35,7 +35,7 @@ def append_line(path: Path, line: bytes) -> bool:
 
 
 def _identity(line: bytes) -> tuple[str, str] | None:
-    """What makes a line the same as another: a turn's uuid, or what a request or an answer is known by."""
+    """Return what makes two lines the same: a turn's uuid, or the id of a request or an answer."""
     try:
         message: object = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -1,19 +1,19 @@
-"""The process tree below a holder: who belongs to it, stop it in place, let it go on, signal what is left.
+"""The process tree below a holder: who belongs to it; stop it in place, let it continue, signal what is left.
 
-Membership is asked of /proc by parent pids. A holder is the subreaper of everything below it, so a process belongs to
+Membership is read from /proc by parent pids. A holder is the subreaper of everything below it, so a process belongs to
 the tree exactly as long as its chain of parents leads to the holder, also after a double fork and in a session of its
-own. A process that does not belong now never will, because only descendants make descendants: one freeze looks at each
-stranger once, and at the kernel's own threads (session 0) not at all. Reading a row takes 7 µs, asking for a session
-0.2, and on many machines most processes are such threads.
+own. A process outside the tree never joins it, because only descendants create descendants: one freeze looks at each
+stranger once, and at kernel threads (session 0) not at all. Reading a row takes 7 µs, asking for a session 0.2 µs, and
+on many machines most processes are such threads.
 
-A freeze is done when two looks in a row show the same processes and none of them moves: stopped processes make no
-children. The agent's group is asked with SIGTSTP first (a program may tidy up). Everything outside it gets SIGSTOP at
-once: a tool's command lives in a session of its own, whose orphaned group never sees a SIGTSTP (measured). So does a
-process in `D`: it may be waiting, unstoppable, for a child between vfork and exec that stands still already. Once told
-SIGSTOP it runs no code of its own, whatever its letter.
+A freeze is complete when two scans in a row show the same processes and none of them moves: stopped processes create no
+children. The agent's group gets SIGTSTP first, because a program may want to tidy up. Everything outside it gets
+SIGSTOP at once: a tool's command lives in a session of its own, whose orphaned group ignores SIGTSTP (measured). So
+does a process in state `D`: it may be waiting, unstoppable, for a child between vfork and exec that is stopped already.
+Once it was sent SIGSTOP it runs no code of its own, whatever its state letter.
 
-Where the agent was born in a control group (cgroup.py), the group is held by the kernel, once the agent's own group has
-obeyed or 0.2 seconds are past: nobody has to be stopped one by one, and the two looks find who is not in it.
+If the agent was started in a control group (cgroup.py), the kernel freezes the group once the agent's own group has
+obeyed or 0.2 seconds are over: nobody has to be stopped one by one, and the two scans find processes outside it.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH208
@@ -34,12 +34,12 @@ else:
 ASKED_FOR = 0.2  # seconds that a group has to obey SIGTSTP
 FREEZE_LIMIT = 2.0  # seconds until a freeze reports what still moves
 FIRST_PAUSE, LONGEST_PAUSE = 0.0002, 0.01
-LOOKS_FOR_WHOLE = 50  # reads of /proc that may be spoilt by a parent's death before the last one is taken as it is
+LOOKS_FOR_WHOLE = 50  # scans that a parent's death may spoil before the last one is accepted
 STILL = "TtZXx"
 
 
 class Process:
-    """One row of /proc: a living process as it was when it was read."""
+    """One row of /proc: a living process at the time of reading."""
 
     __slots__ = ("depth", "group", "parent", "pid", "state", "threads", "ticks")
 
@@ -54,11 +54,11 @@ class Process:
         self.depth = 0
 
     def is_dead(self) -> bool:
-        """True of a zombie, unless threads live on behind a main thread that ended."""
+        """Whether it is a zombie, unless threads live on after the main thread ended."""
         return self.state in "ZXx" and self.threads <= 1
 
     def is_still(self, *, told: bool) -> bool:
-        """True when no thread runs; a process that was told SIGSTOP in mid disk access (`D`) runs no code after it."""
+        """Whether no thread runs; a process that was sent SIGSTOP during disk access (`D`) runs no code after it."""
         still = STILL + "D" if told else STILL
         if self.state not in still:
             return False
@@ -66,13 +66,13 @@ class Process:
 
 
 def process(pid: int) -> Process | None:
-    """The process of this pid as it is now, or None if there is none."""
+    """Return the process of this pid as it is now, or None if there is none."""
     row = _read(f"/proc/{pid}/stat")
     return Process(pid, row) if row else None
 
 
 def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
-    """The tree below `root`, parents first, zombies too, and whether no parent vanished during the look.
+    """Return the tree below `root`, parents first, including zombies, and whether no parent vanished during the scan.
 
     `strangers` is the caller's memory of processes that are not in the tree: they are not read again.
     """
@@ -99,9 +99,9 @@ def descendants(root: int, strangers: set[int]) -> tuple[list[Process], bool]:
 
 
 def whole_tree(root: int) -> list[Process]:
-    """The tree below `root`, parents first, zombies too.
+    """Return the tree below `root`, parents first, including zombies.
 
-    Only when there is not even a zombie is nothing left: one that died during the look may have left a child unseen.
+    Only if there is not even a zombie is nothing left: one that died during the scan may have left a child unseen.
     """
     strangers: set[int] = set()
     tree, whole = descendants(root, strangers)
@@ -113,7 +113,7 @@ def whole_tree(root: int) -> list[Process]:
 
 
 def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]:
-    """Stop everything below `root` in place; gives who stands still and who after two seconds does not."""
+    """Stop everything below `root` in place; return who is stopped and who, after two seconds, is not."""
     began, pause = time.monotonic(), FIRST_PAUSE
     strangers: set[int] = set()
     told: set[int] = set()
@@ -143,9 +143,9 @@ def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]
 
 
 def thaw(root: int, cgroup: Cgroup, frozen: list[int]) -> None:
-    """Let everything below `root` go on, children before their parents; `frozen` are all that a freeze told of.
+    """Let everything below `root` continue, children before their parents; `frozen` are all that a freeze returned.
 
-    Where they are all in the control group still, it knows the tree, and nobody else has to be looked at.
+    If they are all still in the control group, it knows the tree, and /proc need not be scanned.
     """
     members = cgroup.members()
     cgroup.thaw()
@@ -158,7 +158,7 @@ def thaw(root: int, cgroup: Cgroup, frozen: list[int]) -> None:
 
 
 def send(pid: int, signum: int) -> None:
-    """Signal one process; one that is gone, or that took another uid, is left to the next look."""
+    """Signal one process; one that is gone, or that changed its uid, is left to the next scan."""
     try:
         os.kill(pid, signum)
     except (ProcessLookupError, PermissionError):
@@ -166,14 +166,14 @@ def send(pid: int, signum: int) -> None:
 
 
 def is_told_to_end(pid: int) -> bool:
-    """True when SIGTERM waits for a process, which stands still or blocks it."""
+    """Return whether SIGTERM is pending for a process that is stopped or blocks it."""
     lines = _read(f"/proc/{pid}/status").splitlines()
     waiting = next((int(line.split()[1], 16) for line in lines if line.startswith(b"ShdPnd:")), 0)
     return bool(waiting >> (_signal.SIGTERM - 1) & 1)
 
 
 def signal_group(group: int, signum: int) -> None:
-    """Signal a process group; an empty one is left alone."""
+    """Signal a process group; an empty one is ignored."""
     try:
         os.killpg(group, signum)
     except (ProcessLookupError, PermissionError):
@@ -181,7 +181,7 @@ def signal_group(group: int, signum: int) -> None:
 
 
 def _wait_for_group(group: int, cgroup: Cgroup) -> None:
-    """Give the agent's own group the time that it has to obey SIGTSTP, as long as it uses it."""
+    """Give the agent's own group its time to obey SIGTSTP, as long as it uses it."""
     began, pause = time.monotonic(), FIRST_PAUSE
     while time.monotonic() - began < ASKED_FOR:
         rows = [row for pid in cgroup.members() if (row := process(pid)) and row.group == group]
@@ -192,7 +192,7 @@ def _wait_for_group(group: int, cgroup: Cgroup) -> None:
 
 
 def _depth(row: Process, root: int, rows: dict[int, Process], strangers: set[int]) -> int | None:
-    """How far below `root` a process is: 0 outside the tree, None when a parent vanished while /proc was read."""
+    """Return how far below `root` a process is: 0 outside the tree, None if a parent vanished while /proc was read."""
     depth = 1
     while row.parent != root:
         if row.pid == root or row.parent == 0 or row.parent in strangers:
@@ -205,7 +205,9 @@ def _depth(row: Process, root: int, rows: dict[int, Process], strangers: set[int
 
 
 def _is_hidden(pid: int) -> bool:
-    """True of another user's process on a machine whose /proc shows only one's own (mount option hidepid)."""
+    """Return whether it is another user's process on a machine whose /proc shows only one's own (mount
+    option hidepid).
+    """
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -216,7 +218,9 @@ def _is_hidden(pid: int) -> bool:
 
 
 def _is_kernels(pid: int) -> bool:
-    """True of a thread of the kernel, or of what began before there were sessions: nothing that a holder made."""
+    """Return whether it is a kernel thread, or was started before there were sessions: nothing that a
+    holder started.
+    """
     try:
         return os.getsid(pid) == 0
     except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""What must not leave the machine, and how text is made harmless before it does. Linear in the length of the text."""
+"""Find and mask secrets before text leaves the machine, and make foreign text safe. Linear in the text's length."""

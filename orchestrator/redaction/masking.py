@@ -1,12 +1,12 @@
-"""What provided values look like in what an agent writes, and what is put in their place.
+"""How provided values look in what an agent writes, and what replaces them.
 
-A value is known again as it is, escaped in JSON once and twice, percent-encoded, and in base64 also amid other text. It
-is not known again in parts, backwards, in hexadecimal, compressed, or in base64 broken into lines: an agent that wants
-to give a value away can. Of a value of several lines each long enough line is known, so that a file is masked
-however it is shown.
+A value is recognised as it is, escaped in JSON once and twice, percent-encoded, and in base64, also within other text.
+It is not recognised in parts, reversed, in hexadecimal, compressed, or in base64 broken into lines: an agent that wants
+to leak a value can. For a value of several lines, each sufficiently long line is recognised, so that a file is masked
+however it is displayed.
 
-Nothing is masked that is too short, nor what stands in any line of an agent's output: a number, or a word of the
-protocol. Lines of JSON have to stay what they are.
+A value is not masked if it is too short, or if it occurs in every line of an agent's output anyway, such as a number or
+a word of the protocol: lines of JSON have to remain valid.
 """
 
 import json
@@ -48,7 +48,7 @@ _WORDS = (
 )
 
 Mask = tuple[str, str]
-"""What is looked for, and what is put in its place."""
+"""The text to look for, and its replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +63,25 @@ NO_MASKS = Masks()
 
 
 def why_unmasked(value: str) -> str:
-    """Why a value could be read where an agent prints it; empty for one that is masked there."""
+    """Return why a value would be readable where an agent prints it; empty if it is masked there."""
     if len(value) < SHORTEST:
         return f"it has fewer than {SHORTEST} characters"
     if _BETWEEN_STRINGS.fullmatch(value):
-        return "it is a number, or made of the signs between one word and another"
+        return "it is a number or consists of separators"
     if value in _WORDS:
-        return "it is a word that stands in any line of an agent's output"
+        return "it is a word that occurs in every line of an agent's output"
     if not _pieces(value):
         return f"none of its lines has {SHORTEST_LINE} characters"
     return ""
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable of that name and value must not stand in any work: an address or a mode may."""
+    """Return whether a variable of that name and value must not appear in any work; an address or a mode may."""
     return bool(_SECRET_NAME.search(name) or _LOGIN.search(value))
 
 
 def masks_of(values: Mapping[str, str]) -> Masks:
-    """What to look for so that none of the values is readable, longer forms first; each goes by its name here."""
+    """Return what to look for so that no value is readable, longer forms first; a value is replaced by its name."""
     plain: dict[str, str] = {}
     for name, value in values.items():
         for form in forms(value):
@@ -91,12 +91,12 @@ def masks_of(values: Mapping[str, str]) -> Masks:
 
 
 def names_in(content: bytes, values: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the values that stand in a content, in any form that is known."""
+    """Return the names of the values that occur in a content, in any form that is known."""
     return tuple(name for name, value in values.items() if any(form.encode() in content for form in forms(value)))
 
 
 def forms(value: str) -> tuple[str, ...]:
-    """How a value may stand in a text, each form once; nothing for one that is not masked."""
+    """Return every form in which a value may occur in a text; nothing for a value that is not masked."""
     if why_unmasked(value):
         return ()
     return tuple(dict.fromkeys(form for piece in _pieces(value) for form in _forms(piece)))
@@ -124,7 +124,9 @@ def _percent_encoded(text: str) -> str:
 
 
 def _in_base64(content: bytes) -> list[str]:
-    """The letters that are sure, wherever in a longer text it begins; they may begin in the midst of three bytes."""
+    """Return the base64 characters that are certain wherever in a longer text the value begins: at any of three byte
+    offsets.
+    """
     found = []
     for before in range(3):
         letters = (8 * (before + len(content))) // 6
@@ -135,7 +137,7 @@ def _in_base64(content: bytes) -> list[str]:
 
 
 def _fits_into_json(form: str) -> bool:
-    """Whether it can stand within a string of JSON, and so nowhere else."""
+    """Return whether a form can occur only within a string of JSON."""
     try:
         return isinstance(json.loads(f'"{form}"'), str)
     except ValueError:

@@ -1,19 +1,20 @@
-"""What goes out under the daemon's name, judged before anybody sees it: titles, bodies, comments, commit messages.
+"""Check text before it is published in the daemon's name: titles, bodies, comments, commit messages.
 
-A blocked text is empty and must not be sent; whoever sends looks at `verdict` first, for a title as for a body, stops,
-says which rules in which lines, and keeps the text (quarantine.py). A redacted one may go as it stands, though it is
-better to mend the artifact it came from (sources.md §1.6). What makes a text read otherwise than it is, is taken out.
+A blocked text is empty and must not be sent. Every sender checks `verdict` first, for a title as for a body; if it is
+BLOCKED, the sender stops, reports which rules matched in which lines, and keeps the text in quarantine. A redacted text
+may be sent, though it is better to fix the artifact it came from. Characters that make a text display differently from
+what it is are removed.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from orchestrator.redaction.display import remove_disguise
 from orchestrator.redaction.rules import Finding, Redactor, Result
-from orchestrator.redaction.unicode_cleanup import remove_disguise
 
 
 class TextKind(StrEnum):
-    """Where a text goes to."""
+    """The kind of place that a text is sent to."""
 
     TITLE = "title"
     """One line: of a pull request or of a commit message."""
@@ -22,7 +23,7 @@ class TextKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanitizedText:
-    """A text as it may go out; `findings` tell rules and lines of the text as it was, never values."""
+    """A text that may be sent; `findings` give rules and lines of the original text, never values."""
 
     text: str
     verdict: Result
@@ -30,7 +31,7 @@ class SanitizedText:
 
 
 def sanitize(text: str, outlet: TextKind, redactor: Redactor) -> SanitizedText:
-    """A text fit to be sent to an outlet, or an empty one where its verdict is BLOCKED."""
+    """Return a text that may be sent to such a place, or an empty one if its verdict is BLOCKED."""
     scan = redactor.scan(text)
     clear = remove_disguise(scan.text)
     fit = " ".join(clear.split()) if outlet is TextKind.TITLE else clear

@@ -1,13 +1,13 @@
-"""What must not leave: secrets in a text, found by rules that are data, and masked, refused or warned of.
+"""Find secrets in a text by rules that are data, and mask them, refuse the text, or warn.
 
-Every expression is tried over the whole text, and over its plainest form (disguise.py) where that is another. Whatever
-is found to be blocked blocks the whole text. Else whatever overlaps is masked as one: under the name of the longest,
-then of the earliest, then of the rule that stands first; so no end of a secret stays behind, whoever saw more of it.
-A text over one MiB is refused unread (sources.md §1.5). Expressions must be linear in the text's length; those that
-ship are measured against hostile texts.
+Every expression is tried on the whole text, and on its plainest form (`clean_unicode`) if that differs. A single match
+of a blocking rule blocks the whole text. Otherwise overlapping matches are masked as one, under the name of the
+longest, then of the earliest, then of the rule declared first, so that no part of a secret remains. A text over 1 MiB
+is refused without being scanned. Expressions must be linear in the text's length; those that ship are measured against
+hostile texts.
 
-Not found, in all honesty: what is encoded (base64, percent signs, archives) other than private keys, what is broken
-over several lines other than the header of one, and what is written in look-alike letters of other alphabets.
+Not found: encoded secrets (base64, percent-encoding, archives) other than private keys; secrets broken over several
+lines, other than the header of a private key; and secrets in look-alike letters of other alphabets.
 """
 
 import math
@@ -19,13 +19,13 @@ from enum import StrEnum
 
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
-from orchestrator.redaction.unicode_cleanup import clean_unicode
+from orchestrator.redaction.display import clean_unicode
 
 LARGEST_TEXT = 1024 * 1024
 """Bytes of UTF-8."""
 
 TOO_LARGE = "payload_too_large"
-"""Stands in a finding where a rule's id does, when the text was refused unread."""
+"""Used in a finding instead of a rule's id if the text was refused without being scanned."""
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
 _SECRET = "secret"  # noqa: S105 - the name of a group
@@ -40,7 +40,7 @@ class Action(StrEnum):
 
 
 class Result(StrEnum):
-    """What became of a text."""
+    """The outcome for a text."""
 
     CLEAN = "CLEAN"
     REDACTED = "REDACTED"
@@ -54,9 +54,10 @@ Span = tuple[int, int]
 class Rule:
     """What one kind of secret looks like, and what is done about it.
 
-    Every match begins with one of `begins`, or, where a rule has none, stands in a text with one of `needs`; both are
-    in small letters and mean any case. The secret is the group of that name, or the whole match where there is none. It
-    counts if it is as mixed as `min_entropy` (Shannon's, in bits for each character) and not wholly `unless`.
+    Every match begins with one of `begins`, or, if a rule has none, occurs in a text that contains one of `needs`; both
+    are lower case and match any case. The secret is the group of that name, or the whole match if there is no such
+    group. It counts only if its entropy reaches `min_entropy` (Shannon, in bits per character) and it does not fully
+    match `unless`.
     """
 
     id: str
@@ -68,7 +69,7 @@ class Rule:
     min_entropy: float = 0.0
 
     def spans(self, text: str, lowered: str) -> list[Span]:
-        """Where in the text its secrets are; `lowered` is the same text in small letters, place for place."""
+        """Return where in the text its secrets are; `lowered` is the same text in lower case, of the same length."""
         for fixed in self.begins or self.needs or ("",):
             if fixed in lowered:
                 break
@@ -80,7 +81,7 @@ class Rule:
         return [(start, end) for start, end in spans if self._counts(text[start:end])]
 
     def _by_beginning(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """To look for a fixed text first is faster by far than any expression."""
+        """Search for the fixed prefixes first, which is far faster than any expression."""
         for begin in self.begins:
             at = lowered.find(begin)
             while at >= 0:
@@ -97,7 +98,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """That a rule found something, never what; `line` counts from 1, 0 means the text as a whole."""
+    """That a rule matched something, never what; `line` counts from 1, 0 means the text as a whole."""
 
     rule: str
     action: Action
@@ -106,7 +107,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What the rules made of a text; a blocked text is empty, and only what blocks it is told.
+    """The outcome of the rules for a text; a blocked text is empty, and only what blocks it is reported.
 
     `findings` are in the text's order, one for each mask; warnings come last.
     """
@@ -127,29 +128,29 @@ class Scan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What only had to be said, in the words of sources.md §1.5."""
+        """A message for every finding that neither masks nor blocks."""
         return tuple(dict.fromkeys(f"warn:{one.rule}" for one in self.findings if one.action is Action.WARN))
 
 
 class Redactor:
-    """A set of rules, ready to be put to texts."""
+    """A set of rules, ready to scan texts."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self._stern = tuple(rule for rule in self._rules if rule.action is not Action.WARN)
 
     def scan(self, text: str) -> Scan:
-        """What is left of a text once nothing in it must be kept back, with everything that was found."""
+        """Return a text with its secrets masked, and everything that was found."""
         return _scan(text, self._rules)
 
     def masked(self, text: str) -> str:
-        """A text as it may leave: secrets masked, and one that may not leave at all replaced by the reason."""
+        """Return a text that may leave: secrets masked, and a blocked text replaced by the reason."""
         scan = _scan(text, self._stern)
         return f"[WITHHELD: {', '.join(scan.blocked)}]" if scan.blocked else scan.text
 
 
 def parse_rules(text: str, source: str) -> tuple[Rule, ...]:
-    """The rules that a TOML text declares; raises DefinitionError with every problem found."""
+    """Return the rules that a TOML text declares. Raises DefinitionError with every problem found."""
     table = read_toml(text, source)
     rules = [_rule(inner) for inner in table.tables("rules")]
     table.done()
@@ -166,12 +167,12 @@ def parse_rules(text: str, source: str) -> tuple[Rule, ...]:
 def _rule(table: Table) -> Rule:
     name, action = table.text("id"), table.text("action")
     if name and not _RULE_ID.fullmatch(name):
-        table.note("id", f"a rule is called in small letters, digits and _, not {name!r}")
+        table.note("id", f"a rule's id consists of lower-case letters, digits and _, not {name!r}")
     actions = {action.value: action for action in Action}
     if action and action not in actions:
         table.note("action", f"unknown action {action!r}; {nearest(action, actions)}")
     if table.has("begins") and table.has("needs"):
-        table.note("needs", "begins says already what a match needs; leave needs out")
+        table.note("needs", "begins already says what a match needs; leave needs out")
     rule = Rule(
         id=name,
         action=actions.get(action, Action.BLOCK),
@@ -189,7 +190,7 @@ def _fixed(table: Table, name: str) -> tuple[str, ...]:
     texts = table.texts(name, default=())
     for text in texts:
         if not text or text != text.lower():
-            table.note(name, f"{name} holds {text!r:.80}; write what is looked for in small letters, and never nothing")
+            table.note(name, f"{name} holds {text!r:.80}; write it in lower case and not empty")
     return texts
 
 
@@ -198,10 +199,10 @@ def _expression(table: Table, name: str) -> re.Pattern[str]:
     try:
         expression = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        table.note(name, f"{name} is no regular expression: {error}")
+        table.note(name, f"{name} is not a regular expression: {error}")
         return re.compile("")
     if expression.match(""):
-        table.note(name, f"{name} matches the empty text, so it would match everywhere")
+        table.note(name, f"{name} matches the empty string, so it would match everywhere")
     return expression
 
 
@@ -235,12 +236,12 @@ def _matches(text: str, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Span]]:
 
 
 def _lowered(text: str) -> str:
-    """As long as the text: this is the one letter that is two when it is small (Unicode's SpecialCasing.txt)."""
+    """Return the text in lower case at the same length: İ is the one letter whose lower case is two characters."""
     return text.replace("\u0130", "I").lower()
 
 
 def _findings(text: str, found: Iterable[tuple[str, Span]], action: Action) -> tuple[Finding, ...]:
-    """What was found in the order of the text; both forms of it may have shown the same."""
+    """Return the findings in the order of the text; both forms of it may have given the same one."""
     findings, line, last = [], 1, 0
     for (start, _), rule in sorted({(span, rule) for rule, span in found}):
         line += text.count("\n", last, start)
@@ -250,7 +251,7 @@ def _findings(text: str, found: Iterable[tuple[str, Span]], action: Action) -> t
 
 
 def _masks(found: Iterable[tuple[str, Span]]) -> list[tuple[str, Span]]:
-    """One mask for each run of overlapping secrets, named by the longest, then by the earliest of them."""
+    """Return one mask for each run of overlapping secrets, named after the longest, then the earliest of them."""
     masks: list[tuple[str, Span]] = []
     longest = 0
     for name, (start, end) in sorted(found, key=lambda match: (match[1][0], -match[1][1])):

@@ -25,12 +25,12 @@ from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, Submiss
 from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
-    AskView,
     ChangesBody,
     DigestBody,
     ProvideBody,
     ProvidedView,
     RejectBody,
+    RequestView,
     ReviewView,
 )
 
@@ -178,38 +178,38 @@ class Client:
         params = {} if window is None else {"window": window}
         return _view(LimitsView, self._sent("DELETE", "/api/limits", params=params))
 
-    def review(self, ask: AskView) -> ReviewView:
+    def review(self, ask: RequestView) -> ReviewView:
         """Return a review, and what is to be looked at."""
         return self._get(ReviewView, f"/api/reviews/{quote(ask.id, safe='')}")
 
-    def answer(self, ask: AskView, text: str) -> AskView:
+    def answer(self, ask: RequestView, text: str) -> RequestView:
         """Answer a question as it was shown."""
         return self._decided("questions", ask, "answer", AnswerBody(answer=text, digest=ask.digest))
 
-    def skip(self, ask: AskView) -> AskView:
+    def skip(self, ask: RequestView) -> RequestView:
         """Leave a question to its default, or to the agent."""
         return self._decided("questions", ask, "skip", DigestBody(digest=ask.digest))
 
-    def approve(self, ask: AskView) -> AskView:
+    def approve(self, ask: RequestView) -> RequestView:
         """Approve what is under review as it was shown."""
         return self._decided("reviews", ask, "approve", DigestBody(digest=ask.digest))
 
-    def request_changes(self, ask: AskView, text: str) -> AskView:
+    def request_changes(self, ask: RequestView, text: str) -> RequestView:
         """Request changes to what is under review."""
         return self._decided("reviews", ask, "request-changes", ChangesBody(text=text, digest=ask.digest))
 
-    def provide(self, ask: AskView, value: str | None) -> ProvidedView:
+    def provide(self, ask: RequestView, value: str | None) -> ProvidedView:
         """Provide a dependency; None for one that takes no value."""
         secret = None if value is None else SecretStr(value)
         path = f"/api/dependencies/{quote(ask.id, safe='')}/provide"
         return _view(ProvidedView, self._posted(path, ProvideBody(value=secret)))
 
-    def reject(self, ask: AskView, reason: str) -> AskView:
+    def reject(self, ask: RequestView, reason: str) -> RequestView:
         """Say that a dependency will not be provided."""
         return self._decided("dependencies", ask, "reject", RejectBody(reason=reason))
 
-    def _decided(self, kind: str, ask: AskView, action: str, body: View) -> AskView:
-        return _view(AskView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
+    def _decided(self, kind: str, ask: RequestView, action: str, body: View) -> RequestView:
+        return _view(RequestView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
 
     def state_of(self, name: str) -> "TaskState":
         """Return the state of a task, for the state operations."""

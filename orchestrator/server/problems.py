@@ -16,9 +16,9 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.server.rendering import ask_view
+from orchestrator.server.rendering import request_view
 from orchestrator.server.schemas.tasks import ProblemView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class HttpProblem:
     task_status: str | None = None
     allowed: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
-    ask: AskView | None = None
+    request: RequestView | None = None
 
 
 class RefusedRequest(HTTPException):
@@ -60,7 +60,7 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (errors.NoSuchWindow, 404, "no-such-window", "There is no such usage window"),
     (errors.NoSuchFile, 404, "no-such-file", "There is no such file"),
     (errors.NoSuchCheckpoint, 404, "no-such-checkpoint", "There is no such checkpoint"),
-    (errors.NoSuchRequest, 404, "no-such-ask", "There is no such question, review or dependency"),
+    (errors.NoSuchRequest, 404, "no-such-request", "There is no such question, review or dependency"),
     (errors.OutdatedAttempt, 403, "not-for-you", "The caller may not do this"),
     (errors.BadAnswer, 422, "bad-answer", "The answer does not fit"),
     (errors.AnswerRefused, 409, "not-seen", "The answer is to something else"),
@@ -87,7 +87,7 @@ def answer(problem: HttpProblem) -> Response:
         task_status=TaskStatus(problem.task_status) if problem.task_status else None,
         allowed=problem.allowed,
         candidates=problem.candidates,
-        ask=problem.ask,
+        request=problem.request,
     )
     body = view.model_dump_json(by_alias=True, exclude_none=True)
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE)
@@ -103,8 +103,8 @@ def problem_of(error: OrchestratorError, redact: Redact) -> HttpProblem:
             title = "The task's state does not allow this"
             return HttpProblem(409, "not-allowed", title, detail, error.status, error.allowed)
         case errors.AlreadyAnswered():
-            ask = ask_view(error.task, error.request, redact)
-            return HttpProblem(409, "answered-before", "It was answered before", detail, ask=ask)
+            request = request_view(error.task, error.request, redact)
+            return HttpProblem(409, "answered-before", "It was answered before", detail, request=request)
         case _:
             found = (row for row in KINDS if isinstance(error, row[0]))
             _, status, kind, title = next(found, (None, 422, "refused", "The request was refused"))

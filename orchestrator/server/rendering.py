@@ -12,7 +12,7 @@ from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.daemon.services.task_index import ListedTask
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.tasks import ManyView, TaskLine, TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 
 Redact = Callable[[str], str]
 
@@ -27,13 +27,13 @@ def task_view(task: Task, redact: Redact) -> TaskView:
     shown = {name: getattr(task, name) for name in _SAME_NAME}
     for part in (task.source, task.schedule, task.timing, task.evaluation):
         shown |= {one.name: getattr(part, one.name) for one in fields(part)}
-    requests = tuple(ask_view(task, request, redact) for request in task.requests)
+    requests = tuple(request_view(task, request, redact) for request in task.requests)
     shown |= {
-        "owed": task.next_action,
-        "wanted": task.requested_changes,
+        "next_action": task.next_action,
+        "requested_changes": task.requested_changes,
         "agent": agent_view(task.agent),
         "allowed": allowed(task),
-        "asks": requests,
+        "requests": requests,
         "waiting": tuple(view for view, request in zip(requests, task.requests, strict=True) if request.is_pending),
         "paused": task.is_paused,
         "autonomy": task.policy.autonomy,
@@ -105,7 +105,7 @@ def many_view(tasks: Iterable[Task], redact: Redact) -> ManyView:
     return ManyView(tasks=task_lines(tasks, redact))
 
 
-def ask_view(task: Task, request: UserRequest, redact: Redact) -> AskView:
+def request_view(task: Task, request: UserRequest, redact: Redact) -> RequestView:
     """Return one request; the answer of a dependency is a reason, never its value."""
     draft = request.draft
     shown = {
@@ -129,4 +129,4 @@ def ask_view(task: Task, request: UserRequest, redact: Redact) -> AskView:
         "answered_by": request.answered_by,
         "answered_at": request.answered_at,
     }
-    return to_view(AskView, shown, redact)
+    return to_view(RequestView, shown, redact)

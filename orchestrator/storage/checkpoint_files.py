@@ -1,6 +1,6 @@
-"""The checkpoints of a task on disk: `checkpoints/000012.json`, sealed, each with the state as it was.
+"""The checkpoints of a task on disk: `checkpoints/000012.json`, sealed, each with the task's state at that time.
 
-The state in it is what a lost state.json is folded from (journal.py); the rest is for people and for restoring work.
+A lost state.json is rebuilt from that state and the journal; the rest is for people and for restoring work.
 """
 
 from pathlib import Path
@@ -13,11 +13,11 @@ from orchestrator.storage.journal import CHECKPOINTS, checkpoints
 from orchestrator.storage.records import NoSuchCheckpoint
 
 BELOW = "journal_bytes"
-"""The first key below what a checkpoint itself says."""
+"""The first key after those of the checkpoint itself."""
 
 
 def write(folder: Path, checkpoint: Checkpoint, state: JsonObject, journal_bytes: int) -> None:
-    """Keep a checkpoint of the task in `folder`, and let those go that it supersedes. Raises OSError."""
+    """Keep a checkpoint of the task in `folder`, and delete those that it supersedes. Raises OSError."""
     earlier = _read(_path(folder, checkpoint.number))
     pinned = checkpoint.pinned or (earlier is not None and earlier.pinned)
     _put(folder, checkpoint, pinned, {BELOW: journal_bytes, "state": state})
@@ -26,13 +26,13 @@ def write(folder: Path, checkpoint: Checkpoint, state: JsonObject, journal_bytes
 
 
 def kept(folder: Path) -> list[Checkpoint]:
-    """Every readable checkpoint of the task in `folder`, newest first."""
+    """Return every readable checkpoint of the task in `folder`, newest first."""
     found = (_read(path) for path in checkpoints(folder))
     return sorted((one for one in found if one), key=lambda one: one.number, reverse=True)
 
 
 def found(folder: Path, number: int) -> Checkpoint:
-    """The checkpoint of that number. Raises NoSuchCheckpoint."""
+    """Return the checkpoint of that number. Raises NoSuchCheckpoint."""
     checkpoint = _read(_path(folder, number))
     if checkpoint is None:
         raise NoSuchCheckpoint(folder.name, number)
@@ -40,7 +40,7 @@ def found(folder: Path, number: int) -> Checkpoint:
 
 
 def pin(folder: Path, number: int, *, pinned: bool) -> Checkpoint:
-    """Keep a checkpoint for good, or no longer than others. Raises NoSuchCheckpoint and OSError."""
+    """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
     checkpoint = found(folder, number)
     whole = unsealed(read_file(_path(folder, number)) or b"") or {}
     return _put(folder, checkpoint, pinned, {name: whole[name] for name in (BELOW, "state") if name in whole})
@@ -58,7 +58,7 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _read(path: Path) -> Checkpoint | None:
-    """What a file says above the state; None if it is not there, not whole, or not of this form."""
+    """Return a checkpoint without its state; None if the file is missing, damaged, or not a checkpoint."""
     try:
         document: Json = unsealed(read_file(path) or b"", before=BELOW)
         return from_json(Checkpoint, document)

@@ -1,12 +1,12 @@
-"""The order of all decisions over all tasks: `<data>/events.idx`, one line for each, numbered from one.
+"""The order of all decisions of all tasks: `<data>/events.idx`, one line for each, numbered from one.
 
-A line is `number stamp task seq end`: which decision of which task it was, and where its line in that task's journal
-ends. The journals remain the truth and hold the decisions themselves. A line is written after its decision was
-committed; what a crash leaves out is found in the journals at the next start and put behind the rest. So a number, once
-told, means the same decision for ever, and a restart neither loses nor doubles one. Readers are told only what has
-reached the disk, so that this holds over a power cut too; while nobody reads, nobody waits for the disk.
+A line is `number stamp task seq end`: the decision of which task it was, and where its line in that task's journal
+ends. The decisions themselves stand only in the journals. A line is appended after its decision was committed;
+decisions that are missing after a crash are found in the journals at the next start and appended then. So a number
+means the same decision for ever, and a restart neither loses nor repeats one. Readers get only lines that are on disk,
+so that this also holds after a power cut; while nobody reads, nobody waits for the disk.
 
-Stamps never run backwards, whatever the clock did, so that the index can be searched by time as well as by number.
+Stamps never run backwards, even if the clock did, so that the index can be searched by time as well as by number.
 """
 
 import errno
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 INDEX = "events.idx"
 LONGEST = 512
-"""Bytes: no line of the index is longer."""
+"""Bytes; no line of the index is longer."""
 BLOCK = 8 * 1024
 """Bytes of the index that are read at once."""
 
@@ -60,47 +60,49 @@ class EventIndex:
         self.last = 0
         self._path, self._tasks_dir = data_dir / INDEX, tasks_dir
         self._stamp = ""
-        self._owed: list[bytes] = []
+        self._unwritten: list[bytes] = []
         self._synced = 0
         try:
             missing = sorted(self._missing(self._known()))
         except OSError as error:
-            said = f"{self._path} cannot be used: {error.strerror}; move it away and start the daemon again"
-            raise UnfitIndex(said) from error
+            message = f"{self._path} cannot be used: {error.strerror}; move it away and start the daemon again"
+            raise UnfitIndex(message) from error
         for at, task, seq, end in missing:
-            self._owe(at, task, seq, end)
+            self._number(at, task, seq, end)
         self._write()
 
     def add(self, at: str, task: str, seq: int, end: int) -> None:
-        """Put a decision, just committed, behind all others; what the disk does not take is kept for the next time."""
-        self._owe(at, task, seq, end)
+        """Append a decision that was just committed; if the disk refuses, it is written with the next one."""
+        self._number(at, task, seq, end)
         self._write()
 
     def after(self, number: int) -> Cursor:
-        """The mark behind the entry of that number; a negative number counts from the end."""
+        """Return the cursor behind the entry of that number; a negative number counts from the end."""
         wanted = max(0, self.last + number) if number < 0 else number
         return Cursor(number=wanted, at=self._first(lambda entry: entry.number > wanted)[0])
 
     def since(self, at: str) -> Cursor:
-        """The mark before the first entry of that time or later; the time is given as a stamp."""
+        """Return the cursor before the first entry of that time or later; the time is given as a stamp."""
         found, entry = self._first(lambda entry: entry.stamp >= at)
         return Cursor(number=entry.number - 1 if entry else self.last, at=found)
 
-    def read(self, mark: Cursor) -> tuple[list[IndexEntry], Cursor]:
-        """Some of the entries behind a mark, none only at the end, and the mark behind them. Blocks for the disk."""
+    def read(self, cursor: Cursor) -> tuple[list[IndexEntry], Cursor]:
+        """Return some entries behind a cursor, none only at the end, and the cursor behind them.
+        Blocks for the disk.
+        """
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
-            at = mark.at if mark.at <= size else self.after(mark.number).at
+            at = cursor.at if cursor.at <= size else self.after(cursor.number).at
             content = os.pread(file, BLOCK, at)
             content = content[: content.rfind(b"\n") + 1]
             if content and size > self._synced:
                 os.fdatasync(file)
                 self._synced = size
         entries = [_entry(match) for match in _LINE.finditer(content)]
-        return entries, Cursor(number=entries[-1].number if entries else mark.number, at=at + len(content))
+        return entries, Cursor(number=entries[-1].number if entries else cursor.number, at=at + len(content))
 
     def _known(self) -> dict[str, int]:
-        """Where the last known decision of every task ends; from a line on that is none of ours all is cut off."""
+        """Return where the last indexed decision of every task ends; cut the index off at the first damaged line."""
         ends: dict[bytes, bytes] = {}
         whole, match = 0, None
         with _opened(self._path) as file, open(file, "rb", closefd=False) as content:
@@ -116,22 +118,22 @@ class EventIndex:
         return {task.decode(): int(end) for task, end in ends.items()}
 
     def _missing(self, known: dict[str, int]) -> Iterator[tuple[str, str, int, int]]:
-        """The decisions in the journals that are not known, to be sorted by time; each task's keep their own order."""
+        """Yield the decisions in the journals that are not in the index, each task's in their own order."""
         for name in sorted(os.listdir(self._tasks_dir)):  # noqa: PTH208 - names alone
             if " " in name or not name.isprintable():
-                continue  # none of ours
+                continue  # not a task id
             path, begin, latest = f"{self._tasks_dir}/{name}/{NAME}", known.get(name, 0), ""
             if _size(path) > begin:
                 for at, seq, end in _decisions(Path(path), name, begin):
                     latest = max(latest, at)
                     yield latest, name, seq, end
 
-    def _owe(self, at: str, task: str, seq: int, end: int) -> None:
+    def _number(self, at: str, task: str, seq: int, end: int) -> None:
         self.last, self._stamp = self.last + 1, max(self._stamp, at)
-        self._owed.append(f"{self.last} {self._stamp} {task} {seq} {end}\n".encode())
+        self._unwritten.append(f"{self.last} {self._stamp} {task} {seq} {end}\n".encode())
 
     def _write(self) -> None:
-        content = b"".join(self._owed)
+        content = b"".join(self._unwritten)
         if not content:
             return
         try:
@@ -140,10 +142,10 @@ class EventIndex:
         except OSError as error:
             log.warning("index_not_written", error=str(error))
             return
-        self._owed.clear()
+        self._unwritten.clear()
 
     def _first(self, fits: Callable[[IndexEntry], bool]) -> tuple[int, IndexEntry | None]:
-        """Where the first entry begins from which on all fit, and that entry; else the end."""
+        """Return where the first entry begins from which on all fit, and that entry; the end if there is none."""
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
 
@@ -155,15 +157,15 @@ class EventIndex:
 
 
 def _append(file: int, content: bytes) -> None:
-    """Write all of it or nothing. Raises OSError."""
+    """Write everything or nothing. Raises OSError."""
     size = os.fstat(file).st_size
     if os.write(file, content) < len(content):
         os.ftruncate(file, size)
-        raise OSError(errno.ENOSPC, "the index could not be written whole")
+        raise OSError(errno.ENOSPC, "the index could not be written completely")
 
 
 def _line_from(file: int, at: int) -> tuple[int, IndexEntry | None]:
-    """The first line that begins at a byte or beyond it: where, and its entry; the end if there is none."""
+    """Return where the first line begins at or after a byte, and its entry; the end if there is none."""
     before = max(0, at - 1)
     content = os.pread(file, 2 * LONGEST, before)
     skipped = content.find(b"\n") + 1 if at else 0
@@ -177,7 +179,7 @@ def _entry(match: re.Match[bytes]) -> IndexEntry:
 
 
 def _decisions(path: Path, task: str, begin: int) -> Iterator[tuple[str, int, int]]:
-    """When each whole decision of a journal was made, its number, and where its line ends, from a byte on."""
+    """Yield time, number and end of the line of each whole decision of a journal, from a byte on."""
     with path.open("rb") as journal:
         journal.seek(begin)
         for raw in journal:
@@ -195,14 +197,14 @@ def _opened(path: Path) -> Iterator[int]:
     file = os.open(path, _FLAGS, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(0, "it is no plain file", str(path))
+            raise OSError(0, "not a regular file", str(path))
         yield file
     finally:
         os.close(file)
 
 
 def _size(path: Path | str) -> int:
-    """A file's size; zero if there is no plain file."""
+    """Return a file's size; zero if it is not a regular file."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""Reading committed decisions in order: of all tasks by the index, or of one task by its journal.
+"""Read committed decisions in order: of all tasks through the index, or of one task from its journal.
 
-The index gives each decision its number and says where its line ends in the task's journal. A reader keeps nothing
-but a cursor, so a slow reader costs nothing and misses nothing: what it has not read yet waits on disk. A decision that
-cannot be read is given as a gap.
+The index gives each decision its number and tells where its line ends in the task's journal. A reader keeps nothing but
+a cursor, so a slow reader costs nothing and misses nothing: what it has not read yet waits on disk. A decision that
+cannot be read is reported as a gap.
 """
 
 import os
@@ -80,7 +80,7 @@ class FolderEventLog:
 
 
 def _numbered(task_id: str, line: JsonObject | None, expected: int) -> Iterator[EventRecord | EventGap]:
-    """A line of a journal with its number, behind a gap if it is not the expected decision."""
+    """Yield a line of a journal with its number, after a gap if it is not the expected decision."""
     seq = line.get("seq") if line is not None and line.get("task_id") == task_id else None
     reason = f"the journal of {task_id} has lost decision {expected}"
     if line is None or not isinstance(seq, int):
@@ -92,7 +92,7 @@ def _numbered(task_id: str, line: JsonObject | None, expected: int) -> Iterator[
 
 
 def _line_ending_at(path: Path, end: int) -> bytes:
-    """A journal's line that ends at a byte; nothing if there is none."""
+    """Return a journal's line that ends at a byte; nothing if there is none."""
     length, begin, content = BLOCK, end, b""
     while b"\n" not in content[:-1] and begin > 0 and length <= LARGEST_DOCUMENT:
         begin = max(0, end - length)
@@ -102,7 +102,7 @@ def _line_ending_at(path: Path, end: int) -> bytes:
 
 
 def _lines_from(path: Path, begin: int) -> list[bytes]:
-    """Some whole lines of a journal from a byte on, none only at the end."""
+    """Return some whole lines of a journal from a byte on, none only at the end."""
     length = BLOCK
     content = _part(path, begin, length)
     while b"\n" not in content and len(content) == length <= LARGEST_DOCUMENT:
@@ -112,7 +112,7 @@ def _lines_from(path: Path, begin: int) -> list[bytes]:
 
 
 def _part(path: Path, begin: int, length: int) -> bytes:
-    """A part of a regular file; nothing if there is none."""
+    """Return a part of a regular file; nothing if there is none."""
     try:
         file = open_regular(path)
     except OSError:

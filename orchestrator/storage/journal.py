@@ -1,7 +1,7 @@
-"""The journal of one task: `journal.jsonl`, one line per decision, appended and on disk before anything else happens.
+"""The journal of one task: `journal.jsonl`, one line per decision, on disk before anything else happens.
 
-A line has the shape of seed 003's transition log, with the event whole and the change of the state as a JSON Patch
-beside it. Reading it never runs a decision again: it only applies changes.
+A line holds the whole event, the transition it caused, and the change of the state as a JSON Patch. Reading a journal
+never makes a decision again: it only applies changes.
 """
 
 import errno
@@ -23,14 +23,14 @@ from orchestrator.storage.records import StoreError
 
 NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
-MEND = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
+REPAIR_HINT = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 class DamagedJournal(StoreError):
-    """A journal cannot be folded into a state."""
+    """A journal does not add up to a state."""
 
 
 class TaskFolderGone(StoreError):
@@ -38,10 +38,11 @@ class TaskFolderGone(StoreError):
 
 
 class Journal:
-    """A task's journal while decisions are written to it; `end` is where its last whole line ends, in bytes.
+    """A task's journal while decisions are appended to it; `end` is where its last whole line ends, in bytes.
 
-    Begun at its end, whatever stands beyond is cut off; begun at zero it is a new one. Raises StoreError if there is
-    one already, and OSError. The file is open only while a line is written: a daemon may have thousands of tasks.
+    Opened with an `end`, anything beyond it is cut off; without one, a new journal is created. Raises StoreError if
+    there is one already, and OSError. The file is open only while a line is written: a daemon may have thousands of
+    tasks.
     """
 
     def __init__(self, folder: Path, end: int = 0) -> None:
@@ -49,7 +50,7 @@ class Journal:
         try:
             descriptor = os.open(self._path, _FLAGS if end else _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise StoreError(f"{self._path} exists already; a task begins only once") from None
+            raise StoreError(f"{self._path} already exists; a task is created only once") from None
         try:
             self._file = os.fstat(descriptor)
             if self._file.st_size > end:
@@ -58,18 +59,20 @@ class Journal:
             os.close(descriptor)
 
     def delete(self) -> None:
-        """Undo the beginning of a journal whose first line could not be written."""
+        """Delete a new journal whose first line could not be written."""
         self._path.unlink(missing_ok=True)
 
     def append(self, line: JsonObject) -> None:
-        """Put one line on disk. Raises OSError and StoreError, then nothing of it is left there, and TaskFolderGone."""
+        """Append one line and wait for the disk. Raises TaskFolderGone, OSError and StoreError; then no part of it is
+        left.
+        """
         try:
             content = orjson.dumps(line) + b"\n"
         except orjson.JSONEncodeError as error:
             raise StoreError(f"a decision cannot be written to {self._path}: {error}") from error
         descriptor = self._opened()
         try:
-            self._stand_at_end(descriptor)
+            self._check_end(descriptor)
             self._write(descriptor, content)
         finally:
             os.close(descriptor)
@@ -85,17 +88,17 @@ class Journal:
 
     def _gone(self) -> TaskFolderGone:
         return TaskFolderGone(
-            f"{self._path} was deleted or moved while its task was at work; the task's processes are ended"
+            f"{self._path} was deleted or moved while its task was active; the task's processes are killed"
         )
 
-    def _stand_at_end(self, descriptor: int) -> None:
-        """Look that the file is the one and as long as it was left; half a line beyond that is cut off now."""
+    def _check_end(self, descriptor: int) -> None:
+        """Check that the file is the same one and not shorter than before; cut off half a line beyond its end."""
         found = os.fstat(descriptor)
         if not os.path.samestat(found, self._file):
             raise self._gone()
         if found.st_size < self.end:
             raise DamagedJournal(
-                f"{self._path} was cut to {found.st_size} of {self.end} bytes while its task was at work; "
+                f"{self._path} was truncated to {found.st_size} of {self.end} bytes while its task was active; "
                 "restore it from a backup and start the daemon again"
             )
         if found.st_size > self.end:
@@ -111,12 +114,12 @@ class Journal:
 
     def _write_whole(self, descriptor: int, content: bytes) -> None:
         if os.write(descriptor, content) < len(content):
-            raise OSError(errno.ENOSPC, "a decision could not be written whole", str(self._path))
+            raise OSError(errno.ENOSPC, "a decision could not be written completely", str(self._path))
 
 
 def line_of(before: Task | None, after: Task, event: Event, change: list[Operation]) -> JsonObject:
-    """The journal's line for one decision."""
-    old, new = _moved(before, after)
+    """Return the journal's line for one decision."""
+    old, new = _transition(before, after)
     return {
         "seq": after.seq,
         "timestamp": stamp(event.at),
@@ -126,31 +129,33 @@ def line_of(before: Task | None, after: Task, event: Event, change: list[Operati
         "to": new,
         "trigger": type(event).__name__,
         "metadata": {"stage": after.stage, "status": after.status.value, "attempt": after.agent.attempt},
-        "event": _told(event),
+        "event": _event_json(event),
         "change": cast(Json, change),
     }
 
 
 def replay_from(folder: Path, document: JsonObject, covered: int) -> tuple[JsonObject, int]:
-    """The document with every whole line beyond `covered` bytes applied, and where the last whole line ends.
+    """Return the document with every whole line beyond `covered` bytes applied, and where the last whole line ends.
 
-    A torn last line is passed over. Raises StoreError if there is no journal, DamagedJournal if it does not fit.
+    A torn last line is skipped. Raises StoreError if there is no journal, DamagedJournal if it does not fit.
     """
     path = folder / NAME
     size = _size(path)
     if size < covered:
-        raise DamagedJournal(f"{escape_text(str(path))} has {size} bytes, but {covered} were written; {MEND}")
+        raise DamagedJournal(f"{escape_text(str(path))} has {size} bytes, but {covered} were written; {REPAIR_HINT}")
     if size > covered:
         document, covered = _replayed(path, document, covered)
     if not document:
         raise DamagedJournal(
-            f"{escape_text(str(path))} holds no decision; the ticket was never accepted and the folder may be deleted"
+            f"{escape_text(str(path))} contains no decision; its ticket was never accepted; the folder can be deleted"
         )
     return document, covered
 
 
 def replay(folder: Path) -> tuple[JsonObject, int]:
-    """The journal added up from the newest checkpoint whose seal is whole, and where its last whole line ends."""
+    """Apply the journal to the state in the newest intact checkpoint; return the document and where
+    the last line ends.
+    """
     for path in checkpoints(folder):
         kept = unsealed(read_file(path) or b"")
         if kept is not None:
@@ -159,12 +164,12 @@ def replay(folder: Path) -> tuple[JsonObject, int]:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """A task's checkpoints, newest first."""
+    """Return the files of a task's checkpoints, newest first."""
     return sorted((folder / CHECKPOINTS).glob("[0-9]*.json"), reverse=True)
 
 
 def lines(folder: Path) -> Iterator[JsonObject]:
-    """Every whole line of a journal, oldest first. Raises StoreError if there is none."""
+    """Yield every whole line of a journal, oldest first. Raises StoreError if there is none."""
     _size(folder / NAME)
     with (folder / NAME).open("rb") as journal:
         for raw in journal:
@@ -181,7 +186,7 @@ def _size(path: Path) -> int:
             f"there is no task {escape_text(path.parent.name)}: {escape_text(str(path))} is missing"
         ) from None
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"{escape_text(str(path))} is no plain file; put the journal back, or delete the folder")
+        raise StoreError(f"{escape_text(str(path))} is not a regular file; restore the journal, or delete the folder")
     return found.st_size
 
 
@@ -190,7 +195,7 @@ def _replayed(path: Path, document: JsonObject, covered: int) -> tuple[JsonObjec
         journal.seek(covered)
         for raw in journal:
             if not raw.endswith(b"\n") or (b"\0" in raw and not journal.peek(1)):
-                break  # torn: the line's end, or blocks within it, never reached the disk
+                break  # torn: the end of the line, or blocks within it, never reached the disk
             document = _applied(path, document, parsed(raw), covered)
             covered += len(raw)
     return document, covered
@@ -200,22 +205,22 @@ def _applied(path: Path, document: JsonObject, line: JsonObject | None, at: int)
     known = document.get("seq", 0)
     expected = known + 1 if isinstance(known, int) else None
     if line is None or line.get("seq") != expected:
-        raise DamagedJournal(f"{path}: decision {expected} should stand at byte {at}; {MEND}")
+        raise DamagedJournal(f"{path}: decision {expected} is missing at byte {at}; {REPAIR_HINT}")
     try:
         return applied(document, cast(list[Operation], line["change"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; {MEND}") from error
+        raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; {REPAIR_HINT}") from error
 
 
-def _told(event: Event) -> Json:
-    """The event whole; a submitted task is the change itself, and stands there."""
+def _event_json(event: Event) -> Json:
+    """Return the whole event; a submitted task is left out, because it stands in the change."""
     if isinstance(event, TaskSubmitted):
         return {"at": stamp(event.at), "by": event.by}
     return to_json(event)
 
 
-def _moved(before: Task | None, after: Task) -> tuple[str | None, str]:
-    """The first of status, stage and agent status that the decision changed, or the stage twice."""
+def _transition(before: Task | None, after: Task) -> tuple[str | None, str]:
+    """Return the first of status, stage and agent status that the decision changed; if none did, the stage twice."""
     if before is None:
         return None, after.status.value
     if before.status is not after.status:

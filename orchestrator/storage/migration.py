@@ -1,11 +1,11 @@
-"""state.json of earlier formats, read as the present one.
+"""Read a state.json of an earlier format as the current one.
 
 Format 1 kept every fact of the agent and of the spending side by side. Format 2 groups them as the program does: the
-session, the present turn, the usage and the setbacks of the agent each in an object of their own. What scripts read
-(`agent.session_id`, `agent.tokens_used`, `states`, `budgets` …) has stood in the same place since format 1.
+agent's session, current turn, usage and setbacks are objects of their own. What scripts read (`agent.session_id`,
+`agent.tokens_used`, `states`, `budgets` …) stands in the same place in both.
 
-A journal may begin in one format and go on in another. Its lines are differences between documents, so they are added
-up as they are, and only the sum is migrated.
+A journal may begin in one format and continue in another. Its lines are differences between documents, so they are
+applied as they are, and only the result is migrated.
 """
 
 from collections.abc import Mapping
@@ -37,19 +37,19 @@ _AGENT: Final[Mapping[str, tuple[str, str]]] = {
     "corrected": ("setbacks", "was_corrected"),
 }
 _GONE: Final = ("resumed", "begun_anew", "last_saved")
-"""What is said in other words: by the session's origin, and by `checkpoint`."""
+"""Replaced by the session's origin and by `checkpoint`."""
 
 
 def is_current(document: JsonObject) -> bool:
-    """Whether a document has the format that is written."""
+    """Return whether a document has the format that is written."""
     return document.get("schema_version") == SCHEMA_VERSION
 
 
 def migrated(document: JsonObject) -> JsonObject:
-    """The document in the present format; the very same one if it has that, or a later one.
+    """Return the document in the current format; the same object if it has that format or a later one.
 
-    It may be a part of a state.json, or that of a workspace without a daemon, which has no `schema_version`: what is
-    not there is left out.
+    It may be part of a state.json, or that of a workspace without a daemon, which has no `schema_version`; missing
+    fields stay missing.
     """
     version = document.get("schema_version", 1)
     return _from_1(document) if version == 1 else document

@@ -1,4 +1,4 @@
-"""What people provided for a task, as its agents get it: in their environment, and nowhere else."""
+"""Values that people provided for a task, as its agents get them: in their environment, and nowhere else."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,13 +14,14 @@ from orchestrator.storage.vault import FILE, Vault, VaultError
 
 FOLDER = "provided"
 PROVIDED = frozenset({FILE, FOLDER})
-"""What is in a task's folder while something is provided for it."""
+"""The files in a task's folder while values are provided for it."""
 ALWAYS_SECRET = frozenset({DependencyType.API_KEY, DependencyType.FILE})
 
 
 @dataclass(frozen=True, slots=True)
 class ProvidedSecrets:
-    """The provided values of all tasks; every method blocks, and raises VaultError where a value cannot be had.
+    """The provided values of all tasks. Every method blocks, and raises VaultError if a value cannot be read or
+    written.
 
     May be used from several threads.
     """
@@ -30,12 +31,12 @@ class ProvidedSecrets:
     _in_use: Lock = field(default_factory=Lock, repr=False)
 
     def keep(self, task: Task, name: str, value: str) -> None:
-        """Keep a value for a dependency of that name."""
+        """Keep a value for the dependency of that name."""
         with self._in_use:
             self.vault.put(self.files.path_of(task.id), task.id, name, value)
 
     def environment(self, task: Task) -> Mapping[str, str]:
-        """The variables in which an agent of the task finds what was provided; of a file, its path."""
+        """Return the variables in which an agent of the task finds the values; for a file, its path."""
         provided, types = self._provided(task), _types(task)
         return {
             variable_of(name): self._as_file(task, name, value) if types[name] is DependencyType.FILE else value
@@ -43,11 +44,13 @@ class ProvidedSecrets:
         }
 
     def values(self, task: Task) -> Mapping[str, str]:
-        """What was provided for a task, a file's content too, by the variable that tells of it."""
+        """Return the provided values, including the contents of files, by variable."""
         return {variable_of(name): value for name, value in self._provided(task).items()}
 
     def secrets(self, task: Task) -> Mapping[str, str]:
-        """Those of them that no artifact and no commit may hold; by their names the rest are addresses and modes."""
+        """Return the values that no artifact and no commit may contain; the others are addresses and modes by their
+        names.
+        """
         types = _types(task)
         return {
             variable_of(name): value
@@ -56,7 +59,7 @@ class ProvidedSecrets:
         }
 
     def forget(self, task_id: str) -> None:
-        """Take everything provided for a task off the disk."""
+        """Delete everything provided for a task from the disk."""
         with self._in_use:
             if self.files.has(task_id, FILE):
                 self.vault.forget(self.files.path_of(task_id))
@@ -65,7 +68,7 @@ class ProvidedSecrets:
                 file.unlink(missing_ok=True)
 
     def _provided(self, task: Task) -> Mapping[str, str]:
-        """What was provided by the names of the dependencies; the vault is not asked for a task that has none."""
+        """Return the provided values by dependency; the vault is not read for a task without any."""
         wanted = _types(task)
         if not wanted:
             return {}
@@ -74,7 +77,7 @@ class ProvidedSecrets:
         lost = [name for name in wanted if name not in values]
         if lost:
             again = "; ".join(f"orchestrator provide {shlex.quote(task.id)} {shlex.quote(name)}" for name in lost)
-            raise VaultError(f"what was provided for {task.id} is not there any more; provide it again: {again}", lost)
+            raise VaultError(f"values provided for {task.id} are missing; provide them again: {again}", lost)
         return {name: values[name] for name in wanted}
 
     def _as_file(self, task: Task, name: str, value: str) -> str:
@@ -84,7 +87,7 @@ class ProvidedSecrets:
 
 
 def _types(task: Task) -> Mapping[str, DependencyType]:
-    """The kind of every dependency of a task that was provided as a value."""
+    """Return the type of every dependency of a task that was provided as a value."""
     types = {
         request.draft.name: DependencyType(request.draft.type)
         for request in task.requests

@@ -1,8 +1,8 @@
-"""Where a text is kept that must not be passed on: never lost, never in an agent's way.
+"""Keep a text that must not be published where a person can look at it and no agent can.
 
-The folder belongs to the daemon alone, beside the tasks' and not within one, and is never mounted or named to an agent.
-Whoever was refused is told the file, the rules and the lines; a person looks, mends the source, and deletes both files.
-What is kept there is a secret: it is shown by no view, and no task refers to it by more than its name.
+The folder stands beside the tasks' folders, belongs to the daemon alone, and is never mounted for an agent or named to
+it. Whoever is refused is told the file, the rules and the lines; a person looks, corrects the source, and deletes both
+files. No view shows what is kept there.
 """
 
 import hashlib
@@ -15,9 +15,10 @@ from orchestrator.redaction.rules import Scan
 
 
 def quarantine(folder: Path, text: str, scan: Scan) -> Path:
-    """Keep a blocked text as `<digest>.txt`, with `<digest>.json` to say why; the same text is kept once.
+    """Keep a blocked text as `<digest>.txt`, with the reason in `<digest>.json`; the same text is kept once.
 
-    Both files are 0600; the second is written last, so where it stands the first is whole. Blocks. Raises OSError.
+    Both files have mode 0600; the second is written last, so that if it is there, the first is complete. Blocks. Raises
+    OSError.
     """
     content = text.encode("utf-8", "surrogatepass")
     path = make_private(folder) / f"{hashlib.sha256(content).hexdigest()[:16]}.txt"

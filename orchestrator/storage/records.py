@@ -1,4 +1,4 @@
-"""What every store gives and raises, wherever it keeps its tasks."""
+"""The values that every store returns and the errors that it raises, wherever it keeps its tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class StoreInUse(StoreError):
 
 
 class SequenceConflict(StoreError):
-    """A decision does not follow the last one that is stored; nothing was written."""
+    """A decision does not follow the last stored one; nothing was written."""
 
     def __init__(self, task_id: str, stored: int, offered: int) -> None:
         super().__init__(
@@ -29,7 +29,9 @@ class SequenceConflict(StoreError):
 
 
 class UncommittedTask(StoreError):
-    """A ticket was taken in and its task never committed: that may still happen, or the daemon died in between."""
+    """A ticket was accepted but its task is not committed: the submission is still running, or the daemon died during
+    it.
+    """
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"the ticket in the folder {escape_text(task_id)} was never accepted")
@@ -47,7 +49,7 @@ class NoSuchCheckpoint(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSummary:
-    """What lists show of a task; times are stamps, `files` are the names in its folder where the store has one."""
+    """What lists show of a task; times are stamps, `files` are the names in its folder if the store has one."""
 
     id: str
     title: str
@@ -87,8 +89,8 @@ def summary_of(task: Task) -> TaskSummary:
 class LoadedTask:
     """A task as it was found in the store.
 
-    If something other than the daemon had written its state.json, `changed` are the paths that differed and `foreign`
-    is the name under which that file was kept.
+    If something other than the daemon wrote its state.json, `changed` are the paths that differed and `foreign` is the
+    name under which that file was kept.
     """
 
     task: Task
@@ -107,7 +109,7 @@ class ForeignEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far somebody has read: the number of the last event read, and where the next one begins in the store."""
+    """How far a reader has read: the number of the last event, and where the next one begins in the store."""
 
     number: int
     at: int = 0

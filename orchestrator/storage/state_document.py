@@ -1,10 +1,11 @@
-"""state.json: a task in the seed's words (seed 000, and the metadata of seed 003 in snake_case), and back.
+"""Convert a task to its state.json and back.
 
-One table maps both ways: BLOCKED and COMPLETED are printed as `current_state` and are no stages of ours; the stage is
-kept beside it. What can be derived (progress, sums of old log entries) is printed and not read back.
+The document uses the names that readers of state.json know: BLOCKED and COMPLETED appear as `current_state`, and the
+stage stands beside it. What can be derived (progress, sums of old log entries) is written for readers and not read
+back.
 
-The original format keeps some facts of a task in the stage where they arise; in a pipeline without such a stage they
-stand beside the stages.
+Some facts of a task stand in the record of the stage that they come from; if the pipeline has no such stage, they stand
+at the top of the document.
 """
 
 from collections.abc import Iterable
@@ -12,13 +13,12 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import cast
 
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.task.agent import Agent, TurnProgress
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.progress import StageFacts, StageRecord, Step
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.task import Schedule, Source, Task, Timing
+from orchestrator.core.task.task import AS_STATE, Schedule, Source, Task, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import UserRequest
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, to_json
@@ -27,7 +27,7 @@ from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 RESULT_NAMES = ("unit_test", "lint", "security", "chainbench")
 AUTO_SAVE_INTERVAL = 600
 KEPT_SHOWN = 512
-"""Values whose form is kept: most decisions leave most steps, stages and failures alone."""
+"""Converted values that are cached: most decisions do not change most steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
 REVISIONS, CYCLES = "design_revisions", "eval_cycles"
 """Budgets that the original format shows under names of its own."""
@@ -51,7 +51,7 @@ FLAT = ("source", "schedule", "timing")
 
 
 def to_document(task: Task) -> JsonObject:
-    """The task as state.json shows it."""
+    """Return the task as state.json shows it."""
     document: JsonObject = {
         "schema_version": SCHEMA_VERSION,
         "task_id": task.id,
@@ -92,7 +92,7 @@ def to_document(task: Task) -> JsonObject:
 
 
 def from_document(document: JsonObject) -> Task:
-    """The task that a state.json tells of; KeyError, TypeError or ValueError where it does not."""
+    """Return the task that a state.json describes. Raises KeyError, TypeError or ValueError."""
     document = migrated(document)
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
@@ -127,7 +127,7 @@ def from_document(document: JsonObject) -> Task:
 
 
 def _stage(task: Task, record: StageRecord) -> JsonObject:
-    """Return a stage's record with the facts that are shown in it."""
+    """Return a stage's record together with the facts that stand in the stage of that name."""
     return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
 
 
@@ -143,13 +143,15 @@ def _stage_from(record: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
-    """What seldom changes, as plain data: the very same while it does not, which makes the difference quick to find."""
+    """Return a record that seldom changes as plain data: the same object as long as it is equal, so that differences
+    are found quickly.
+    """
     return cast(JsonObject, to_json(value))
 
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _check_options(check: Check) -> JsonObject:
-    """What stands beside the command, which the seed keeps alone."""
+    """Return what is declared for a check besides its command."""
     shown = cast(JsonObject, to_json(check))
     return {name: value for name, value in shown.items() if name not in {"name", "command"}}
 
@@ -179,7 +181,7 @@ def _facts(task: Task, facts: StageFacts) -> JsonObject:
 
 
 def _agent(agent: Agent) -> JsonObject:
-    """The agent; what scripts read of its session, turn and usage stands beside them and not in them."""
+    """Return the agent; the facts of its session, turn and usage that scripts read stand at the top of it."""
     session, turn, usage = agent.session, agent.turn, agent.usage
     return {
         "status": agent.status.value,
@@ -216,7 +218,7 @@ def _agent_from(shown: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def shown_failure(entry: Failure) -> JsonObject:
-    """An entry of the failure log in the seed's form."""
+    """Return an entry of the failure log."""
     return {
         "id": entry.id,
         "occurred_at": stamp(entry.occurred_at),
@@ -266,7 +268,7 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(request: UserRequest) -> JsonObject:
-    """What is waited for, as a reader of state.json looks for it; the whole record stands in `requests`."""
+    """Return what the task waits for, in short; the whole record stands in `requests`."""
     return {
         "number": request.number,
         "kind": request.kind.value,
@@ -277,7 +279,7 @@ def _ask(request: UserRequest) -> JsonObject:
 
 
 def _preflight_from(shown: Json) -> Json:
-    """What the original system wrote there had no fixed form, so that what is no list of texts is left out."""
+    """Return a preflight record with everything but lists of strings left out: earlier writers used no fixed form."""
     if not isinstance(shown, dict):
         return None
     return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}

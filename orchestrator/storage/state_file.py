@@ -1,6 +1,6 @@
-"""state.json: what a task's journal adds up to, sealed, so that another hand is recognised.
+"""state.json: the state that a task's journal adds up to, sealed, so that a write by another program is recognised.
 
-It is replaced by rename and never waited for, and it may fail to be written: the journal has it all.
+It is replaced by rename without waiting for the disk, and the write may fail: the journal has everything.
 """
 
 import os
@@ -24,9 +24,9 @@ from orchestrator.storage.records import ForeignEdit, StoreError
 
 NAME = "state.json"
 BELOW = "states"
-"""The first key below what a list shows."""
+"""The first key after the part that a list shows."""
 LARGEST_TOP = 8192
-"""Bytes of the part above it, as a rule; of a larger one the whole file is read."""
+"""Bytes that usually hold the part above it; if they do not, the whole file is read."""
 MOST_CHANGES = 50
 
 Signature = tuple[int, int, int] | None
@@ -37,7 +37,7 @@ class FutureFile(StoreError):
 
 
 class StateFile:
-    """The state.json of a task that is at work, as it was last written here."""
+    """The state.json of an open task, as it was last written here."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / NAME
@@ -45,21 +45,21 @@ class StateFile:
         self._signature: Signature = None
 
     def adopt(self) -> None:
-        """Take what lies there now for ours."""
+        """Treat the present file as written by us."""
         self._written, self._signature = read_file(self._path) or b"", _signature(self._path)
 
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
-        """Write it anew. Raises OSError, and then the old one stays."""
+        """Write the file. Raises OSError; then the old one stays."""
         content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW)
         write_atomically(self._path, content, durable=False)
         self._written, self._signature = content, _signature(self._path)
 
     def is_ours(self) -> bool:
-        """Whether it was not touched since; a look at its inode tells."""
+        """Return whether nobody else wrote the file since; only its inode is looked at."""
         return _signature(self._path) == self._signature
 
     def set_aside_foreign(self, seq: int) -> list[ForeignEdit]:
-        """Keep one that another hand wrote; nothing is kept of one that was only deleted, emptied or touched."""
+        """Set aside a file that another program wrote; one that was only deleted, emptied or touched is not kept."""
         if self.is_ours():
             return []
         content = read_file(self._path)
@@ -71,7 +71,7 @@ class StateFile:
 
 
 def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
-    """What state.json says, how many bytes of the journal it covers, and whether another hand wrote it."""
+    """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it."""
     content = read_file(folder / NAME)
     if content is None:
         return None, 0, True
@@ -87,9 +87,10 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
 
 
 def top_of(folder: str) -> JsonObject | None:
-    """What state.json says above the stages in the present format, all that a list shows; None if it is not whole.
+    """Return the part of state.json above the stages in the current format, which is all that a list shows.
 
-    A list of ten thousand tasks is read at each start, so only the beginning of the file is read and checked.
+    A list of ten thousand tasks is read at each start, so only the beginning of the file is read and checked. None if
+    the file is damaged.
     """
     path = f"{folder}/{NAME}"
     document = unsealed_top(read_beginning(path, LARGEST_TOP), below=BELOW)
@@ -100,7 +101,7 @@ def top_of(folder: str) -> JsonObject | None:
 
 
 def set_aside(folder: Path, seq: int) -> str:
-    """Keep what lies in place of state.json under a name that nothing else has; that name."""
+    """Rename the present state.json to a name that is free, and return that name."""
     first = f"{NAME}.foreign-{seq}"
     names = (first if number == 1 else f"{first}-{number}" for number in count(1))
     kept_as = next(name for name in names if not os.path.lexists(folder / name))
@@ -109,12 +110,12 @@ def set_aside(folder: Path, seq: int) -> str:
 
 
 def changes(truth: JsonObject, stranger: JsonObject | None) -> tuple[str, ...]:
-    """The paths that another hand had changed."""
+    """Return the paths that another program changed."""
     return tuple(str(one["path"]) for one in difference(truth, stranger))[:MOST_CHANGES] if stranger else ()
 
 
 def require_known(path: Path | str, document: JsonObject) -> None:
-    """Refuse what a later version wrote; raises FutureFile."""
+    """Refuse a document that a later version wrote. Raises FutureFile."""
     version = document.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise FutureFile(
@@ -123,7 +124,7 @@ def require_known(path: Path | str, document: JsonObject) -> None:
 
 
 def _signature(path: Path) -> Signature:
-    """What tells a file from any other that lay there before or after; None if there is none."""
+    """Return what distinguishes this file from any other at its path; None if there is none."""
     try:
         found = path.lstat()
     except OSError:

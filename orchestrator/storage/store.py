@@ -1,17 +1,17 @@
-"""Tasks on disk: the journal is the commit, state.json is what it adds up to (architecture.md, law 2).
+"""Tasks in folders: the journal is the commit, and state.json is the state that it adds up to.
 
-One decision is one line of `journal.jsonl`: sequence number, the event whole, and what changed in the state as a JSON
-Patch. The line is on disk before anything else happens. Then, once for a burst of decisions, state.json is replaced by
-rename; it is not waited for, and it may fail, because it can be had again: it says how many bytes of the journal it
-covers and is sealed, so
+One decision is one line of `journal.jsonl`: sequence number, the whole event, and the change of the state as a JSON
+Patch. The line is on disk before anything else happens; then the decision is numbered in the index of events. Once for
+a burst of decisions, state.json is replaced by rename. Nobody waits for that and it may fail, because the file can be
+rebuilt: it is sealed and says how many bytes of the journal it covers. So
 
-* lines beyond it (a crash between the two) are applied at load, and a torn last line is cut off;
-* a damaged or missing one is the fold of the journal from the newest checkpoint whose seal is whole;
-* one written by another hand has no seal of ours: it is set aside as `state.json.foreign-<seq>`, the truth restored.
+* lines beyond it, after a crash between the two writes, are applied at load, and a torn last line is cut off;
+* a damaged or missing one is rebuilt from the journal and the newest intact checkpoint;
+* one written by another program lacks our seal: it is set aside as `state.json.foreign-<seq>` and rewritten.
 
 Telemetry (usage, progress, how far output was read) is written into state.json between decisions and never into the
-journal. So that the journal's change fits both the state with telemetry and the one without, the first decision after
-any telemetry, and the first after a load, record the agent entire.
+journal. So that a change in the journal fits both the state with telemetry and the one without, the first decision
+after any telemetry, and the first after a load, record the whole agent.
 """
 
 import fcntl
@@ -48,11 +48,11 @@ ACCOUNT_FILE = "account.json"
 
 @dataclass(slots=True)
 class _OpenTask:
-    """A task that is at work: its journal, the document that the next change starts from, its state.json.
+    """An open task: its journal, the document that the next change starts from, and its state.json.
 
-    `unwritten` is the document that state.json is still to say, when it is behind the journal. `before_migration` is
+    `unwritten` is the document that state.json still has to show, if it is behind the journal. `before_migration` is
     the whole document as long as the journal adds up to an earlier format: until the first decision, which takes the
-    journal to the present format, nothing else may be written.
+    journal to the current format, nothing else may be written.
     """
 
     journal: Journal
@@ -62,12 +62,15 @@ class _OpenTask:
     before_migration: JsonObject | None = None
 
     def document_of(self, task: Task) -> JsonObject:
-        """What state.json and checkpoints are to say: what the journal up to now can go on from."""
+        """Return what state.json and checkpoints have to say so that the present journal can continue from it."""
         return self.before_migration or to_document(task)
 
 
 class FolderStore:
-    """All tasks of one data folder; only one process may have it open. Raises StoreInUse and StoreError."""
+    """Satisfies `Store` with one folder per task; only one process may have a data folder open.
+
+    Raises StoreInUse and StoreError.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -86,7 +89,7 @@ class FolderStore:
             ) from error
 
     def close(self) -> None:
-        """Give the data folder free."""
+        """Write every state.json that is behind, and unlock the data folder."""
         self.settle()
         self._open.clear()
         os.close(self._lock)
@@ -102,16 +105,16 @@ class FolderStore:
 
     @property
     def events(self) -> FolderEventLog:
-        """All committed decisions in order; what a crash left out of the order is added on first use."""
+        """All committed decisions in order; decisions that a crash left out of the order are added on first use."""
         if self._events is None:
             self._events = FolderEventLog(self.data_dir, self.files)
         return self._events
 
     def commit(self, before: Task | None, after: Task, event: Event) -> None:
-        """Put one decision on disk and number it; when this returns, the decision cannot be lost.
+        """Write one decision to disk and number it; when this returns, the decision cannot be lost.
 
-        Raises OSError where the disk is full or read-only, SequenceConflict where `after` does not follow the decision
-        stored last, and other StoreErrors; then nothing was decided.
+        Raises OSError if the disk is full or read-only, SequenceConflict if `after` does not follow the last stored
+        decision, and other StoreErrors; then nothing was decided.
         """
         events, document = self.events, to_document(after)
         if before is None:
@@ -125,9 +128,9 @@ class FolderStore:
         events.append(after, event, live.journal.end)
 
     def settle(self) -> list[ForeignEdit]:
-        """Replace every state.json that is behind its journal: once for a burst of decisions, before anyone is told.
+        """Replace every state.json that is behind its journal: once for a burst of decisions.
 
-        What another hand had written there meanwhile is set aside, and answered.
+        Files that another program wrote there are set aside and returned.
         """
         found: list[ForeignEdit] = []
         for task_id in self._stale:
@@ -138,7 +141,7 @@ class FolderStore:
         return found
 
     def note_telemetry(self, task: Task) -> None:
-        """Write what is no decision (usage, progress, how far output was read) into state.json. Raises OSError."""
+        """Write usage, progress and how far output was read into state.json. Raises OSError."""
         live = self._open[task.id]
         if live.before_migration is not None:
             return
@@ -146,14 +149,14 @@ class FolderStore:
         self._write_state(live, to_document(task))
 
     def release(self, task_id: str) -> None:
-        """Let go of a task that is not at work any more, its state.json as it ended."""
+        """Close a task, with its state.json up to date. Does nothing if the task is not open."""
         live = self._open.pop(task_id, None)
         self._stale.discard(task_id)
         if live is not None and live.unwritten is not None:
             self._renew_state(live, live.unwritten)
 
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint, with the state to fold from; one that cannot be written is only logged."""
+        """Keep a checkpoint with the state to rebuild from; a failure to write it is only logged."""
         try:
             live, folder = self._open[task.id], self.files.path_of(task.id)
             checkpoint_files.write(folder, checkpoint, live.document_of(task), live.journal.end)
@@ -173,7 +176,7 @@ class FolderStore:
         return checkpoint_files.pin(self.files.path_of(task_id), number, pinned=pinned)
 
     def keep_account(self, kept: AccountState) -> bool:
-        """Keep what binds all tasks; whether that is on disk."""
+        """Write the state shared by all tasks; return whether that succeeded."""
         try:
             write_atomically(self.data_dir / ACCOUNT_FILE, orjson.dumps(to_json(kept), option=orjson.OPT_INDENT_2))
         except OSError as error:
@@ -182,7 +185,7 @@ class FolderStore:
         return True
 
     def account(self) -> AccountState:
-        """What was kept so; nothing where that cannot be read."""
+        """Return the state shared by all tasks; an empty one if it cannot be read."""
         try:
             return from_json(AccountState, orjson.loads((self.data_dir / ACCOUNT_FILE).read_bytes()))
         except FileNotFoundError:
@@ -192,11 +195,11 @@ class FolderStore:
             return AccountState()
 
     def summaries(self) -> Iterator[TaskSummary | StoreError]:
-        """Every task's line in a list, or why there is none; where state.json is whole, nothing else is read."""
+        """Yield every task's summary, or why there is none; only the top of an intact state.json is read."""
         return summaries(self.files.root, lambda task_id: self.load(task_id).task)
 
     def load(self, task_id: str, *, keep_open: bool = False) -> LoadedTask:
-        """A task from disk; `keep_open` makes it one that decisions can be committed to, and repairs its files.
+        """Return a task from disk; with `keep_open` repair its files, so that decisions can be committed to it.
 
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
@@ -220,7 +223,7 @@ class FolderStore:
         return LoadedTask(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
-        """Set aside a state.json that another hand wrote while the task is alive, and restore the truth."""
+        """Set aside a state.json that another program wrote while the task is open, and write ours again."""
         live = self._open.get(task.id)
         if live is None or not self.files.path_of(task.id).is_dir() or live.state.is_ours():
             return []
@@ -228,7 +231,7 @@ class FolderStore:
         return self._renew_state(live, live.document_of(task))
 
     def _open_task(self, before: Task, after: Task) -> _OpenTask:
-        """The open task that a decision is to be added to. Raises SequenceConflict and StoreError."""
+        """Return the open task that a decision is to be added to. Raises SequenceConflict and StoreError."""
         live = self._open.get(after.id)
         if live is None:
             raise StoreError(f"{after.id} is not open; load it to be kept open")
@@ -238,7 +241,7 @@ class FolderStore:
         return live
 
     def _create(self, task: Task, event: Event, document: JsonObject) -> _OpenTask:
-        """A new task with its first decision on disk; if that fails, nothing is left of it."""
+        """Write the first decision of a new task; if that fails, delete the journal again."""
         folder = make_private(self.files.path_of(task.id))
         live = _OpenTask(Journal(folder), {}, StateFile(folder))
         try:
@@ -252,9 +255,9 @@ class FolderStore:
         return live
 
     def _renew_state(self, live: _OpenTask, document: JsonObject) -> list[ForeignEdit]:
-        """Write state.json after the journal; where that fails, the old one stays, for the next load to catch up.
+        """Write state.json after the journal; if that fails, the old one stays and the next load catches up.
 
-        One that another hand had written meanwhile is set aside, and answered.
+        A file that another program wrote meanwhile is set aside and returned.
         """
         found: list[ForeignEdit] = []
         try:

@@ -1,9 +1,9 @@
 """The files of every task, found by the task's id and a name relative to the task's folder.
 
-Code outside storage and workspaces reads and writes a task's files only through `TaskFiles`, so that a store that keeps
-them elsewhere can take the folders' place. Names come from agents and from requests as well, so the rules stand here
-once: a name stays within the task's folder, only regular files of bounded size are read, no link is followed, and a
-write replaces the whole file or nothing.
+Code outside storage and workspaces reads and writes a task's files only through `TaskFiles`, so that another store can
+keep them elsewhere. Names also come from agents and requests, so the rules are enforced here: a name stays within the
+task's folder, only regular files of bounded size are read, no link is followed, and a write replaces the whole file or
+nothing.
 """
 
 import os
@@ -44,10 +44,10 @@ class FileTail(NamedTuple):
 
 
 class TaskFiles(Protocol):
-    """The files of all tasks. Every method blocks; each raises UnsafeName, and OSError where the disk fails."""
+    """The files of all tasks. Every method blocks; each raises UnsafeName, and OSError if the disk fails."""
 
     def __hash__(self) -> int:
-        """Two that find the same files are equal, so that what is read from them can be cached."""
+        """Two objects that find the same files are equal, so that what is read through them can be cached."""
 
     @property
     def root(self) -> Path:
@@ -57,7 +57,7 @@ class TaskFiles(Protocol):
         """Make the folder of a new task. Raises FileExistsError."""
 
     def delete(self, task_id: str) -> None:
-        """Remove everything of a task; a link in place of its folder is left alone."""
+        """Delete everything of a task; a link in place of its folder is left alone."""
 
     def has(self, task_id: str, name: str) -> bool:
         """Return whether the task has a regular file of this name."""
@@ -99,7 +99,7 @@ class FolderTaskFiles:
         self.path_of(task_id).mkdir(mode=0o700)
 
     def delete(self, task_id: str) -> None:
-        """Remove everything of a task; a link in place of its folder is left alone."""
+        """Delete everything of a task; a link in place of its folder is left alone."""
         folder = self.path_of(task_id)
         if not folder.is_symlink():
             shutil.rmtree(folder)

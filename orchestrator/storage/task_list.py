@@ -1,4 +1,4 @@
-"""Listing all tasks of a data folder: one summary each, read from the top of state.json where that is whole."""
+"""List all tasks of a data folder: one summary each, read from the top of state.json if that is intact."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +17,9 @@ WRITTEN_BEFORE_COMMIT = frozenset({"ticket.json", "ticket-parsed.json", "pipelin
 
 
 def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary | StoreError]:
-    """Yield the summary of every task below `root`, or why there is none; `load` reads a task the slow way.
+    """Yield the summary of every task below `root`, or why there is none.
 
-    Only the top of state.json is read where that is intact.
+    Only the top of an intact state.json is read; any other task is loaded with `load`.
     """
     for name in sorted(os.listdir(root)):  # noqa: PTH208 - names alone, here and below
         folder = f"{root}/{name}"  # to join paths for ten thousand tasks takes a tenth of a second
@@ -67,7 +67,7 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSumm
 
 
 def _spent(document: JsonObject) -> Mapping[str, Spending]:
-    """The task's spending by day; empty in files of versions that did not record it."""
+    """Return the task's spending by day; nothing in files of versions that did not record it."""
     spending = document.get("spending")
     found = spending.get("by_day") if isinstance(spending, dict) else None
     return {day: from_json(Spending, one) for day, one in found.items()} if isinstance(found, dict) else {}

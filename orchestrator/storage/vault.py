@@ -1,15 +1,16 @@
-"""What people provide for a task's dependencies (passwords, keys, addresses …), encrypted where it lies on disk.
+"""Values that people provide for a task's dependencies (passwords, keys, addresses …), encrypted on disk.
 
-Each value is sealed with AES-256-GCM. Fernet would do, but has no place for what a value belongs to; here the ids of
-task and value are authenticated with it, so that an entry moved to another name or task does not open. Nonces are
-random: one key is good for 2³² values.
+Each value is encrypted with AES-256-GCM. The ids of task and value are authenticated with it, so that an entry copied
+to another name or task cannot be decrypted; Fernet has no place for such data. Nonces are random: one key is good for
+2³² values.
 
-The key is the service manager's credential `orchestrator-key` (systemd.exec(5), LoadCredential=), else a file that is
-made in the data folder with the first value. Against whoever copies the data folder only the credential protects; and
-neither does against a program with the daemon's uid. It is read whenever it is needed and kept nowhere.
+The key is the service manager's credential `orchestrator-key` (systemd.exec(5), LoadCredential=), or else a file that
+is created in the data folder with the first value. Only the credential protects against somebody who copies the data
+folder; neither protects against a program with the daemon's uid. The key is read whenever it is needed and not kept in
+memory.
 
-A vault that cannot be opened never stops the daemon: the error says which values are to be provided again, and a new
-value replaces a damaged file. No error, log line or representation holds a value.
+A vault that cannot be opened never stops the daemon: the error names the values to provide again, and a new value
+replaces a damaged file. No error, log line or representation contains a value.
 """
 
 import os
@@ -28,7 +29,7 @@ from orchestrator.formats.files import parsed, read_file, sync_folder, write_ato
 from orchestrator.redaction.display import escape_text
 
 LARGEST_VALUE = 64 * 1024
-"""Bytes of UTF-8; the kernel takes a variable of 128 KiB."""
+"""Bytes of UTF-8; Linux limits an environment variable to 128 KiB."""
 MOST_VALUES = 100
 LONGEST_NAME = 200
 
@@ -48,15 +49,17 @@ class VaultError(OrchestratorError):
 
 
 class Vault:
-    """The values of all tasks; for one thread at a time. `credentials` is the content of `CREDENTIALS_DIRECTORY`."""
+    """The values of all tasks; for one thread at a time. `credentials` is the folder that
+    CREDENTIALS_DIRECTORY names.
+    """
 
     def __init__(self, data_dir: Path, credentials: Path | None = None) -> None:
         self._data_dir, self._credentials = data_dir, credentials
 
     def put(self, task_folder: Path, task_id: str, name: str, value: str) -> None:
-        """Keep a value, in place of an earlier one of that name; it is on disk when this returns.
+        """Store a value, replacing an earlier one of that name; it is on disk when this returns.
 
-        Raises VaultError for a name or value that cannot be kept, a key that cannot be used, and a disk that refuses.
+        Raises VaultError if the name or value cannot be stored, the key cannot be used, or the disk refuses.
         """
         wrong = _wrong_with(name, value)
         if wrong:
@@ -68,7 +71,7 @@ class Vault:
         _write(task_folder / FILE, orjson.dumps({"version": 1, "values": kept}, option=orjson.OPT_INDENT_2))
 
     def names(self, task_folder: Path, task_id: str) -> tuple[str, ...]:
-        """The names of a task's values, sorted; raises VaultError if the file is damaged."""
+        """Return the names of a task's values, sorted. Raises VaultError if the file is damaged."""
         kept = _kept(task_folder)
         if kept is None:
             raise VaultError(
@@ -78,23 +81,25 @@ class Vault:
         return tuple(sorted(kept))
 
     def values(self, task_folder: Path, task_id: str) -> Mapping[str, str]:
-        """All values of a task by name. Raises VaultError, with what to provide again, unless every one can be read."""
+        """Return all values of a task by name. Raises VaultError, which names what to provide again, if one cannot be
+        read.
+        """
         names = self.names(task_folder, task_id)
         if not names:
             return {}
         key, kept = self._key(), _kept(task_folder) or {}
         if key is None:
-            why = f"the key is gone: neither the service's credential {CREDENTIAL} nor {self._key_file()} is there"
+            why = f"the key is missing: there is neither the service's credential {CREDENTIAL} nor {self._key_file()}"
             raise VaultError(_again(why, task_id, names), names)
         opened = {name: _open(key, task_id, name, kept.get(name, "")) for name in names}
         lost = [name for name, value in opened.items() if value is None]
         if lost:
-            why = f"the key {self._key_file()} does not open what {task_folder / FILE} holds"
+            why = f"the key {self._key_file()} does not decrypt {task_folder / FILE}"
             raise VaultError(_again(why, task_id, lost), lost)
         return {name: value for name, value in opened.items() if value is not None}
 
     def forget(self, task_folder: Path) -> None:
-        """Take all values of a task off the disk; raises VaultError if the disk refuses."""
+        """Delete all values of a task. Raises VaultError if the disk refuses."""
         file = task_folder / FILE
         try:
             file.unlink(missing_ok=True)
@@ -111,7 +116,7 @@ class Vault:
             raise VaultError(f"the key {given} cannot be read: {error.strerror}") from error
 
     def _key(self) -> bytes | None:
-        """The key, None if there is none yet; raises VaultError if it cannot be used."""
+        """Return the key, None if there is none yet. Raises VaultError if it cannot be used."""
         file = self._key_file()
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -124,10 +129,12 @@ class Vault:
             text = os.read(descriptor, 1024) if stat.S_ISREG(found.st_mode) else b""
         finally:
             os.close(descriptor)
-        # systemd lets a service's user read a credential by an access list, which shows as the group's right (0440)
+        # systemd grants the service's user access to a credential by an ACL, which shows as group permission (0440)
         others = stat.S_IRWXO if file.name == CREDENTIAL else stat.S_IRWXG | stat.S_IRWXO
         if found.st_mode & others:
-            raise VaultError(f"the key {file} is open to others, and so not used: chmod 600 {shlex.quote(str(file))}")
+            raise VaultError(
+                f"the key {file} is readable by others and therefore not used: chmod 600 {shlex.quote(str(file))}"
+            )
         return _decoded_key(text, file)
 
     def _make_key(self) -> bytes:
@@ -143,16 +150,16 @@ def _decoded_key(text: bytes, file: Path) -> bytes:
         key = b""
     if len(key) != _KEY_BYTES:
         raise VaultError(
-            f"the key {file} is not {_KEY_BYTES} bytes in base64; bring back the right one, or put a new one there "
+            f"the key {file} is not {_KEY_BYTES} bytes in base64; restore the right one, or create a new one "
             f"({_NEW_KEY}) and provide all values again"
         )
     return key
 
 
 def _wrong_with(name: str, value: str) -> str:
-    """Why a value cannot be kept; it is not named itself."""
+    """Return why a value cannot be stored, without repeating it; empty if it can."""
     if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-        return f"a name is one line of at most {LONGEST_NAME} characters that can be shown"
+        return f"a name must be one line of at most {LONGEST_NAME} printable characters"
     if not value:
         return "the value is empty"
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -164,7 +171,7 @@ def _wrong_with(name: str, value: str) -> str:
 
 def _again(why: str, task_id: str, names: Sequence[str]) -> str:
     commands = "; ".join(f"orchestrator provide {shlex.quote(task_id)} {shlex.quote(name)}" for name in names)
-    return f"{why}; bring back the key of then, or provide again what was lost: {commands}"
+    return f"{why}; restore the original key, or provide the lost values again: {commands}"
 
 
 def _belongs_to(task_id: str, name: str) -> bytes:
@@ -177,7 +184,7 @@ def _seal(key: bytes, task_id: str, name: str, value: str) -> str:
 
 
 def _open(key: bytes, task_id: str, name: str, sealed: str) -> str | None:
-    """The value, None if it was not sealed with this key for this task and name, or is damaged."""
+    """Return the value, None if it is damaged or was not encrypted with this key for this task and name."""
     try:
         body = b64decode(sealed, validate=True)
         return AESGCM(key).decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], _belongs_to(task_id, name)).decode()
@@ -186,7 +193,7 @@ def _open(key: bytes, task_id: str, name: str, sealed: str) -> str | None:
 
 
 def _kept(task_folder: Path) -> dict[str, str] | None:
-    """What a task's file holds, sealed, by name; None if it is damaged."""
+    """Return a task's encrypted values by name; None if the file is damaged."""
     file = task_folder / FILE
     try:
         content = read_file(file)
@@ -205,4 +212,4 @@ def _write(file: Path, content: bytes) -> None:
     try:
         write_atomically(file, content)
     except OSError as error:
-        raise VaultError(f"{file} cannot be written, and nothing was kept: {error.strerror}") from error
+        raise VaultError(f"{file} cannot be written; nothing was stored: {error.strerror}") from error

@@ -21,6 +21,7 @@ import structlog
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
+from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
@@ -40,7 +41,6 @@ from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerS
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
-from orchestrator.core.task.checkpoint import reason_for
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
@@ -76,7 +76,7 @@ class Supervisor:
         self.ended: dict[str, TaskStatus] = {}
         self.room = room
         self.shared = SharedState()
-        self.decisions = 0
+        self.decisions = self.commands = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
@@ -92,11 +92,11 @@ class Supervisor:
         """
         has_answered = False
         while True:
-            message = await self._inbox.take()
+            message, commands = await self._inbox.take(), self.commands
             await retry_until_committed(partial(self._process, message))
             has_answered = has_answered or isinstance(message, PendingRequest)
             if not isinstance(message, Telemetry):
-                if not has_answered:
+                if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
                 await retry_until_committed(self._enforce_limits)
                 await retry_until_committed(self.admit)
@@ -136,16 +136,19 @@ class Supervisor:
 
     def scene(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
-        now, tasks = self._clock(), LiveTasks(self.tasks.values())
+        now, tasks = self._clock(), tuple(self.tasks.values())
         if tasks != self._seen:
-            self._seen = tasks
+            self._seen = LiveTasks(tasks)
+        room, busy, paused_by = self.room, self.room.busy or self.shared.unchecked, self.shared.paused_by
+        if busy != room.busy or paused_by != room.paused_by:
+            room = replace(room, busy=busy, paused_by=paused_by)
         return SchedulerSnapshot(
             tasks=self._seen,
             ended=self.ended,
-            room=replace(self.room, busy=self.room.busy or self.shared.unchecked, paused_by=self.shared.paused_by),
+            room=room,
             now=now,
             windows=self.shared.windows,
-            ended_today=self.shared.spent_on(f"{now:%Y-%m-%d}"),
+            ended_today=self.shared.spent_on(now.date().isoformat()),
             trouble=self.shared.trouble,
             model_of=self._lookups.model_of,
         )
@@ -353,6 +356,7 @@ class Supervisor:
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
         )
         for command in commands:
+            self.commands += 1
             self._executor.execute(task, command)
         if task.status.is_final and task.run is None and not task.notices:
             if task.id not in self.ended:

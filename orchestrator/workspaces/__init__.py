@@ -1,1 +1,1 @@
-"""Git: clones, worktrees, the outbox of an agent, checkpoints."""
+"""Git repositories and worktrees of tasks, agents' outboxes, checkpoints; evaluation/ runs and judges checks."""

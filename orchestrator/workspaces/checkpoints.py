@@ -1,14 +1,14 @@
-"""Taking checkpoints, one at a time for a task, and bringing back what they saved.
+"""Take checkpoints, one at a time for each task, and restore what they saved.
 
-    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► decided ──► written with the state as it then is
-                 (a burst makes one)   (a thread)                    (supervisor)   (store)
+    decision ──► ask ──► look at the worktree ──► CheckpointSaved ──► on_decision ──► written with the state then
+                 (a burst makes one)   (a thread)                    (supervisor)       (store)
 
-The order makes the file fit the journal: the state in it is the one after the decision that says it was taken. A crash
-in between loses the checkpoint, and nothing else.
+In this order the file fits the journal: its state is the one after the decision that records the checkpoint. A crash in
+between loses the checkpoint and nothing else.
 
-Restoring never destroys anything. Saved work comes as a new branch into the user's repository; into the worktree only
-where no process of the task lives, and after what is there now was saved and pinned. That happens in the turn of the
-task's commands, so that no agent begins meanwhile.
+Restoring never destroys anything. Saved work comes as a new branch into the user's repository. It is written into the
+worktree only if no process of the task is alive, and after the present files were saved in a pinned checkpoint. That
+happens while the task's commands wait, so that no agent starts meanwhile.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ Turn = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 class NothingSaved(OrchestratorError):
-    """A checkpoint holds no work that could be restored."""
+    """A checkpoint contains no work that could be restored."""
 
 
 class NotAtRest(InvalidTransition):
-    """The worktree of a task can be changed only while nothing works in it."""
+    """The worktree of a task can be changed only while no process works in it."""
 
     def __init__(self, task: Task) -> None:
         super().__init__("restore a checkpoint in the worktree of", task.status, task.stage, allowed(task))
@@ -57,7 +57,7 @@ class NotAtRest(InvalidTransition):
 
 
 class CheckpointStore(Protocol):
-    """Where checkpoints are written together with the state."""
+    """The store that checkpoints are written to, together with the state."""
 
     @property
     def files(self) -> TaskFiles: ...
@@ -90,12 +90,14 @@ class Checkpoints:
         self._last: dict[str, int] = {}
 
     def ask(self, task: Task, reason: Reason) -> bool:
-        """Ask for a checkpoint of a task; whether `take` must be called for it, for nobody is at it already."""
+        """Request a checkpoint of a task; return whether `take` must be called for it, because nobody is taking one
+        already.
+        """
         self._asked[task.id] = (task, reason)
         return task.id not in self._at_it
 
     async def take(self, task_id: str) -> None:
-        """Take the checkpoint that was asked for; of several the last one."""
+        """Take the requested checkpoint; if several were requested, the last one."""
         if task_id in self._at_it:
             return
         self._at_it.add(task_id)
@@ -106,7 +108,7 @@ class Checkpoints:
             self._at_it.discard(task_id)
 
     def on_decision(self, task: Task, event: Event) -> None:
-        """Write the checkpoint that a decision says was taken, with the state as it is now."""
+        """Write the checkpoint that a decision records, with the state after it."""
         if isinstance(event, CheckpointSaved):
             taken = self._taken.pop((task.id, event.number), None)
             if taken is not None:
@@ -115,15 +117,15 @@ class Checkpoints:
             self._forget(task.id)
 
     def kept(self, task: Task) -> list[Checkpoint]:
-        """Every checkpoint that the task has, newest first. Blocks."""
+        """Return every checkpoint of the task, newest first. Blocks."""
         return self._store.checkpoints(task.id)
 
     def found(self, task: Task, number: int) -> Checkpoint:
-        """One of them. Blocks; raises NoSuchCheckpoint."""
+        """Return one checkpoint. Blocks. Raises NoSuchCheckpoint."""
         return self._store.checkpoint(task.id, number)
 
     def pin(self, task: Task, number: int, *, pinned: bool) -> Checkpoint:
-        """Keep one for good, or no longer than others; raises NoSuchCheckpoint and OSError."""
+        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
     async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
@@ -136,9 +138,10 @@ class Checkpoints:
         return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
-        """Make the files of the worktree those of a checkpoint; the pinned one of what was there before.
+        """Write the files of a checkpoint into the worktree; return the pinned checkpoint of the files that were there
+        before.
 
-        Raises what `restore` raises, and NotAtRest where a process of the task lives or may begin.
+        Raises what `restore` raises, and NotAtRest if a process of the task is alive or may start.
         """
         work = self._work(task, number)
         _require_rest(task)
@@ -149,14 +152,14 @@ class Checkpoints:
             present = self.found(now, saved.number)
             if present.work is None:
                 raise NothingSaved(
-                    f"the worktree of {task.id} cannot be read, so that what is there could not be saved; "
+                    f"the worktree of {task.id} cannot be read, so its files could not be saved; "
                     "nothing was changed; without --in-place the work comes as a branch"
                 )
             await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
         return present
 
     async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
-        """Look at what is to be saved beside the state, and keep it until the decision."""
+        """Collect what is saved besides the state, and keep it until the decision."""
         number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
         around = await asyncio.to_thread(self._around, task, number)
         at = self._clock()
@@ -183,11 +186,13 @@ class Checkpoints:
     def _work(self, task: Task, number: int) -> SavedWork:
         work = self.found(task, number).work
         if work is None:
-            raise NothingSaved(f"checkpoint {number} of {task.id} holds no work: its worktree could not be read then")
+            raise NothingSaved(
+                f"checkpoint {number} of {task.id} contains no work: its worktree could not be read at that time"
+            )
         return work
 
     def _forget(self, task_id: str) -> None:
-        """A task that has ended leaves nothing behind here."""
+        """Drop what is remembered of a task that has ended."""
         self._last.pop(task_id, None)
         self._asked.pop(task_id, None)
         for key in [key for key in self._taken if key[0] == task_id]:
@@ -201,7 +206,7 @@ def _require_rest(task: Task) -> None:
 
 
 def _environment(spec: Path) -> list[str]:
-    """Names of the variables that a run was started with; their values may be secrets."""
+    """Return the names of the variables that a run was started with; their values may be secrets."""
     try:
         env = (parsed(read_file(spec) or b"") or {}).get("env")
     except OSError:
@@ -210,6 +215,6 @@ def _environment(spec: Path) -> list[str]:
 
 
 def _artifacts(folder: Path) -> Iterator[str]:
-    """Names of what stages left in the task's folder."""
+    """Yield the names of the artifacts in the task's folder."""
     names = sorted(path.name for path in folder.glob("*.*") if path.suffix in {".md", ".json"} and path.is_file())
     yield from (escape_text(name) for name in names[:MOST_NAMES] if not name.startswith(NO_ARTIFACT))

@@ -1,4 +1,6 @@
-"""The daemon's clone of one repository: objects that it hashed itself, refs that only it writes (see workspace.py)."""
+"""The daemon's clone of one repository: objects that it hashed itself, and refs that only it writes
+(see workspace.py).
+"""
 
 import hashlib
 import re
@@ -11,7 +13,9 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.git import SERVER, Git
 
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--upload-pack", SERVER)
-"""A fetch from a local folder, refspecs to follow; it moves objects and the named refs and leaves no other trace."""
+"""Arguments of a fetch from a local folder, to be followed by refspecs; it brings objects and the named refs, nothing
+else.
+"""
 
 _ALL = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _COPY = ("+refs/remotes/origin/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
@@ -24,17 +28,17 @@ NOBODY: Identity = ("orchestrator", "orchestrator@localhost")
 
 
 class WorkspaceError(OrchestratorError):
-    """A task's workspace is not there or not usable; the message says what is wrong with it."""
+    """A task's workspace is missing or unusable; the message says what is wrong with it."""
 
 
 def clone_folder_name(repository: Path) -> str:
-    """The name of a repository's clone: readable, and different for every path."""
+    """Return the folder name of a repository's clone: readable, and different for every path."""
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", repository.name).strip("-.")[:40] or "repository"
     return f"{readable}-{hashlib.sha256(bytes(repository)).hexdigest()[:12]}"
 
 
 def identity(repository: Path) -> Identity:
-    """Who commits there according to the user's own configuration, else the orchestrator itself."""
+    """Return who commits there according to the user's own configuration, or else the orchestrator itself."""
     git = Git(folder=repository)
     name, email = git.setting("user.name"), git.setting("user.email")
     return (name, email) if name and email else NOBODY
@@ -42,7 +46,7 @@ def identity(repository: Path) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A bare repository at `folder`, made by `init`."""
+    """A bare repository at `folder`, created by `init`."""
 
     folder: Path
 
@@ -52,31 +56,31 @@ class Clone:
         return Git.own(self.folder)
 
     def init(self, like: Git) -> None:
-        """Make the repository, with the hash function of `like`; made already, it stays as it is."""
+        """Create the repository with the hash function of `like`, unless it exists."""
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _init(self.folder, like, "--bare")
 
     def has(self, commit: str) -> bool:
-        """Whether the commit, and so all of its history, is here."""
+        """Return whether the commit, and so all of its history, is here."""
         return _SHA.fullmatch(commit) is not None and self.ref(commit + "^{commit}") is not None
 
     def ref(self, name: str) -> str | None:
-        """The object that a ref stands at."""
+        """Return the object that a ref points to."""
         return self.git.ask("rev-parse", "--verify", "--quiet", name)
 
     def fetch_all(self, repository: Path, task_id: str, base_commit: str) -> None:
-        """Bring over the branches and tags of the user's repository, and the commit that a task begins from."""
+        """Fetch the branches and tags of the user's repository, and the commit that a task begins from."""
         base = f"+{base_commit}:refs/orchestrator/{task_id}/base"
         self.git.run(*FETCH, "--prune", str(repository), *_ALL, base, timeout=_FETCH_TIMEOUT)
 
     def take_in(self, worktree: Path, task_id: str) -> tuple[str, str | None]:
-        """The commit and the branch (None if detached) at HEAD of an agent's repository; the commit is here afterwards.
+        """Fetch HEAD of an agent's repository; return its commit and its branch, None if it is detached.
 
-        Raises WorkspaceError where there is no such repository any more, or it has no commit.
+        Raises WorkspaceError if the repository is gone, or HEAD has no commit.
         """
         place = worktree / ".git"
         if worktree.is_symlink() or place.is_symlink() or not place.is_dir():
-            raise WorkspaceError(f"{escape_text(str(worktree))} is not the repository that was made for {task_id}")
+            raise WorkspaceError(f"{escape_text(str(worktree))} is not the repository that was created for {task_id}")
         answer = self.git.run("ls-remote", "--symref", "--upload-pack", SERVER, str(place), "HEAD")
         rows = [line.rsplit("\t", 1)[0] for line in answer.splitlines() if line.endswith("\tHEAD")]
         branch = next(
@@ -93,13 +97,13 @@ class Clone:
         return head, branch
 
     def reserved(self, task_id: str) -> str | None:
-        """The branch name that belongs to the task."""
+        """Return the branch name that belongs to the task."""
         prefix = f"refs/orchestrator/{task_id}/branch/"
         found = self.git.run("for-each-ref", "--count=1", "--format=%(refname)", prefix).strip()
         return found.removeprefix(prefix) or None
 
     def reserve(self, task_id: str, base_commit: str, wanted: Iterator[str], user: Git) -> str:
-        """The first of the `wanted` names that clashes with no branch of the user and none of another task."""
+        """Reserve the first of the `wanted` names that conflicts with no branch of the user or of another task."""
         taken = user.run("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         taken += self.git.run("for-each-ref", "--format=%(refname:lstrip=4)", "refs/orchestrator/*/branch/**").split(
             "\n"
@@ -107,7 +111,7 @@ class Clone:
         for name in wanted:
             if name.startswith("-") or self.git.ask("check-ref-format", f"refs/heads/{name}") is None:
                 raise WorkspaceError(
-                    f"{escape_text(name)!r} cannot be the name of a branch; mend the pipeline's template"
+                    f"{escape_text(name)!r} is not a valid branch name; correct the pipeline's template"
                 )
             if not any(_clash(name, other) for other in taken if other):
                 self.git.run("update-ref", f"refs/orchestrator/{task_id}/branch/{name}", base_commit)
@@ -115,9 +119,9 @@ class Clone:
         raise WorkspaceError(f"every name for the branch of {task_id} is taken; remove old branches in {user.folder}")
 
     def lend(self, folder: Path, commit: str, branch: str | None = None, committer: Identity = NOBODY) -> None:
-        """Make a repository in the empty `folder` that borrows these objects, checked out at `commit`.
+        """Create a repository in the empty `folder` that borrows these objects, checked out at `commit`.
 
-        On a new `branch`, or detached. It knows the clone's branches and tags, and has no remote.
+        It is on a new `branch`, or detached. It knows the clone's branches and tags, and has no remote.
         """
         _init(folder, self.git)
         place = folder / ".git"
@@ -137,7 +141,9 @@ class Clone:
 
 
 def branch_names(branch: str, at: str) -> Iterator[str]:
-    """What a branch may be called, best first; without slashes at last, as `a/b` cannot be where there is `a`."""
+    """Yield possible names for a branch, the best one first; the last ones have no slash, because `a/b` conflicts with
+    `a`.
+    """
     for stem in dict.fromkeys((branch, branch.replace("/", "-"))):
         yield stem
         if at:

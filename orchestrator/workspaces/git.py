@@ -1,26 +1,27 @@
 """The daemon's git: it reads repositories of strangers and must never run a program that one of them names.
 
-Theory of operation. Git runs programs that it finds in configuration (hooks, core.fsmonitor, filters, diff and merge
-drivers, ssh and credential commands, remote helpers, alternates' ref commands …). Configuration comes from four places:
+Theory of operation. Git runs programs that it finds in its configuration (hooks, core.fsmonitor, filters, diff and
+merge drivers, ssh and credential commands, remote helpers, alternates' ref commands …). Configuration comes from four
+places:
 
-1. *System and user*: not read at all (GIT_CONFIG_NOSYSTEM, GIT_CONFIG_GLOBAL), but for `Git.setting`, which asks for a
-   single value such as user.name and runs nothing.
-2. *The environment*: not inherited; `_environment` builds it anew.
-3. *The command line*, which wins over every file: `FIXED` stands there, given as GIT_CONFIG_COUNT so that no key needs
-   quoting. `GIT_ALLOW_PROTOCOL` leaves only local paths, whatever protocol.*.allow says.
+1. *System and user*: not read at all (GIT_CONFIG_NOSYSTEM, GIT_CONFIG_GLOBAL), except by `Git.setting`, which asks for
+   a single value such as user.name and runs nothing.
+2. *The environment*: not inherited; `_environment` builds a new one.
+3. *The command line*, which overrides every file: it carries `FIXED`, passed as GIT_CONFIG_COUNT so that no key needs
+   quoting. `GIT_ALLOW_PROTOCOL` permits only local paths, whatever protocol.*.allow says.
 4. *The repository*. Filters, diff drivers and remotes have names that nobody knows beforehand, so no fixed list of keys
-   can silence them all. Hence two kinds of repository, and one rule for each:
+   can disable them all. Therefore there are two kinds of repository, with one rule for each:
 
    * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a
      repository of its own that borrows the clone's objects (workspace.py), so what an agent writes to its config,
-     hooks, refs or index stays there. New commits come in by a fetch, which runs nothing but `git upload-pack` on the
-     agent's side (git's own advice for an untrusted .git folder: git(1), SECURITY) and hashes every object anew.
-   * *Foreign* (`Git.foreign`): the user's repository, looked at when a task is submitted, fetched from when it starts,
-     and given one branch when it is done. All keys of its config are listed first and each one that names a program is
-     overridden with an empty value. Only plumbing that looks is run there.
+     hooks, refs or index stays there. New commits arrive by a fetch, which runs nothing but `git upload-pack` on the
+     agent's side (git's own advice for an untrusted .git folder: git(1), SECURITY) and hashes every object again.
+   * *Foreign* (`Git.foreign`): the user's repository. It is inspected when a task is submitted, fetched from when the
+     task starts, and given one branch when the task is done. All keys of its config are listed first, and each one that
+     names a program is overridden with an empty value. Only plumbing commands that read are run there.
 
-Submodules are never entered: `git status` and `git add` start a second git in each, with that one's config. That is why
-workspace.py asks `ls-files` and `update-index`, which compare a submodule's commit and no more.
+Submodules are never entered: `git status` and `git add` start a second git in each, with its own config. Therefore
+workspace.py uses `ls-files` and `update-index`, which compare a submodule's commit and nothing else.
 """
 
 import os
@@ -43,7 +44,7 @@ OVER_THE_NETWORK: Mapping[str, str] = {
     "protocol.ssh.allow": "always",
     "http.followRedirects": "false",
 }
-"""What a push needs beyond what is fixed: the user's own ssh, which asks nobody, and https to the address given."""
+"""Configuration that a push needs in addition: the user's own ssh, without prompts, and https to the given address."""
 
 FIXED: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
@@ -64,7 +65,7 @@ FIXED: Mapping[str, str] = {
     "commit.gpgSign": "false",
     "log.showSignature": "false",
     "gpg.program": "false",
-    "core.fsync": "committed",  # a commit once reported is still there after the power went
+    "core.fsync": "committed",  # a reported commit survives a power cut
     "core.fsyncMethod": "batch",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -72,9 +73,9 @@ FIXED: Mapping[str, str] = {
     "protocol.allow": "never",
     "protocol.file.allow": "always",
     "protocol.ext.allow": "never",
-    "safe.directory": "*",  # a repository of another user is no danger: nothing that it configures is run
+    "safe.directory": "*",  # a repository of another user is harmless: nothing that it configures is run
 }
-"""What holds in every call, over all that a repository configures."""
+"""Configuration of every call, which overrides everything that a repository configures."""
 
 SERVER = "git -c safe.directory='*' -c core.hooksPath=/dev/null upload-pack"
 """The other side of a local fetch; git does not pass its own settings on to it."""
@@ -90,7 +91,7 @@ _STDERR_LINES = 5
 
 
 class GitError(OrchestratorError):
-    """Git refused or broke off; the message has the command, its exit code and the last lines that it wrote."""
+    """Git refused or broke off; the message has the command, its exit code and the last lines of its output."""
 
     def __init__(self, command: str, code: int | None, stderr: str) -> None:
         self.command, self.code, self.stderr = command, code, stderr
@@ -100,7 +101,7 @@ class GitError(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """Runs git on one repository; `folder` is where git looks for it, unless `git_dir` names it outright."""
+    """Runs git on one repository; git searches for it from `folder`, unless `git_dir` names it."""
 
     folder: Path
     git_dir: Path | None = None
@@ -111,14 +112,14 @@ class Git:
 
     @classmethod
     def own(cls, git_dir: Path, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
-        """Git on a repository whose config only the daemon writes; a `work_tree` may be anybody's."""
+        """Return git for a repository whose config only the daemon writes; anybody may write to the `work_tree`."""
         return cls(folder=work_tree or git_dir, git_dir=git_dir, work_tree=work_tree, index=index)
 
     @classmethod
     def foreign(cls, folder: Path) -> "Git":
-        """Git on somebody's repository around `folder`, with every program that its config names switched off.
+        """Return git for somebody else's repository around `folder`, with every program in its config disabled.
 
-        Raises GitError when git finds no repository there.
+        Raises GitError if git finds no repository there.
         """
         keys = cls(folder=folder).run("config", "--list", "--name-only", "-z").split("\0")
         off = {key: "" for key in keys if _NAMES_A_PROGRAM.match(key)}
@@ -126,9 +127,10 @@ class Git:
         return cls(folder=folder, overrides=off | not_needed)
 
     def run(self, *args: str, stdin: bytes = b"", timeout: float = 120.0) -> str:
-        """Standard output of one git command, bytes that are no UTF-8 kept as surrogates; `timeout` in seconds.
+        """Return the standard output of one git command, with bytes that are not UTF-8 as surrogates; `timeout` in
+        seconds.
 
-        Raises GitError for any exit code but 0, and when the time is up (the whole process group is killed then).
+        Raises GitError for any exit code but 0, and after the timeout, when the whole process group is killed.
         """
         code, out, err = self._call(args, stdin, timeout)
         if code != 0:
@@ -136,14 +138,18 @@ class Git:
         return os.fsdecode(out)
 
     def ask(self, *args: str) -> str | None:
-        """The stripped answer to a question that git answers with exit code 1 for "no such thing": None then."""
+        """Return the stripped answer to a question, or None if git says with exit code 1 that there is
+        no such thing.
+        """
         code, out, err = self._call(args, b"", 120.0)
         if code not in {0, 1}:
             raise GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
         return os.fsdecode(out).rstrip("\n") if code == 0 else None
 
     def setting(self, key: str) -> str | None:
-        """One value as the user's own git would see it here: repository, then user, then system configuration."""
+        """Return one value as the user's own git would see it here: from repository, then user, then system
+        configuration.
+        """
         users = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, "GIT_CONFIG_COUNT": "0"}
         code, out, _ = self._call(("-c", "safe.directory=*", "config", "--get", key), b"", 30.0, users)
         return os.fsdecode(out).strip() if code == 0 else None
@@ -189,7 +195,7 @@ _ending = threading.Event()
 
 
 def end_all() -> None:
-    """End every git of this program, and let none live from now on; repositories stand it as they stand a crash."""
+    """Kill every git of this program and start no more; repositories survive that as they survive a crash."""
     _ending.set()
     for process in tuple(_under_way):
         _end(process)
@@ -197,7 +203,7 @@ def end_all() -> None:
 
 @contextmanager
 def _counted(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
-    """For as long as it runs the process is among those that `end_all` ends."""
+    """Register a process with `end_all` as long as it runs."""
     _under_way.add(process)
     try:
         if _ending.is_set():

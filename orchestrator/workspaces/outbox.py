@@ -1,8 +1,8 @@
-"""What an agent left for the daemon: files by allowed names out of its outbox, taken in before any gate looks (law 5).
+"""Import what an agent left for the daemon: allowed files from its outbox, taken in before any gate looks.
 
-Everything in an outbox was put there by a stranger who may still be at work while we read. So each file is opened
-first, without following links and without waiting for the other end of a FIFO, and everything else is asked of the open
-file: its kind, its links, its size. Of a file that grows while it is read no more than the limit is ever read.
+An untrusted agent put everything there and may still be writing while we read. So each file is opened first, without
+following links and without blocking on a FIFO, and everything else is asked of the open file: its kind, its links, its
+size. If a file grows while it is read, no more than the limit is read.
 """
 
 import hashlib
@@ -26,12 +26,14 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class OutboxError(OrchestratorError):
-    """An outbox as a whole, or an artifact already taken in, cannot be read."""
+    """An outbox as a whole, or an artifact already imported, cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """A file that was taken in: `size` in bytes, `sha256` in hex, `new` if the task did not have it just so before."""
+    """An imported file: `size` in bytes, `sha256` in hex, `new` if the task did not have it with this
+    content before.
+    """
 
     name: str
     size: int
@@ -41,7 +43,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedFile:
-    """An entry that was not taken in, and why; control characters of its name are escaped."""
+    """An entry that was not imported, and why; control characters of its name are escaped."""
 
     name: str
     reason: str
@@ -49,7 +51,7 @@ class RefusedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an outbox held, sorted by name."""
+    """The content of an outbox, sorted by name."""
 
     files: tuple[Artifact, ...]
     refused: tuple[RefusedFile, ...]
@@ -57,22 +59,22 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an artifact may be: its size in bytes, and what is said against its content, empty if nothing."""
+    """What an artifact may be: at most `size` bytes, with no `objection` to its content."""
 
     size: int = MAX_BYTES
     objection: Callable[[bytes], str] = lambda _body: ""
 
 
 class _RefusedError(Exception):
-    """Why one entry is not taken in."""
+    """The reason why an entry is not imported."""
 
 
 def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limits | None = None) -> Imported:
-    """Copy what `allowed` (names, and patterns with `*`) admits to the folder `into`.
+    """Copy the files that `allowed` admits (names, and patterns with `*`) to `into`.
 
-    Only regular files with a single link, UTF-8, within the limits; the copies are whole, durable and 0600, and one
-    that is there with the same content is not written again. An outbox that does not exist is an empty one; one that is
-    a link or no folder raises OutboxError.
+    Accepts only regular files with a single link, in UTF-8, within the limits. The copies are written atomically with
+    mode 0600; a file that is there with the same content is not written again. A missing outbox counts as empty. Raises
+    OutboxError if the outbox is a link or not a folder.
     """
     try:
         folder = os.open(outbox, _FOLDER)
@@ -99,9 +101,9 @@ def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limit
 
 
 def read_text(folder: Path, name: str, limit: int = MAX_BYTES) -> str | None:
-    """The text of an artifact that was taken in; None if there is none of that name.
+    """Return the text of an imported artifact; None if there is none of that name.
 
-    Raises OutboxError if it is no regular UTF-8 file of at most `limit` bytes any more.
+    Raises OutboxError if it is not a regular UTF-8 file of at most `limit` bytes any more.
     """
     try:
         where = os.open(folder, _FOLDER)
@@ -118,7 +120,7 @@ def read_text(folder: Path, name: str, limit: int = MAX_BYTES) -> str | None:
 
 
 def _names(folder: int) -> tuple[list[str], bool]:
-    """The names in a folder, sorted, no more than MAX_ENTRIES, and whether there are more."""
+    """Return the names in a folder, sorted, at most MAX_ENTRIES, and whether there are more."""
     with os.scandir(folder) as entries:
         found = [entry.name for entry in islice(entries, MAX_ENTRIES + 1)]
     return sorted(found[:MAX_ENTRIES]), len(found) > MAX_ENTRIES
@@ -126,15 +128,15 @@ def _names(folder: int) -> tuple[list[str], bool]:
 
 def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: Limits) -> Artifact:
     if name.startswith(".") or not any(fnmatchcase(name, pattern) for pattern in allowed):
-        raise _RefusedError(f"no file of this name is wanted; wanted: {', '.join(allowed) or 'none'}")
+        raise _RefusedError(f"no file of this name is expected; expected: {', '.join(allowed) or 'none'}")
     if not name.isprintable():
-        raise _RefusedError("its name has characters that cannot be shown")
+        raise _RefusedError("its name has unprintable characters")
     if len(name.encode()) > _MAX_NAME:
         raise _RefusedError(f"its name is longer than {_MAX_NAME} bytes")
     try:
         body = _read(folder, name, limits.size)
     except FileNotFoundError:
-        raise _RefusedError("it vanished while it was read") from None
+        raise _RefusedError("it was removed while it was read") from None
     objection = limits.objection(body)
     if objection:
         raise _RefusedError(objection)
@@ -145,7 +147,7 @@ def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: Li
 
 
 def _read(folder: int, name: str, limit: int) -> bytes:
-    """The bytes of a file in an open folder, known to be UTF-8."""
+    """Return the bytes of a UTF-8 file in an open folder."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except FileNotFoundError:
@@ -169,7 +171,7 @@ def _read(folder: int, name: str, limit: int) -> bytes:
 
 def _must_be_plain(found: os.stat_result, limit: int) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise _RefusedError("it is no regular file")
+        raise _RefusedError("it is not a regular file")
     if found.st_nlink > 1:
         raise _RefusedError("it has more than one name (a hard link); copy it instead")
     if found.st_size > limit:
@@ -181,7 +183,7 @@ def _why_not_opened(folder: int, name: str, error: OSError) -> str:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return f"it cannot be opened: {error.strerror}"
-    kind = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+    kind = "a link" if stat.S_ISLNK(found.st_mode) else "not a regular file"
     return f"it cannot be opened: {error.strerror}" if stat.S_ISREG(found.st_mode) else f"it is {kind}"
 
 

@@ -1,6 +1,6 @@
-"""The repository that a person submits: what it is, where work may begin, and why not if it may not.
+"""The repository that a person submits: what it is, where work can begin, and why it cannot.
 
-Only looked at here (git.py says how a stranger's repository is looked at safely); nothing in it is changed.
+The repository is only inspected (git.py says how that is safe); nothing in it is changed.
 """
 
 import re
@@ -17,7 +17,7 @@ _PASSWORD = re.compile(r"^([a-z0-9+.-]+://[^/@:]*):[^/]*@", re.IGNORECASE)
 
 
 class RepositoryError(OrchestratorError):
-    """A repository cannot be worked on; the message says which one, why, and what would mend it."""
+    """A repository cannot be worked on; the message says which one, why, and what to do about it."""
 
     def __init__(self, path: Path, problem: str, mend: str) -> None:
         self.path, self.problem, self.mend = path, problem, mend
@@ -28,8 +28,8 @@ class RepositoryError(OrchestratorError):
 class Repository:
     """A repository that work can begin in: its top folder and the commit to begin from.
 
-    `head_branch` is None where HEAD is detached, `base` the name that `base_commit` was found by, `origin_url` is free
-    of passwords and tokens, and `dirty` says that there is uncommitted work, which no task will see.
+    `head_branch` is None if HEAD is detached, `base` the name that `base_commit` was found by, `origin_url` has no
+    passwords or tokens, and `dirty` says that there is uncommitted work, which no task will see.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class Repository:
 
 
 def inspect_repository(path: Path, base: str | None = None) -> Repository:
-    """What stands at `path` (the repository itself, a folder in it, or a bare one), to begin from `base` or HEAD.
+    """Inspect the repository at `path` (its folder, a folder within it, or a bare one), to begin from `base` or HEAD.
 
     Raises RepositoryError for whatever keeps a task from beginning there.
     """
@@ -66,9 +66,9 @@ def inspect_repository(path: Path, base: str | None = None) -> Repository:
 
 
 def open_repository(path: Path) -> tuple[Git, bool]:
-    """Git at the top folder of the repository around `path`, and whether that is a bare one.
+    """Return git at the top folder of the repository around `path`, and whether it is a bare one.
 
-    Raises RepositoryError where there is no repository, or one whose history is not all there.
+    Raises RepositoryError if there is no repository, or its history is incomplete.
     """
     path = path.absolute()
     _must_be_folder(path)
@@ -77,7 +77,7 @@ def open_repository(path: Path) -> tuple[Git, bool]:
         kind = git.run("rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--is-shallow-repository")
     except GitError as error:
         if "not a git repository" not in error.stderr:
-            raise RepositoryError(path, f"cannot be read by git ({error.stderr})", "mend that first") from error
+            raise RepositoryError(path, f"cannot be read by git ({error.stderr})", "correct that first") from error
         raise RepositoryError(path, "is not a git repository", "run `git init` and commit there first") from error
     bare, inside, shallow = (word == "true" for word in kind.split())
     if inside and not bare:
@@ -100,7 +100,7 @@ def _must_be_folder(path: Path) -> None:
         is_folder = path.is_dir()
         exists = is_folder or path.exists()
     except (OSError, ValueError) as error:
-        raise RepositoryError(path, f"cannot be looked at ({error})", "let this user read it") from error
+        raise RepositoryError(path, f"cannot be read ({error})", "let this user read it") from error
     if not exists:
         raise RepositoryError(path, "does not exist", "check the path")
     if not is_folder:
@@ -114,7 +114,7 @@ def _is_partial(git: Git) -> bool:
 
 def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str]:
     if base is not None:
-        # what can be no name, as main@{upstream}, git would follow or call broken
+        # git would resolve or reject what cannot be a name, such as main@{upstream}
         can_be_name = "\0" not in base and git.ask("check-ref-format", f"refs/heads/{base}") is not None
         places = [f"refs/{kind}/{base}" for kind in ("heads", "remotes/origin", "tags") if can_be_name]
         for place in places + ([base] if _COMMIT.fullmatch(base) else []):

@@ -1,25 +1,25 @@
-"""Where a task's work happens, what was done there, and how the finished branch gets home.
+"""Where a task's work happens, what was done there, and how the finished branch is delivered.
 
-Theory of operation. Three kinds of repository, each trusting only the ones above it:
+Theory of operation. Three kinds of repository, each of which trusts only the ones above it:
 
     <user's repository>          read by one fetch when a task starts, given one branch when it is done
       <data>/repos/<name>-<hash>/      the clone: objects hashed on arrival, refs that only the daemon writes, no agents
         <data>/worktrees/<task>/           the agent's: a repository of its own on the task's branch
         <data>/checkouts/<task>/<name>-…/  a check's: the same, detached at exactly the judged commit
 
-A worktree borrows the clone's objects (objects/info/alternates) and shares nothing else with it: not config, hooks,
-refs or index. So an agent can neither plant a program in the daemon's git (git.py) nor move another task's branch, and
-a check that asks git about itself gets the truth. The daemon in turn runs nothing on an agent's repository but the
-server's side of a fetch of HEAD, hashing every object anew, and compares files with an index of its own, in which no
-agent can mark a file as unchanged. The clone borrows nothing from the user's repository, who may prune it at any time;
-it is never pruned itself, so a commit once seen stays.
+A worktree borrows the clone's objects (objects/info/alternates) and shares nothing else with it: no config, hooks, refs
+or index. So an agent can neither plant a program in the daemon's git (git.py) nor move another task's branch, and a
+check that asks git about itself gets the truth. The daemon in turn runs nothing on an agent's repository but the
+server's side of a fetch of HEAD, hashes every object again, and compares files with an index of its own, in which no
+agent can mark a file as unchanged. The clone borrows nothing from the user's repository, which may be pruned at any
+time; the clone itself is never pruned, so a commit once seen stays.
 
-Refs in the clone: refs/remotes/origin/* and refs/tags/* as in the user's repository; and of each task, under
-refs/orchestrator/<task>/, `base`, `branch/<name>` (the name is reserved as soon as this ref stands), `head` as last
-seen, and its checkpoints `<n>`. `<data>/repos/tasks/<task>` is a link to the clone that the task lives in.
+Refs in the clone: refs/remotes/origin/* and refs/tags/* as in the user's repository; and for each task, under
+refs/orchestrator/<task>/, `base`, `branch/<name>` (which reserves the name), `head` as last seen, and its checkpoints
+`<n>`. `<data>/repos/tasks/<task>` is a link to the clone that the task uses.
 
-All of it may be asked for twice: the effect is looked for first, and what is built in several steps is built aside and
-renamed into place.
+Every operation may be repeated: it checks for its effect first, and what takes several steps is built aside and renamed
+into place.
 """
 
 import os
@@ -44,7 +44,7 @@ _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
 
 
 class DeliveryError(OrchestratorError):
-    """The finished branch cannot be brought to the user's repository; the message says how to mend that."""
+    """The finished branch cannot be brought to the user's repository; the message says what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,10 @@ class DiffStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchFacts:
-    """What git says of a worktree: `branch` is None on a detached HEAD, `dirty` names at most 50 files that differ from
-    HEAD (ignored ones do not count), `commits` are the newest 200 that `since` does not have, newest first.
+    """What git says of a worktree.
+
+    `branch` is None if HEAD is detached, `dirty` names at most 50 files that differ from HEAD (ignored ones do not
+    count), `commits` are the newest 200 that `since` does not have, newest first.
     """
 
     head: str
@@ -96,7 +98,7 @@ class Delivery:
 
 
 class Workspace:
-    """The repositories of all tasks below one data folder; every method blocks, and may be called again."""
+    """The repositories of all tasks below one data folder; every method blocks and may be repeated."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir.absolute()
@@ -104,19 +106,18 @@ class Workspace:
         self._locks: dict[str, threading.Lock] = {}
 
     def worktree(self, task_id: str) -> Path:
-        """Where the task's worktree is, or would be."""
+        """Return where the task's worktree is, or would be."""
         return self._data / "worktrees" / _plain(task_id)
 
     def git_of(self, task_id: str) -> Git:
-        """Git on the clone that the task lives in, for what else is to be read of its commits."""
+        """Return git for the clone that the task uses, for anything else that is read from its commits."""
         return self._clone(task_id).git
 
     def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> PreparedWorkspace:
-        """A worktree of the task on a new branch from `base_commit`, or as it was left.
+        """Create a worktree of the task on a new branch from `base_commit`, or return it as it was left.
 
-        A `branch` that the user's repository or another task has gets the suffix `-<at>`, then -2, -3 … (sources.md
-        §1.8). A lost worktree is made anew from the last commit seen there. Raises RepositoryError, WorkspaceError and
-        GitError.
+        If the user's repository or another task has the `branch`, it gets the suffix `-<at>`, then -2, -3 … A lost
+        worktree is created again from the last commit seen there. Raises RepositoryError, WorkspaceError and GitError.
         """
         worktree = self.worktree(task_id)
         with self._preparing:
@@ -131,9 +132,9 @@ class Workspace:
         return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
 
     def facts(self, task_id: str, base_commit: str, since: str) -> BranchFacts:
-        """What stands in the task's worktree now; commits count from `since`, changes from `base_commit`.
+        """Return the state of the task's worktree; commits count from `since`, changes from `base_commit`.
 
-        Raises WorkspaceError where the worktree or its repository is gone or broken.
+        Raises WorkspaceError if the worktree or its repository is gone or broken.
         """
         clone = self._clone(task_id)
         with self._looking_at(task_id):
@@ -151,7 +152,7 @@ class Workspace:
         )
 
     def diff_stat(self, task_id: str, base_commit: str, commit: str) -> DiffStat:
-        """How much changed between two commits."""
+        """Return how much changed between two commits."""
         flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         listed = self._clone(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
         rows = [row.split("\t", 2) for row in items(listed)]
@@ -159,13 +160,14 @@ class Workspace:
         return DiffStat(files=len(rows), added=added, removed=removed)
 
     def checkout(self, task_id: str, commit: str, name: str) -> Path:
-        """A folder with the files of exactly this commit and nothing else but a `.git` of its own.
+        """Return a folder with the files of exactly this commit and nothing else but a `.git` of its own.
 
-        Asked again by the same name it is the same folder, as the check that runs in it left it; `discard` removes it.
+        Asked again with the same name, it is the same folder, as the check that runs in it left it; `discard` removes
+        it.
         """
         clone = self._clone(task_id)
         if not clone.has(commit):
-            raise WorkspaceError(f"{escape_text(commit)} is no commit that was seen in the worktree of {task_id}")
+            raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
         folder = self._data / "checkouts" / _plain(task_id) / f"{_plain(name)}-{commit[:12]}"
         with self._looking_at(task_id):
             if not folder.exists():
@@ -173,7 +175,7 @@ class Workspace:
         return folder
 
     def discard(self, task_id: str, keep: Path | None = None) -> None:
-        """Remove the task's checkouts but the one to keep; none is fine."""
+        """Remove the task's checkouts, except the one to keep."""
         folder = self._data / "checkouts" / _plain(task_id)
         with self._looking_at(task_id):
             for checkout in list(folder.iterdir()) if folder.is_dir() else []:
@@ -183,7 +185,7 @@ class Workspace:
     def checkpoint(self, task_id: str, n: int, message: str) -> SavedWork:
         """Save everything uncommitted (untracked files too, ignored ones not) under refs/orchestrator/<task>/<n>.
 
-        HEAD, index and files stay as they are. What an earlier checkpoint has saved just so is that one's commit.
+        HEAD, index and files stay as they are. If an earlier checkpoint has saved exactly the same, its commit is used.
         """
         clone, ref = self._clone(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
         with self._looking_at(task_id):
@@ -199,16 +201,16 @@ class Workspace:
         return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
 
     def forget(self, task_id: str, keep: Collection[int]) -> None:
-        """Let go of the work of checkpoints that are older than the newest to keep and not among those."""
+        """Drop the work of checkpoints that are older than the newest one to keep and not to be kept themselves."""
         gone = [n for n, _ in self._checkpoint_refs(task_id) if n not in keep and n < max(keep, default=0)]
         orders = "".join(f"delete refs/orchestrator/{task_id}/{n}\n" for n in gone)
         if orders:
             self._clone(task_id).git.run("update-ref", "--stdin", stdin=orders.encode())
 
     def bring_to(self, task_id: str, commit: str) -> None:
-        """Make the files of the worktree, where nobody may be at work, those of `commit`; its branch stays.
+        """Make the files of the worktree those of `commit`; its branch stays. No process may be working there.
 
-        What is there now must have been saved before. Raises WorkspaceError and GitError; then nothing was touched.
+        The present files must have been saved before. Raises WorkspaceError and GitError; then nothing was changed.
         """
         clone = self._clone(task_id)
         with self._looking_at(task_id):
@@ -217,10 +219,10 @@ class Workspace:
             files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
-        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is touched.
+        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
-        A branch of that name is only moved forward from where this task had brought it, and never under a checkout.
-        Raises DeliveryError if it stands elsewhere, and RepositoryError.
+        An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
+        DeliveryError if it stands elsewhere, and RepositoryError.
         """
         clone = self._clone(task_id)
         user, _ = open_repository(repo)
@@ -239,29 +241,31 @@ class Workspace:
             clone.git.run("update-ref", brought, commit)
         except GitError as error:
             raise DeliveryError(
-                f"branch {branch} could not be made in {escape_text(str(repo))}: {error}; mend that and retry: the work"
-                f" itself is safe at {commit} in {escape_text(str(clone.folder))}"
+                f"branch {branch} could not be created in {escape_text(str(repo))}: {error}; correct that and retry: "
+                f"the work itself is safe at {commit} in {escape_text(str(clone.folder))}"
             ) from error
         return Delivery(branch=branch, commit=commit, already=False)
 
     @staticmethod
     def _may_move(clone: Clone, user: Git, ref: str, brought: str | None, there: str, commit: str) -> bool:  # noqa: PLR0913, PLR0917
-        """Whether a branch stands where this task had brought it, behind the commit, and nobody works on it."""
+        """Return whether a branch stands where this task put it, is an ancestor of the commit, and is
+        not checked out.
+        """
         forward = brought == there and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
         return forward and user.ask("symbolic-ref", "--quiet", "HEAD") != ref
 
     def clone_of(self, task_id: str) -> Clone:
-        """The daemon's clone that the task lives in. Raises WorkspaceError if it has none."""
+        """Return the daemon's clone that the task uses. Raises WorkspaceError if it has none."""
         return self._clone(task_id)
 
     def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
-        """The subjects of the commits since the base, oldest first, at most 200."""
+        """Return the subjects of the commits since the base, oldest first, at most 200."""
         range_ = f"{base_commit}..{commit}"
         said = self._clone(task_id).git.run("log", "--reverse", "--no-merges", "--format=%s", range_)
         return [line for line in said.splitlines() if line][:MAX_COMMITS]
 
     def tree_with(self, task_id: str, commit: str, name: str, content: bytes, mode: str) -> str:
-        """The tree of a commit with one file at its top set to this content."""
+        """Return the tree of a commit with one file at its top set to this content."""
         clone = self._clone(task_id)
         blob = clone.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
         rows = clone.git.run("ls-tree", "-z", commit).split("\0")
@@ -270,9 +274,9 @@ class Workspace:
         return clone.git.run("mktree", "-z", stdin=os.fsencode(listed)).strip()
 
     def set_tag(self, repo: Path, tag: str, commit: str) -> None:
-        """Set a new tag in the user's repository, where the commit was delivered before; there already, it stays.
+        """Set a new tag in the user's repository, to which the commit was delivered before; an existing one stays.
 
-        Raises DeliveryError if it stands at another commit.
+        Raises DeliveryError if it points to another commit.
         """
         user, _ = open_repository(repo)
         ref = f"refs/tags/{tag}"
@@ -283,13 +287,15 @@ class Workspace:
             user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
-        """As `deliver`, of any commit that was seen, under a name that a person may have chosen."""
+        """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
+        does.
+        """
         clone = self._clone(task_id)
         if not clone.has(commit):
-            raise WorkspaceError(f"{escape_text(commit)} is no commit that was seen in the worktree of {task_id}")
+            raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
         plain = branch.isprintable() and not branch.startswith("-")
         if not plain or clone.git.ask("check-ref-format", f"refs/heads/{branch}") is None:
-            raise WorkspaceError(f"{escape_text(branch)!r} cannot be the name of a branch; give another one")
+            raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
     def remove(self, task_id: str) -> None:
@@ -300,7 +306,9 @@ class Workspace:
             _erase(self.worktree(task_id))
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
-        """The task's clone with the commit to begin from, fetched from the user's repository where it is missing."""
+        """Return the task's clone with the commit to begin from, fetched from the user's repository if
+        it is missing.
+        """
         link = self._link(task_id)
         if link.is_symlink() and self._clone(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
             return self._clone(task_id)
@@ -326,20 +334,20 @@ class Workspace:
         return self._data / "repos/indexes" / _plain(task_id)
 
     def _looking_at(self, task_id: str) -> threading.Lock:
-        """Held by whoever uses the daemon's index of a worktree, or builds or removes one of its folders."""
+        """Lock held while the daemon's index of a worktree is used, or one of its folders is built or removed."""
         return self._locks.setdefault(task_id, threading.Lock())
 
     def _files(self, task_id: str) -> Worktree:
         return Worktree(clone=self._clone(task_id), folder=self.worktree(task_id), index=self._index(task_id))
 
     def _saved_before(self, task_id: str, tree: str, head: str) -> str | None:
-        """The commit of an earlier checkpoint with just these files on this head."""
+        """Return the commit of an earlier checkpoint with exactly these files on this head."""
         wanted = f"{tree} {head}"
         rows = (row.partition(" ") for _, row in self._checkpoint_refs(task_id))
         return next((commit for commit, _, had in rows if had == wanted), None)
 
     def _checkpoint_refs(self, task_id: str) -> list[tuple[int, str]]:
-        """Number, and commit, tree and parent, of every checkpoint that saved work."""
+        """Yield number, and commit, tree and parent, of every checkpoint that saved work."""
         wanted = "--format=%(refname:lstrip=3) %(objectname) %(tree) %(parent)"
         listed = self._clone(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
         rows = (row.partition(" ") for row in listed.splitlines())
@@ -347,16 +355,16 @@ class Workspace:
 
 
 def _plain(name: str) -> str:
-    """The name itself, if it is safe as a part of a path and of a ref."""
+    """Return the name if it is safe as a part of a path and of a ref. Raises WorkspaceError."""
     if not _PLAIN_NAME.fullmatch(name) or name.endswith(".lock"):
         raise WorkspaceError(
-            f"{escape_text(name)!r} cannot name a folder; letters, digits, dots, dashes, underscores may"
+            f"{escape_text(name)!r} cannot be used in a path; use letters, digits, dots, dashes and underscores"
         )
     return name
 
 
 def _build(place: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a new folder aside, then put it in place whole."""
+    """Fill a new folder aside, then rename it into place."""
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = place.with_name(f".{place.name}.new")
     _erase(aside)
@@ -366,7 +374,7 @@ def _build(place: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _erase(folder: Path) -> None:
-    """Remove a folder, also one with read-only folders in it; what is half removed has another name."""
+    """Remove a folder, also one with read-only folders in it; while it is removed it has another name."""
     gone = folder.with_name(f".{folder.name}.gone")
     for doomed in (gone, folder):
         if doomed.is_symlink():

@@ -1,7 +1,7 @@
-"""The files of an agent's worktree beside its commits: what is uncommitted, all of it as a tree, and back again.
+"""The files of an agent's worktree besides its commits: what is uncommitted, all of it as a tree, and restoring a tree.
 
-Files are compared and stored by an index of the daemon's own, kept from one look to the next for speed. The agent's
-index, HEAD and configuration are neither read nor written, so that a look disturbs no agent that is at work, and no
+Files are compared and stored with an index of the daemon's own, which is kept between looks for speed. The agent's
+index, HEAD and configuration are neither read nor written, so that a look does not disturb an agent at work, and no
 agent can mark a file as unchanged.
 """
 
@@ -22,16 +22,16 @@ MAX_KEPT_FILE = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
-    """A worktree at `folder` that borrows from `clone`; `index` is the daemon's. One user at a time."""
+    """A worktree at `folder` that borrows from `clone`; `index` is the daemon's. For one user at a time."""
 
     clone: Clone
     folder: Path
     index: Path
 
     def uncommitted(self, head: str) -> list[str]:
-        """Names of the files that differ from `head`; ignored ones do not count."""
+        """Return the names of the files that differ from `head`; ignored ones do not count."""
         self.index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for index in (self.index, self._aside):  # a lock is left behind when the power goes
+        for index in (self.index, self._aside):  # a lock file remains after a power cut
             index.with_name(index.name + ".lock").unlink(missing_ok=True)
         git = self._git(self.index)
         git.run("read-tree", "--reset", head)
@@ -40,7 +40,7 @@ class Worktree:
         return items(git.run("ls-files", "-z", *kinds))
 
     def tree(self, head: str) -> str:
-        """A tree of `head` with all that is uncommitted put in.
+        """Return a tree of `head` with everything uncommitted added.
 
         Files above 64 MiB, special files and repositories inside the worktree are left out.
         """
@@ -54,10 +54,10 @@ class Worktree:
         return git.run("write-tree").strip()
 
     def bring_to(self, present: str, wanted: str) -> None:
-        """Make the files, which are those of the tree `present`, those of the tree `wanted`; all others stay.
+        """Turn the files of the tree `present` into those of the tree `wanted`; all other files stay.
 
-        Raises WorkspaceError where a file that no tree has is in the way, and GitError where one was changed
-        meanwhile; then nothing was touched.
+        Raises WorkspaceError if a file that no tree has is in the way, and GitError if a file was changed meanwhile;
+        then nothing was changed.
         """
         names = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", present, wanted)
         kept = set(items(self.clone.git.run("ls-tree", "-r", "-z", "--name-only", present)))
@@ -81,7 +81,7 @@ class Worktree:
         return Git.own(self.clone.folder, work_tree=self.folder, index=index)
 
     def _at(self, name: str) -> Iterator[str]:
-        """What lies where a file is to come: itself, files below it, or a file in place of one of its folders."""
+        """Yield what is in the way of a file: itself, files below it, or a file in place of one of its folders."""
         for place in (name, *(str(above) for above in Path(name).parents if above.name)):
             path = self.folder / place
             if path.is_symlink() or path.is_file() or (os.path.lexists(path) and not path.is_dir()):
@@ -92,12 +92,12 @@ class Worktree:
 
 
 def items(listed: str) -> list[str]:
-    """The parts of what git lists with -z."""
+    """Return the parts of what git lists with -z."""
     return [item for item in listed.split("\0") if item]
 
 
 def _can_be_kept(path: Path) -> bool:
-    """Whether a tree takes this file in; one that is gone counts, as a deletion."""
+    """Return whether a tree takes this file in; a missing file counts, as a deletion."""
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

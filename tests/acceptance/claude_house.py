@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,7 +23,8 @@ from orchestrator.processes.spec import MARKER
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
+from tests import fork_server
 from tests.acceptance.house import Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
@@ -51,7 +51,7 @@ class ClaudeHouse:
         self._claude = claude
         self.subscription = False
         self._settings = {"retry_delay": 0.1, "free_space_floor": 0, "free_memory_floor": 0, **settings}
-        self._daemon: subprocess.Popen[bytes] | None = None
+        self._daemon: fork_server.ForkedProcess | None = None
 
     def __enter__(self) -> Self:
         self.api.__enter__()
@@ -75,9 +75,9 @@ class ClaudeHouse:
         """Start the daemon, and wait until it answers."""
         env = {**os.environ, "HOME": str(self.root / "home")}
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-        command = [sys.executable, "-m", "orchestrator", "--config", str(self.root / "orchestrator.toml"), "serve"]
+        settings = ("--config", str(self.root / "orchestrator.toml"))
         with (self.root / "daemon.log").open("ab") as log:
-            self._daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+            self._daemon = fork_server.start(*settings, "serve", cwd=Path.cwd(), env=env, stdout=log, stderr=log)
         self.until(self._answers, "the daemon answers")
 
     def kill(self) -> None:
@@ -99,8 +99,8 @@ class ClaudeHouse:
 
     def _cli(self, *arguments: str) -> str:
         """What a command of `orchestrator` prints."""
-        command = [sys.executable, "-m", "orchestrator", "--config", str(self.root / "orchestrator.toml"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        settings = ("--config", str(self.root / "orchestrator.toml"))
+        done = fork_server.run(*settings, *arguments, cwd=Path.cwd(), env=os.environ, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -108,7 +108,7 @@ class ClaudeHouse:
         """What the daemon answers to a request of a person's; it must not be refused."""
         return said(self.client.socket, method, path, body)
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         still = (ProcessState.FROZEN, None)
         return self.wait_for(task, lambda now: now.waiting and (now.run and now.run.process) in still).waiting[0]

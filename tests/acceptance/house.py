@@ -17,7 +17,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -25,6 +26,7 @@ from uuid import uuid4
 
 import httpx
 import orjson
+import pytest
 
 import orchestrator
 from orchestrator.core.task.agent import ProcessState
@@ -32,20 +34,23 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.runs import BOOT
 from orchestrator.processes.spec import MARKER
-from orchestrator.server.client import Client, DaemonUnreachable
+from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
+from tests import fork_server
 from tests.fakes.repositories import commit, git
 
 Json = dict[str, Any]
 T = TypeVar("T")
+Process = subprocess.Popen[bytes] | fork_server.ForkedProcess
 Stream = int | IO[bytes]
 """Where a process reads from or writes to."""
 
 PATIENCE = 90.0
 LOOK_EVERY = 0.01
-"""Seconds: how long a test waits for what must come, and between two looks."""
+ASK_EVERY = 0.03
+"""Seconds: how long a test waits for what must come, between two looks, and between two requests to the daemon."""
 
 SOURCES = Path(orchestrator.__file__).parent.parent
 TICKET = "Add slugify(text)\n\nIt turns a title into a part of a URL.\n"
@@ -68,13 +73,19 @@ ENDED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.BLOCKED, 
 
 
 class House:
-    """One daemon with all that it needs; entered, it answers."""
+    """One daemon with all that it needs; entered, it answers.
 
-    def __init__(self, root: Path, scenario: Json | None = None, **settings: object) -> None:
+    `program` is started in place of `orchestrator`; without it, the fork server starts `orchestrator`.
+    """
+
+    def __init__(
+        self, root: Path, scenario: Json | None = None, program: Sequence[str] = (), **settings: object
+    ) -> None:
+        self.program = program
         self.root, self.data = root, root / "data"
         self.scenario, self.settings = scenario or {}, {**QUICK, **settings}
         self.client = Client(self.data / "orchestrator.sock")
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: Process | None = None
         self.repo = self.make_repository("repo")
 
     def __enter__(self) -> Self:
@@ -111,7 +122,7 @@ class House:
         commit(folder, {**FILES, ".orchestrator.toml": f"[checks.unit_test]\ncommand = {json.dumps(command)}\n"})
         return folder
 
-    def launch(self) -> "subprocess.Popen[bytes]":
+    def launch(self) -> Process:
         """Start a daemon and do not wait until it answers."""
         agent = {
             "driver": "command",
@@ -150,29 +161,19 @@ class House:
 
     def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """What a command of `orchestrator` printed and how it ended."""
-        return subprocess.run(
-            self._command(*arguments),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=SOURCES,
-            env=self._environment(),
-            timeout=PATIENCE,
-            check=False,
-        )
+        arguments = (*self._options(), *arguments)
+        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=self._environment(), timeout=PATIENCE)
 
     def begin(
         self, *arguments: str, out: Stream, err: Stream = subprocess.DEVNULL, stdin: Stream = subprocess.DEVNULL
-    ) -> "subprocess.Popen[bytes]":
+    ) -> Process:
         """Begin a command of `orchestrator` and do not wait for its end."""
-        return subprocess.Popen(
-            self._command(*arguments),
-            stdin=stdin,
-            stdout=out,
-            stderr=err,
-            cwd=SOURCES,
-            env=self._environment(),
-        )
+        arguments, env = (*self._options(), *arguments), self._environment()
+        if self.program:
+            return subprocess.Popen(
+                [*self.program, *arguments], stdin=stdin, stdout=out, stderr=err, cwd=SOURCES, env=env
+            )
+        return fork_server.start(*arguments, stdin=stdin, stdout=out, stderr=err, cwd=SOURCES, env=env)
 
     def submit(self, text: str = TICKET, key: str = "", **more: Any) -> str:
         """Hand in a ticket, under an Idempotency-Key of its own if none is given; the id of its task."""
@@ -219,12 +220,12 @@ class House:
         own = f"{state['base_commit']}..{state['branch']}"
         return git(Path(state["repo"]), "log", "--reverse", "--format=%s", own).splitlines()
 
-    def wait_for(self, what: str, look: Callable[[], T], patience: float = PATIENCE) -> T:
+    def wait_for(self, what: str, look: Callable[[], T], patience: float = PATIENCE, every: float = LOOK_EVERY) -> T:
         """Look until there is something to see; AssertionError with the daemon's story after so many seconds."""
         deadline = time.monotonic() + patience
         while not (seen := look()):
             assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}\n{self._story()}"
-            time.sleep(LOOK_EVERY)
+            time.sleep(every)
         return seen
 
     def wait_until(self, task: str, reached: Callable[[TaskView], object], patience: float = PATIENCE) -> TaskView:
@@ -237,7 +238,7 @@ class House:
             told.append(self.client.task(task))
             return bool(reached(told[-1]))
 
-        self.wait_for(f"{task}, now {told[-1].stage}", look, patience)
+        self.wait_for(f"{task}, now {told[-1].stage}", look, patience, ASK_EVERY)
         return told[-1]
 
     def wait_for_end(self, task: str, status: TaskStatus = TaskStatus.COMPLETED) -> TaskView:
@@ -246,7 +247,7 @@ class House:
         assert ended.status is status, f"{ended.status}: {ended.block_reason}\n{self._story()}"
         return ended
 
-    def wait_until_it_asks(self, task: str) -> AskView:
+    def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
         waiting = self.wait_until(task, lambda now: now.waiting and _process(now) in (ProcessState.FROZEN, None))
         return waiting.waiting[0]
@@ -294,9 +295,8 @@ class House:
                 _signal(pid, signal.SIGKILL)
             time.sleep(LOOK_EVERY)
 
-    def _command(self, *arguments: str) -> list[str]:
-        there = ["--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data)]
-        return [sys.executable, "-c", "from orchestrator.cli.app import main; main()", *there, *arguments]
+    def _options(self) -> tuple[str, ...]:
+        return ("--config", str(self.root / "orchestrator.toml"), "--data-dir", str(self.data))
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
@@ -324,6 +324,15 @@ def said(socket: Path, method: str, path: str, body: Json | None = None) -> Json
         response = http.request(method, path, json=body)
     assert response.is_success, response.text
     return dict(response.json())
+
+
+@contextmanager
+def refused(kind: str, *names: str) -> Iterator[None]:
+    """Expect a refusal with a problem of this kind, whose detail has these names."""
+    with pytest.raises(RequestRefused) as caught:
+        yield
+    assert caught.value.kind == kind
+    assert [name for name in names if name not in caught.value.problem.detail] == []
 
 
 def state_of(pid: int) -> str:

@@ -65,7 +65,7 @@ def test_a_question_in_a_block_freezes_its_agent_until_it_is_answered_in_the_nex
             assert_stands_still(house, task, ticks)
         house.say("POST", f"/api/questions/{ask.id}/answer", {"answer": "latin"})
         ended = house.wait_for_end(task)
-        assert ended.asks[0].answer == "Latin"
+        assert ended.requests[0].answer == "Latin"
         assert ended.agent.attempt == 2, "the planner's process went on"
         (told,) = [text for text in house.turn_texts(task, 1) if "Answers to what you asked" in text]
         assert "Which alphabet? — Latin" in told
@@ -93,7 +93,7 @@ def test_questions_in_a_request_of_the_cli_are_answered_in_the_turn_that_asked(t
         answers = {"Which alphabet?": "All", "How long?": "Short"}
         assert json.loads(got.read_text()) == {"behavior": "allow", "updatedInput": {**QUESTIONS, "answers": answers}}
         assert not [text for text in house.turn_texts(task, 1) if "Answers to what you asked" in text]
-        assert [one.status for one in ended.asks] == [RequestStatus.ANSWERED, RequestStatus.ANSWERED]
+        assert [one.status for one in ended.requests] == [RequestStatus.ANSWERED, RequestStatus.ANSWERED]
         assert ended.agent.attempt == 2
 
 
@@ -122,7 +122,7 @@ def test_an_answer_that_was_given_to_an_agent_which_died_of_it_is_told_to_its_su
             house.say("POST", f"/api/questions/{one.id}/answer", {"answer": one.options[0]})
         ended = house.wait_for_end(task)
         assert "Which alphabet? — Latin" in house.turn_texts(task, 2)[0]
-        assert [one.status for one in ended.asks] == [RequestStatus.ANSWERED] * 2
+        assert [one.status for one in ended.requests] == [RequestStatus.ANSWERED] * 2
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
@@ -188,14 +188,14 @@ def test_a_stage_is_changed_in_the_same_session_and_approved_over_a_restart(tmp_
 def test_nobody_is_asked_for_a_review_of_a_task_that_goes_by_itself(tmp_path: Path) -> None:
     with House(tmp_path, **with_review(tmp_path)) as house:
         ended = house.wait_for_end(house.submit())
-        assert [(one.status, one.answered_by) for one in ended.asks] == [(RequestStatus.APPROVED, "policy")]
+        assert [(one.status, one.answered_by) for one in ended.requests] == [(RequestStatus.APPROVED, "policy")]
 
 
 def test_a_question_that_nobody_answers_in_time_gets_its_default(tmp_path: Path) -> None:
     with House(tmp_path, {"PLANNING": [{"question": QUESTION}]}, people={"question_timeout": 0.5}) as house:
         task = house.submit(**ASKING)
         ended = house.wait_for_end(task)
-        assert (ended.asks[0].status, ended.asks[0].answer, ended.asks[0].answered_by) == (
+        assert (ended.requests[0].status, ended.requests[0].answer, ended.requests[0].answered_by) == (
             RequestStatus.ANSWERED,
             "All",
             "policy",
@@ -215,7 +215,7 @@ def test_a_task_that_goes_by_itself_is_answered_without_standing_still(tmp_path:
     with House(tmp_path, {"PLANNING": [{"question": QUESTION}]}) as house:
         task = house.submit()
         ended = house.wait_for_end(task)
-        assert ended.asks[0].answer == "All"
+        assert ended.requests[0].answer == "All"
         assert house.journal(task, "RunFrozen") == []
         assert "Which alphabet? — All" in "".join(house.turn_texts(task, 1))
 

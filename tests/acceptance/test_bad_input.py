@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.client import RequestRefused
-from tests.acceptance.house import SOURCES, House
+from tests.acceptance.house import SOURCES, House, refused
 from tests.fakes.repositories import commit, git
 
 MIB = 1 << 20
@@ -54,26 +53,25 @@ def only_a_file(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "names"),
     [
-        (no_repository, "is not a git repository; run `git init`"),
-        (empty_repository, "has no commit on its current branch; commit something"),
-        (detached_repository, "is on no branch"),
-        (shallow_repository, "is a shallow clone; run `git fetch --unshallow`"),
-        (only_a_file, "is not a folder"),
-        (lambda folder: folder, "does not exist; check the path"),
+        (no_repository, "git init"),
+        (empty_repository, "commit"),
+        (detached_repository, "branch"),
+        (shallow_repository, "git fetch --unshallow"),
+        (only_a_file, "folder"),
+        (lambda folder: folder, "path"),
     ],
 )
 def test_what_cannot_be_worked_on_is_refused_and_leaves_nothing(
-    tmp_path: Path, made: Callable[[Path], Path], said: str
+    tmp_path: Path, made: Callable[[Path], Path], names: str
 ) -> None:
     with House(tmp_path) as house:
         there = made(tmp_path / "theirs")
-        with pytest.raises(RequestRefused, match=said):
+        with refused("refused", str(there), names):
             house.submit(repo=there)
         told = house.cli("submit", "--repo", str(there), "Do it")
         assert told.returncode == 2
-        assert said in " ".join(told.stderr.split())
         assert str(there) in told.stderr.replace("\n", "")
         assert "Traceback" not in told.stderr
         assert list((house.data / "tasks").iterdir()) == []
@@ -122,7 +120,6 @@ def test_a_branch_that_a_person_made_meanwhile_is_not_overwritten(tmp_path: Path
         git(house.repo, "branch", branch)
         (tmp_path / "go").touch()
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
-        assert f"has a branch {branch} already" in (blocked.block_reason or "")
         assert f"git branch -m {branch} {branch}-old" in (blocked.block_reason or "")
         assert git(house.repo, "rev-parse", branch) == blocked.base_commit
 
@@ -145,17 +142,13 @@ def test_a_ticket_is_text_whatever_it_looks_like(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (" \n\t ", "the ticket is empty; say what is to be done"),
-        ("x" * (5 * MIB), "is larger than 1024 KiB; put long material into the repository"),
-        ("\0ELF", "is not text; give plain UTF-8"),
-    ],
+    ("text", "named"),
+    [(" \n\t ", ""), ("x" * (5 * MIB), "1024 KiB"), ("\0ELF", "UTF-8")],
     ids=["empty", "5 MiB", "binary"],
 )
-def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, named: str) -> None:
     with House(tmp_path) as house:
-        with pytest.raises(RequestRefused, match=said):
+        with refused("refused", named):
             house.submit(text)
         (tmp_path / "ticket.md").write_text(text)
         told = house.cli("submit", "--repo", str(house.repo), "--file", str(tmp_path / "ticket.md"))
@@ -167,11 +160,11 @@ def test_a_ticket_that_is_none_is_refused(tmp_path: Path, text: str, said: str) 
 
 def test_what_is_misspelt_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
     with House(tmp_path) as house:
-        with pytest.raises(RequestRefused, match="there is no pipeline 'ful'; did you mean 'full'"):
+        with refused("refused", "'ful'", "'full'"):
             house.submit(pipeline="ful")
-        with pytest.raises(RequestRefused, match=r"\.\./\.\./etc"):
+        with refused("refused", "../../etc", "ABC-123"):
             house.submit(ticket="../../etc")
-        with pytest.raises(RequestRefused, match="there is no task"):
+        with refused("no-such-task", "LOCAL-nobody"):
             house.submit(after=("LOCAL-nobody",))
         assert house.cli("show", "LOCAL-nobody").returncode == 4
 
@@ -179,9 +172,7 @@ def test_what_is_misspelt_is_answered_with_the_nearest_name(tmp_path: Path) -> N
 def test_checks_that_a_repository_declares_wrongly_are_refused_with_their_line(tmp_path: Path) -> None:
     with House(tmp_path) as house:
         commit(house.repo, {".orchestrator.toml": '[checks.unit_test]\ncomand = "true"\n'})
-        with pytest.raises(
-            RequestRefused, match=r"\.orchestrator\.toml:2: unknown key 'comand'; did you mean 'command'"
-        ):
+        with refused("refused", ".orchestrator.toml:2:", "'comand'", "'command'"):
             house.submit()
 
 
@@ -201,4 +192,5 @@ def test_an_agent_cannot_command_the_daemon_that_runs_it(tmp_path: Path) -> None
     hidden = f"cd {SOURCES} && env -i setsid {command}"
     with House(tmp_path, scenario={"ANALYSIS": [[{"run": openly}, {"run": hidden}]]}) as house:
         house.wait_for_end(house.submit())
-        assert (tmp_path / "said").read_text().count("agents do not command the daemon that runs them") == 2
+        refusals = (tmp_path / "said").read_text().splitlines()
+        assert ["agents/1" in line for line in refusals] == [True, True], refusals

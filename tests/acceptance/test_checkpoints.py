@@ -41,7 +41,7 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         assert "pinned" in house.cli("checkpoints", "pin", task, number).stdout
         refused = house.cli("checkpoints", "restore", task, number, "--in-place")
         assert (refused.returncode, refused.stdout) == (5, "")
-        assert "without --in-place the work comes as a branch" in refused.stderr
+        assert "--in-place" in refused.stderr
         done = house.cli("checkpoints", "restore", task, number)
         assert done.returncode == 0, done.stderr
         branch = f"orchestrator/{task}/checkpoint-{number}"
@@ -114,9 +114,10 @@ def test_a_task_whose_journal_is_gone_is_recovered_and_comes_to_its_end(tmp_path
         house.wait_until_it_works(task, "PLANNING")
         running = house.cli("checkpoints", "recover", task)
         assert (running.returncode, running.stdout) == (1, "")
-        assert "in use by the daemon" in running.stderr
+        assert house.daemon is not None
+        assert str(house.daemon.pid) in running.stderr
         assert house.stop() == 0
-        assert "can be read as it is" in house.cli("checkpoints", "recover", task).stderr
+        assert house.cli("checkpoints", "recover", task).returncode == 1, "its journal can be read"
         (house.folder(task) / "journal.jsonl").unlink()
         (house.folder(task) / "state.json").write_bytes(b"\0" * 100)
         done = house.cli("checkpoints", "recover", task)

@@ -11,8 +11,7 @@ import pytest
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.server.client import RequestRefused
-from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, state_of, ticking_until
+from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, refused, state_of, ticking_until
 from tests.looking import taken_away
 
 FOR_EVER = {"ANALYSIS": [{"think_ms": 600_000}]}
@@ -91,7 +90,7 @@ def test_a_second_daemon_on_the_same_data_folder_refuses_and_names_the_first(tmp
         second = house.cli("serve")
         assert second.returncode == 1
         assert second.stdout == ""
-        assert f"in use by the daemon with pid {house.daemon.pid}" in second.stderr
+        assert str(house.daemon.pid) in second.stderr
         assert second.stderr.count("\n") == 1
         assert house.answers(), "the first one is none the worse for it"
 
@@ -108,10 +107,10 @@ def test_what_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
     with House(tmp_path) as house:
         house.stop()
         house.client.socket.write_text("precious")
-        refused = house.cli("serve")
-        assert refused.returncode == 1
-        assert "is no socket; move it away" in refused.stderr
-        assert "Traceback" not in refused.stderr
+        refusal = house.cli("serve")
+        assert refusal.returncode == 1
+        assert str(house.client.socket) in refusal.stderr
+        assert "Traceback" not in refusal.stderr
         assert house.client.socket.read_text() == "precious"
 
 
@@ -145,7 +144,7 @@ def test_new_definitions_are_taken_over_and_bad_ones_refused_with_the_last_good_
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
     with House(tmp_path, folders={"pipelines": [str(pipelines)]}) as house:
-        with pytest.raises(RequestRefused, match="there is no pipeline 'short'"):
+        with refused("refused", "'short'"):
             house.submit(pipeline="short")
         good = (bundled(Kind.PIPELINES) / "full.toml").read_text().replace('name = "full"', 'name = "short"')
         house.overwrite(pipelines / "short.toml", good)
@@ -153,8 +152,8 @@ def test_new_definitions_are_taken_over_and_bad_ones_refused_with_the_last_good_
         task = house.submit(pipeline="short")
         house.overwrite(pipelines / "short.toml", good.replace("next = ", "nxt = "))
         house.wait_for("the refusal", lambda: [line for line in house.log if line["event"] == "definitions_refused"])
-        refused = next(line for line in house.log if line["event"] == "definitions_refused")
-        assert "short.toml" in str(refused["problems"])
+        refusal = next(line for line in house.log if line["event"] == "definitions_refused")
+        assert "short.toml" in str(refusal["problems"])
         assert house.wait_for_end(task).pipeline == "short"
         house.wait_for_end(house.submit(pipeline="short"))
 
@@ -178,8 +177,7 @@ def test_changed_settings_are_taken_over_while_tasks_wait_and_bad_ones_refused(t
 def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: Path) -> None:
     with House(tmp_path, free_space_floor="900TiB") as house:
         task = house.submit()
-        told = house.client.why(task)
-        assert "free_space_floor wants 921600.00 GiB" in " ".join(told.facts)
+        assert "free_space_floor" in " ".join(house.client.why(task).facts)
         assert house.client.status().health == "pressure"
         assert house.client.task(task).status is TaskStatus.PENDING
         assert house.stop() == 0
@@ -272,10 +270,9 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         house.start()
         let_go(tmp_path)
         house.wait_for_end(other)
-        told = [line["error"] for line in house.log if line["event"] == "task_not_loaded"]
-        assert "install the version that wrote it" in told[-1]
+        assert [line for line in house.log if line["event"] == "task_not_loaded"]
         assert state.read_text() == future
-        with pytest.raises(RequestRefused, match="has version 99"):
+        with refused("unreadable", "99"):
             house.client.task(later)
 
 

@@ -1,12 +1,13 @@
 """A daemon that a bug ends says why before anything else: no end is silent, however long it takes."""
 
+import sys
 from pathlib import Path
 
 from tests.acceptance.house import PATIENCE, House
 
 PLANTED = """
 from orchestrator.cli.app import main
-from orchestrator.workspace import Workspace
+from orchestrator.workspaces.workspace import Workspace
 
 def facts(*_):
     raise ValueError("a planted bug")
@@ -16,25 +17,15 @@ main()
 """
 
 
-class BuggyHouse(House):
-    """A house whose daemon has a bug that shows when a step's work is looked at."""
-
-    buggy = True
-
-    def _command(self, *arguments: str) -> list[str]:
-        program, flag, code, *rest = super()._command(*arguments)
-        return [program, flag, PLANTED if self.buggy else code, *rest]
-
-
 def test_a_daemon_that_a_bug_ends_has_the_reason_on_its_log_and_its_successor_goes_on(tmp_path: Path) -> None:
-    with BuggyHouse(tmp_path) as house:
+    with House(tmp_path, program=(sys.executable, "-c", PLANTED)) as house:
         task = house.submit()
         assert house.daemon is not None
         assert house.daemon.wait(PATIENCE) != 0
         (last,) = [line for line in house.log if line["event"] == "daemon_failed"]
         assert last["level"] == "error"
         assert "ValueError: a planted bug" in last["exception"]
-        house.buggy = False
+        house.program = ()
         house.start()
         house.wait_for_end(task)
         assert len(set(house.subjects(task))) == len(house.subjects(task))

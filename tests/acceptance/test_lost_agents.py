@@ -81,7 +81,7 @@ def test_a_missing_program_blocks_the_task_and_says_which(tmp_path: Path) -> Non
     with House(tmp_path, agent={"driver": "command", "command": ["/nowhere/agent"]}) as house:
         task = house.submit()
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
-        assert "no such command: /nowhere/agent; mend [agent]" in (blocked.block_reason or "")
+        assert "/nowhere/agent" in (blocked.block_reason or "")
 
 
 def test_without_claude_nothing_begins_and_the_task_says_what_to_mend(tmp_path: Path) -> None:
@@ -111,6 +111,6 @@ def test_an_outbox_full_of_links_and_a_giant_is_refused_name_by_name(tmp_path: P
         refused = "\n".join(house.journal(task, "GateLooked")[1]["event"]["evidence"]["refused"])
         assert "analysis.md: it is a link" in refused
         assert "related-code.json: it is larger than" in refused
-        assert "everything: no file of this name is wanted" in refused
+        assert "everything: no file of this name is expected" in refused
         assert "do not take this" not in (house.folder(task) / "analysis.md").read_text()
         assert done.stages["ANALYSIS"].visits == 1

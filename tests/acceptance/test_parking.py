@@ -73,7 +73,7 @@ def test_a_parked_request_is_answered_by_a_turn_and_when_asked_again_by_the_reco
         ended = house.wait_for_end(task)
         assert "Which alphabet? — All" in house.turn_texts(task, 2)[0]
         assert json.loads(got.read_text())["updatedInput"]["answers"] == {"Which alphabet?": "All"}
-        assert [(one.status, one.answer) for one in ended.asks] == [(RequestStatus.ANSWERED, "All")] * 2
+        assert [(one.status, one.answer) for one in ended.requests] == [(RequestStatus.ANSWERED, "All")] * 2
         assert ended.failures.total == 0
 
 
@@ -112,7 +112,7 @@ def test_a_provided_value_is_in_the_agent_s_environment_and_in_no_file(tmp_path:
         assert seen.read_text().split()[0] == sha256(value.encode()).hexdigest()
         (told,) = [text for text in house.turn_texts(task, 2) if "Answers to what you asked" in text]
         assert "provided, as the environment variable STRIPE_KEY" in told
-        assert ended.asks[0].status is RequestStatus.PROVIDED
+        assert ended.requests[0].status is RequestStatus.PROVIDED
         assert hiding_places(house.root, value) == []
         assert sessions(house, task, attempts=2)[1][1] == "1"
 

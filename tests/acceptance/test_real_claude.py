@@ -32,6 +32,7 @@ def assert_stands_still(house: ClaudeHouse, ticker: Ticker, task: TaskView) -> N
     ticker.assert_is_silent()
 
 
+@pytest.mark.long
 def test_a_ticket_becomes_a_tested_and_delivered_branch(claude: Path, tmp_path: Path) -> None:
     with ClaudeHouse(claude, tmp_path, Roles()) as house:
         task = house.end_of(house.submit())

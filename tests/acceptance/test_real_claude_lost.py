@@ -55,6 +55,7 @@ def test_an_agent_killed_in_mid_tool_is_resumed_in_its_session(claude: Path, tmp
         assert task.agent.tokens_used == told_of * TOKENS_OF_A_CALL
 
 
+@pytest.mark.long
 def test_a_refused_key_is_a_matter_for_a_person(claude: Path, tmp_path: Path) -> None:
     with ClaudeHouse(claude, tmp_path, lambda _: REFUSED) as house:
         task = house.end_of(house.submit())
@@ -81,11 +82,12 @@ def test_an_overload_that_lasts_is_waited_out_and_costs_no_attempt(claude: Path,
         assert house.steps(task) == STEPS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
         ("ANALYSIS", "the turn ended without any work: no tool was used and nothing was left behind"),
-        pytest.param("IMPLEMENTATION 2", "no new commit was made for this step", marks=pytest.mark.long),
+        ("IMPLEMENTATION 2", "no new commit was made for this step"),
     ],
 )
 def test_a_turn_without_work_fails_its_gate_and_is_told_so(claude: Path, tmp_path: Path, turn: str, told: str) -> None:

@@ -70,7 +70,6 @@ def test_a_tag_that_stands_elsewhere_is_never_moved_nor_asked_about(tmp_path: Pa
         task = submit(there.house)
         halted = there.house.wait_for_end(task, TaskStatus.BLOCKED)
         assert "v1.4.0" in (halted.block_reason or "")
-        assert "choose another version" in (halted.block_reason or "")
         assert there.house.state(task).get("requests", []) == []
         assert tag_of(repository) == git(there.house.repo, "rev-parse", "main")
         other = there.upstream.bare if where == "here" else there.house.repo
@@ -86,4 +85,4 @@ def test_a_release_without_a_version_says_how_to_name_one(tmp_path: Path) -> Non
     with proposed(tmp_path) as there:
         task = there.house.submit("Release what we have\n\nAll of it.\n", pipeline="release")
         halted = there.house.wait_for_end(task, TaskStatus.BLOCKED)
-        assert "no version is named: write `## Version`" in (halted.block_reason or "")
+        assert "## Version" in (halted.block_reason or "")

@@ -23,7 +23,7 @@ def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, kil
         task = house.submit()
         limited = house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         house.wait_until_frozen(task)
-        assert "usage limit" in " ".join(house.client.why(task).facts)
+        assert house.client.why(task).blocked_by is PauseReason.RATE_LIMIT
         if killed:
             house.kill()
             house.start()
@@ -43,7 +43,7 @@ def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
         house.wait_until(first, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         second = house.submit()
         assert house.client.task(second).status is TaskStatus.PENDING
-        assert "usage limit" in " ".join(house.client.why(second).facts)
+        assert "five_hour" in " ".join(house.client.why(second).facts)
         house.wait_for_end(first)
 
 

@@ -103,7 +103,7 @@ def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -
         first = house.submit("First\n\ntext")
         house.wait_until_it_works(first, "ANALYSIS")
         second = house.submit("Second \x1b[31m red \x07")
-        lines = screen.shows(house, first, second, "1 of 1 places taken", "1 waiting", "handed in by")
+        lines = screen.shows(house, first, second, "1 of 1 places taken", "1 waiting", "submitted by")
         working = next(line for line in lines if line.startswith(first))
         waiting = next(line for line in lines if line.startswith(second))
         assert "ANALYSIS" in working

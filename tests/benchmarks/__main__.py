@@ -1,7 +1,7 @@
-"""All benchmarks, or those that are named, in one table: `python -m tests.benchmarks [NAME…]`.
+"""Run all benchmarks, or the named ones, and print one table: `python -m tests.benchmarks [NAME…]`.
 
-Each is a module here with `rows()`. A goal is held against the last figure of what was measured, leaving
-out what stands in parentheses; a missed one makes the exit code 1. What else the machine did is told by its load.
+Each is a module here with `rows()`. A goal is compared with the last number of the measured value, ignoring text in
+parentheses; a missed goal makes the exit code 1. The load average shows what else the machine was doing.
 """
 
 import importlib
@@ -19,7 +19,7 @@ _FIGURE = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
 def reached(measured: str, goal: str) -> bool | None:
-    """Whether a measured value is as good as its goal; None without a goal."""
+    """Whether a measured value meets its goal; None without a goal."""
     wanted = _GOAL.search(goal)
     if wanted is None:
         return None

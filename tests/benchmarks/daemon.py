@@ -1,7 +1,7 @@
-"""The whole daemon: its start beside ten thousand finished tasks and beside none, and what it takes while it idles.
+"""The whole daemon: its start with ten thousand finished tasks and with none, and its usage while idle.
 
-Started is a daemon that has answered a request. Both are measured in turn, so that they see the same machine, and idle
-together. Processor time is what the scheduler counted for every thread (schedstat), in nanoseconds.
+A daemon counts as started when it has answered a request. Both are measured alternately, so that they see the same
+machine, and idle together. Processor time is what the scheduler counted for every thread (schedstat), in nanoseconds.
 """
 
 import statistics
@@ -38,7 +38,7 @@ PATIENCE = 30.0  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A daemon that answers; how long that took, and what it weighs, in MB."""
+    """A daemon that answers requests: how long its start took, and its memory in MB."""
 
     process: psutil.Process
     seconds: float
@@ -47,7 +47,7 @@ class Started:
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     with tempfile.TemporaryDirectory() as base:
         full, empty = Path(base, "full"), Path(base, "empty")
         _finish(full)
@@ -92,7 +92,7 @@ def _idle(full: Path, empty: Path) -> list[Row]:
 
 @contextmanager
 def _daemon(data: Path) -> Iterator[Started]:
-    """A daemon on a data folder that has answered once."""
+    """Start a daemon on a data folder and wait for its first answer."""
     argv = [sys.executable, "-m", "orchestrator", "--data-dir", str(data), "--socket", str(data / "s"), "serve"]
     began = time.perf_counter()
     with subprocess.Popen(argv, env=environment(), stderr=subprocess.DEVNULL) as daemon:
@@ -116,7 +116,7 @@ def _await_answer(socket: Path, began: float) -> None:
 
 
 def _finish(data: Path) -> None:
-    """Tasks as they are left when they have ended: one by the store, all others after its likeness."""
+    """Create ended tasks: one by the store, all others as copies of it."""
     store = FolderStore(data)
     task = replace(a_worked_on_task(data, "ABC-00000_20261121_220000"), status=TaskStatus.COMPLETED)
     store.commit(None, task, TaskSubmitted(at=NIGHT, task=task))

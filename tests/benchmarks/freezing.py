@@ -1,7 +1,8 @@
-"""Two hundred frozen agents let go at once, by control groups and by signals; what ending a frozen session frees.
+"""Thaw two hundred frozen agents at once, by control groups and by signals; memory freed by ending a frozen session.
 
-A file counts the rounds. While all are frozen the next one begins in it; a stand-in that sees a new round writes the
-time into its place there, and so does its child in another session. Who slept while it was frozen wakes when thawed.
+A file counts the rounds. While all agents are frozen the next round starts in it; an agent that sees a new round writes
+the time into its slot there, and so does its child in another session. A process that slept while frozen wakes when
+thawed.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ while True:
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     return [
         *asyncio.run(_burst("control groups", cgroup=True)),
         *asyncio.run(_burst("signals", cgroup=False)),
@@ -56,7 +57,7 @@ def rows() -> list[Row]:
 
 
 async def _burst(way: str, *, cgroup: bool) -> list[Row]:
-    """All frozen one after the other, all thawed at once, some rounds of it."""
+    """Freeze all one after the other and thaw all at once, for some rounds."""
     with tempfile.TemporaryDirectory() as base:
         runs = Runs(data_dir=Path(base))
         runs.watch(lambda _folder: None)
@@ -103,20 +104,20 @@ def _ms(nanoseconds: list[int]) -> str:
 
 
 def _clock(path: Path) -> mmap.mmap:
-    """The file that counts the rounds, and in which every stand-in and its child have a place."""
+    """The file that counts the rounds, with a slot for every agent and its child."""
     path.write_bytes(bytes(8 + 16 * AGENTS))
     with path.open("r+b") as file:
         return mmap.mmap(file.fileno(), 0)
 
 
 def _begin(clock: mmap.mmap, number: int) -> int:
-    """Begin a round; gives the time."""
+    """Start a round; return the time."""
     struct.pack_into("q", clock, 0, number)
     return time.monotonic_ns()
 
 
 async def _all_run(clock: mmap.mmap, began: int) -> list[int]:
-    """For each agent, how long after the round's beginning both it and its child ran."""
+    """Return for each agent how long after the start of the round both it and its child ran."""
     deadline = time.monotonic() + PATIENCE
     while True:
         times = struct.unpack_from(f"{2 * AGENTS}q", clock, 8)
@@ -128,7 +129,7 @@ async def _all_run(clock: mmap.mmap, began: int) -> list[int]:
 
 
 async def _freed() -> Row:
-    """The memory of a real session that has answered one turn: running, frozen, and ended."""
+    """Return the memory of a real session that has answered one turn: running, frozen, and ended."""
     what = "PSS of an idle claude session with its holder: running / frozen / freed by ending it"
     try:
         claude = find_claude("", os.environ.get("PATH"))

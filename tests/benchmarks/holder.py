@@ -1,4 +1,4 @@
-"""What a holder costs: time over a bare spawn, memory, and the time from a freeze's request to a tree that stands."""
+"""The cost of a holder: time beyond a bare spawn, memory, and the time from a freeze request to a stopped tree."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ TALKER = "import time\nwhile True:\n    print('x' * 200, flush=True)\n    time.s
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     return [*asyncio.run(_dispatch()), *asyncio.run(_twenty()), *asyncio.run(_pumping())]
 
 
@@ -42,7 +42,7 @@ def _bare_spawn() -> float:
 
 
 async def _dispatch(times: int = 50) -> list[Row]:
-    """From the order to an agent that runs, known to the daemon, beside spawn and end of the same program alone."""
+    """Return the time from an order to a running agent known to the daemon, and that of a bare spawn and end."""
     bare, held = [], []
     with tempfile.TemporaryDirectory() as base:
         runs = Runs(data_dir=Path(base))
@@ -59,7 +59,7 @@ async def _dispatch(times: int = 50) -> list[Row]:
 
 
 async def _twenty(freezes: int = 100) -> list[Row]:
-    """Twenty agents that write 100 lines a second each: what their holders weigh, how fast one tree stands still."""
+    """Run twenty agents that write 100 lines a second each; return the memory of their holders and the freeze time."""
     with tempfile.TemporaryDirectory() as base:
         runs = Runs(data_dir=Path(base))
         runs.watch(lambda _folder: None)
@@ -92,7 +92,7 @@ async def _twenty(freezes: int = 100) -> list[Row]:
 
 
 async def _pumped(folder: Path, masks: Masks) -> float:
-    """MB in a second of processor time of the holder; the clock would tell what else the machine does."""
+    """Return MB per second of the holder's processor time; wall time would include the rest of the machine."""
     runs = Runs(data_dir=folder)
     argv = (sys.executable, "-I", "-S", "-c", FLOOD)
     await runs.start(folder, RunSpec(run=folder.name, argv=argv, cwd=folder, env={}, limits=LIMITS, masks=masks))
@@ -101,7 +101,7 @@ async def _pumped(folder: Path, masks: Masks) -> float:
         await asyncio.sleep(0.05)
     times = holder.cpu_times()
     await runs.stop(folder)
-    while runs.is_alive(folder):  # noqa: ASYNC110  (an end that no bell tells of)
+    while runs.is_alive(folder):  # noqa: ASYNC110  (an end without a notification)
         await asyncio.sleep(0.05)
     await runs.close()
     return PUMPED / 1e6 / (times.user + times.system)
@@ -112,7 +112,7 @@ def _size(folder: Path) -> int:
 
 
 async def _pumping(times: int = 3) -> list[Row]:
-    """A flood of output through a holder, without a provided value and with one."""
+    """Send a flood of output through a holder, without a provided value and with one."""
     speeds: dict[str, list[float]] = {"nothing provided": [], "one value provided": []}
     for _ in range(times):
         for name, masks in zip(speeds, (NO_MASKS, masks_of({"DB_PASSWORD": "s3cr3t-Value/+!x"})), strict=True):

@@ -1,4 +1,4 @@
-"""The state operations on a workspace with ten thousand failures, and how large its state.json stays."""
+"""The state operations on a workspace with ten thousand failures, and the size of its state.json."""
 
 import tempfile
 from collections.abc import Callable
@@ -34,7 +34,7 @@ STEP = StepUpdate(step_id=1, status=StepStatus.IN_PROGRESS)
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     folders = Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
     pipelines = load_definitions(folders).pipelines
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
@@ -62,7 +62,7 @@ def rows() -> list[Row]:
 
 
 def _grow(folder: Path, pipeline: Pipeline) -> None:
-    """All but the first and the last failures, as the operation leaves them, written once."""
+    """Write all but the first and the last failures at once, as the operation would leave them."""
     document: JsonObject = orjson.loads((folder / STATE).read_bytes())
     before = task = task_from(document, pipeline, str(folder))
     shown = [*cast(list[Json], document["failure_log"])]
@@ -75,7 +75,7 @@ def _grow(folder: Path, pipeline: Pipeline) -> None:
 
 
 def _report(number: int) -> FailureReport:
-    """One of a hundred kinds of failure, at another line each time."""
+    """Return one of a hundred kinds of failure, at another line each time."""
     failure = Failure(
         id="",
         occurred_at=clock.now(),

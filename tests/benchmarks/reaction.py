@@ -1,8 +1,8 @@
-"""From a marker in an agent's output to its whole tree stopped, decision committed, while twenty agents talk.
+"""The time from a marker in an agent's output to its stopped tree and committed decision, while twenty agents write.
 
 Everything between the two is the daemon's own: holders, followers, supervisor, store on disk, dispatcher, log, watcher
-and alarms. Only what is to be done about a marker is decided here: a person's pause. Talkers and daemon read the same
-clock (CLOCK_MONOTONIC), so a sample begins at the moment in which the agent writes.
+and alarms. Only the reaction to a marker is decided here: a user's pause. Agents and daemon read the same clock
+(CLOCK_MONOTONIC), so a sample starts at the moment at which the agent writes.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ from tests.integration.processes.stage import stands_still
 Row = tuple[str, str, str]
 
 AGENTS, SAMPLES = 20, 400
-LONGEST_PAUSE = 0.03  # seconds between samples, so that they fall anywhere in the rhythm of sweeps and alarms
+LONGEST_PAUSE = 0.03  # seconds between samples, so that they are spread over the periods of sweeps and alarms
 PATIENCE = 60.0  # seconds
 LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.5)
 ROLE = Role(name="talker", description="Talks for ever.", prompt="Talk.")
@@ -83,7 +83,7 @@ PIPELINE = Pipeline(
 
 
 class Ear(Parser):
-    """The daemon's own parser, and somebody who listens to what it makes of the lines."""
+    """The daemon's own parser, with a listener for its results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Ear(Parser):
         self.marked: Callable[[str, int], None]
 
     def parse(self, body: bytes) -> Events:
-        """What a line means."""
+        """Parse a line."""
         self.lines += 1
         meanings = super().parse(body)
         for meaning in meanings:
@@ -103,13 +103,13 @@ class Ear(Parser):
 
 @dataclass(frozen=True, kw_only=True)
 class Talking(CommandDriver):
-    """Starts talkers, and has their lines read by an ear."""
+    """Starts talkers, whose lines are read by a listening parser."""
 
     parser: Parser
 
 
 class Reactions:
-    """Provokes a reaction and takes its times; milliseconds since the agent wrote the marker."""
+    """Provokes a reaction and records its times; milliseconds since the agent wrote the marker."""
 
     def __init__(self, supervisor: Supervisor, inbox: Inbox, ear: Ear) -> None:
         self.heard: list[float] = []
@@ -122,21 +122,21 @@ class Reactions:
         supervisor.listen(self._decided)
 
     async def provoke(self, task_id: str) -> None:
-        """One reaction, from the marker to an agent that goes on."""
+        """Measure one reaction, from the marker to an agent that runs again."""
         os.kill(self._pid_of(task_id), signal.SIGUSR1)
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.FROZEN)
         await self._inbox.request(task_id, ResumeRequested(at=clock.now()))
         await self.until(lambda: _process(self._supervisor.tasks[task_id]) is ProcessState.RUNNING)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for a decision that makes it so."""
+        """Wait for a decision that makes the condition true."""
         async with asyncio.timeout(PATIENCE):
             while not is_so():
                 self._decision.clear()
                 await self._decision.wait()
 
     def _pid_of(self, task_id: str) -> int:
-        """The talker's pid: the one process that its holder started itself."""
+        """Return the talker's pid: the one process that its holder started itself."""
         if task_id not in self._talkers:
             holder, *_ = tree_of(Path(self._supervisor.tasks[task_id].folder, "agents/1"))
             self._talkers[task_id] = holder.children()[0].pid
@@ -162,7 +162,7 @@ class Reactions:
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     with tempfile.TemporaryDirectory() as base, Path(base, "log").open("w") as stream:
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         redactor = Redactor(parse_rules(read_declared(rules), str(rules)))
@@ -198,7 +198,7 @@ async def _measured(base: Path) -> list[Row]:
 
 @asynccontextmanager
 async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
-    """What reacts, wired as daemon.py wires it."""
+    """Wire the measured components as the daemon does."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
     launching = LaunchConfig(
@@ -287,7 +287,7 @@ def _look_for_edits(supervisor: Supervisor, paths: set[Path]) -> None:
 
 
 def _tasks(base: Path) -> list[Task]:
-    """A task for each agent, all on one small repository."""
+    """Create a task for each agent, all on one small repository."""
     commit = repository(base / "repo")
     now = clock.now()
     names = [f"LOCAL-{number}" for number in range(1, AGENTS + 1)]

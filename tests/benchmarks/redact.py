@@ -1,4 +1,4 @@
-"""The secret filter: how fast it reads ordinary text, hostile text and log lines, and what it finds and mistakes."""
+"""The secret filter: its speed on ordinary text, adversarial text and log lines, and what it finds and mistakes."""
 
 from collections.abc import Callable
 from time import process_time
@@ -15,7 +15,7 @@ HOSTILE = ("token=", "token=aA1.", "://a:b@", "webhook_secret=", "\x00", "secret
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Name, measured, goal."""
+    """Return name, measured value and goal."""
     path = bundled(Kind.CONFIG) / "redaction.toml"
     redactor = Redactor(parse_rules(read_declared(path), str(path)))
     lines = ordinary_lines()
@@ -43,7 +43,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds of the processor in the best of some rounds; others share the machine."""
+    """Return the processor seconds of the fastest round."""
     rounds = []
     for _ in range(ROUNDS):
         start = process_time()

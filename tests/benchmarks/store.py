@@ -1,4 +1,4 @@
-"""One commit beside one bare fsynced append of the same bytes, and what ten thousand finished tasks cost a start."""
+"""One commit compared with one bare fsynced append of the same bytes, and the cost of 10,000 ended tasks at a start."""
 
 import gc
 import os
@@ -32,13 +32,13 @@ STAGES = ("TICKET_INTAKE", "ANALYSIS", "PLANNING", "DESIGN", "IMPLEMENTATION", "
 
 
 def rows() -> list[Row]:
-    """Name, measured value and goal of each measurement, all taken in one run."""
+    """Return name, measured value and goal of each measurement, all taken in one run."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         return [*_commits(Path(folder, "commits")), *_start(Path(folder, "start"))]
 
 
 def a_worked_on_task(folder: Path, task_id: str) -> Task:
-    """A task in the middle of a long night: ten steps, twenty failures, three checks."""
+    """Return a task in the middle of a long run: ten steps, twenty failures, three checks."""
     steps = tuple(
         Step(
             step_id=number,
@@ -119,7 +119,7 @@ def _failure(number: int) -> Failure:
 
 
 def _next(task: Task) -> tuple[Task, TurnFinished]:
-    """The decision that is made most often: an agent's turn ended."""
+    """Make the most frequent decision: an agent's turn ended."""
     at = task.updated_at + timedelta(seconds=1)
     event = TurnFinished(at=at, attempt=7, outcome=TurnOutcome.OK, offset=1000 * task.seq, tool_uses=9, tokens=task.seq)
     agent = replace(
@@ -180,7 +180,7 @@ def _start(folder: Path) -> list[Row]:
 
 
 def _finish(folder: Path, number: int) -> None:
-    """Tasks as they are left when they have ended; their disk is not waited for."""
+    """Create ended tasks without waiting for the disk."""
     store = FolderStore(folder)
     for count in range(number):
         task = replace(a_worked_on_task(folder, f"ABC-{count}_20261121_220000"), status=TaskStatus.COMPLETED)
@@ -190,7 +190,7 @@ def _finish(folder: Path, number: int) -> None:
 
 
 def _taken_up(folder: Path) -> tuple[float, int]:
-    """Seconds and resident bytes of a fresh process that takes up a data folder as the daemon does."""
+    """Return seconds and resident bytes of a fresh process that loads a data folder as the daemon does."""
     told = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.store", str(folder)], check=True, capture_output=True, text=True
     )

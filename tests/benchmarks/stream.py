@@ -1,4 +1,4 @@
-"""Framing and parsing of every recorded line beside bare orjson over the same lines, in one run."""
+"""Framing and parsing of every recorded line compared with bare orjson on the same lines, in one run."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ REPEATS = 10
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Name, measured, goal."""
+    """Return name, measured value and goal."""
     lines = list(recorded_lines()) * REPEATS
     stream = b"".join(line + b"\n" for line in lines)
     chunks = [stream[start : start + CHUNK] for start in range(0, len(stream), CHUNK)]
@@ -36,7 +36,7 @@ def recorded_lines() -> Iterator[bytes]:
 
 
 def best_of_alternating(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of the fastest round of each; they take turns so that both see the same machine."""
+    """Return the seconds of the fastest round of each; they alternate so that both see the same machine."""
     pairs = [(seconds_of(first), seconds_of(second)) for _ in range(ROUNDS)]
     return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
 

@@ -1,6 +1,6 @@
-"""An agent that says a hundred lines a second, with a command of its own beside it, in another session.
+"""An agent that prints a hundred lines a second, with a command in another session beside it.
 
-On SIGUSR1 it says at once the marker, its task and the time on its clock. Run as `python -I -S`: twenty start together.
+On SIGUSR1 it prints the marker, its task and the time on its clock. Run as `python -I -S`: twenty start together.
 """
 
 import json
@@ -13,12 +13,12 @@ MARKER = "MARKER"
 
 
 def line(**message: object) -> bytes:
-    """One line of the stream."""
+    """Print one line of the stream."""
     return json.dumps(message).encode() + b"\n"
 
 
 def said(**block: object) -> bytes:
-    """A line of the model's."""
+    """Return a line of the model."""
     return line(type="assistant", message={"model": "talker", "content": [block]})
 
 
@@ -36,7 +36,7 @@ def say_marker(*_: object) -> None:
 
 
 def talk() -> None:
-    """Talk for ever."""
+    """Print endlessly."""
     signal.signal(signal.SIGUSR1, say_marker)
     os.posix_spawn("/bin/sleep", ["sleep", "infinity"], os.environ, setsid=True)
     os.write(1, line(type="system", subtype="init", session_id=os.environ["ORCHESTRATOR_SESSION_ID"], model="talker"))

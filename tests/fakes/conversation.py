@@ -1,4 +1,4 @@
-"""Speaking to an agent process as the daemon does: turns down a pipe, its output through our own parser."""
+"""Talk to an agent process as the daemon does: turns through a pipe, its output through the real parser."""
 
 import json
 import os
@@ -30,12 +30,12 @@ Scenario = Mapping[str, object]
 
 
 def of(kind: type[E], events: list[AgentEvent]) -> list[E]:
-    """The events of one kind."""
+    """Return the events of one kind."""
     return [event for event in events if isinstance(event, kind)]
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait for what nothing announces; raises TimeoutError after the deadline."""
+    """Wait for a condition without a notification. Raises TimeoutError after the deadline."""
     end = time.monotonic() + DEADLINE
     while not condition():
         if time.monotonic() > end:
@@ -44,13 +44,13 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def appeared(file: Path) -> str:
-    """The text of a file, once it has a whole line."""
+    """Return the text of a file, once it has a complete line."""
     eventually(lambda: file.exists() and file.read_text().endswith("\n"))
     return file.read_text()
 
 
 def user_line(text: str, uuid: str | None = None) -> bytes:
-    """One turn on the wire."""
+    """Return one turn as it is sent."""
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
     return json.dumps({"type": "user", "message": message, "uuid": uuid or str(uuid4())}).encode() + b"\n"
 
@@ -73,12 +73,12 @@ class Conversation:
         self._stdin.flush()
 
     def interrupt(self) -> None:
-        """Ask for the end of the present turn."""
+        """Interrupt the current turn."""
         request = {"type": "control_request", "request_id": "int-1", "request": {"subtype": "interrupt"}}
         self.send(json.dumps(request).encode() + b"\n")
 
     def until(self, wanted: Callable[[AgentEvent], bool]) -> list[AgentEvent]:
-        """The events up to the first that is wanted, or up to the end of the output."""
+        """Return the events up to the first matching one, or up to the end of the output."""
         seen: list[AgentEvent] = []
         while not (seen and wanted(seen[-1])):
             if self._unread:
@@ -97,31 +97,31 @@ class Conversation:
         return bool(chunk)
 
     def turn(self, text: str, uuid: str | None = None) -> list[AgentEvent]:
-        """The events of a whole turn, up to idle."""
+        """Return the events of a whole turn, up to idle."""
         self.send(user_line(text, uuid))
         return self.until(lambda event: event == IDLE)
 
     def rest(self) -> list[AgentEvent]:
-        """Everything up to the end of the output."""
+        """Return all events up to the end of the output."""
         return self.until(lambda _: False)
 
     def close_input(self) -> None:
-        """There are no more turns."""
+        """Close the input: there are no more turns."""
         self._stdin.close()
 
     def end(self) -> int:
-        """The exit code after the end of input."""
+        """Return the exit code after the end of input."""
         self.close_input()
         return self.exit_code()
 
     def exit_code(self) -> int:
-        """The exit code, once there is one."""
+        """Return the exit code, once there is one."""
         return self.process.wait(DEADLINE)
 
 
 @dataclass(kw_only=True)
 class Stage:
-    """A repository, a task in it, the pipeline it walks through, and the scenario its agents play."""
+    """A repository, a task in it, its pipeline, and the scenario of its agents."""
 
     worktree: Path
     home: Path
@@ -131,28 +131,28 @@ class Stage:
 
     @property
     def folder(self) -> Path:
-        """The task's own files."""
+        """Return the task's own files."""
         return Path(self.task.folder)
 
     @property
     def outbox(self) -> Path:
-        """What the agent may write to."""
+        """Return the folders that the agent may write to."""
         return Path(outbox_of(self.task))
 
     def turn(self, name: str, failed: str | None = None, **changes: object) -> str:
-        """The text that the daemon would send for this stage, also after the stage `failed`."""
+        """Return the prompt of the daemon for this stage, also after the stage `failed`."""
         record = {failed: StageRecord(visits=1, status=StageStatus.FAILED)} if failed else {}
         record[name] = StageRecord(visits=1)
         return turn_text(self.pipeline, replace(self.task, stage=name, stages=record, **changes))  # type: ignore[arg-type]  # fields of Task by name
 
     def step(self, number: int, **changes: object) -> str:
-        """The text that the daemon would send for a step of the plan."""
+        """Return the prompt of the daemon for a step of the plan."""
         agent = replace(self.task.agent, turn=replace(self.task.agent.turn, step=number))
         return self.turn("IMPLEMENTATION", None, **{"agent": agent, **changes})
 
     @contextmanager
     def agent(self, *, session: str = "s-1", resume: bool = False) -> Iterator[Conversation]:
-        """A running agent, killed at the end if it lives still."""
+        """Run an agent, and kill it at the end if it is still alive."""
         told = {
             "ORCHESTRATOR_TASK": self.task.id,
             "ORCHESTRATOR_SESSION_ID": session,
@@ -170,7 +170,7 @@ class Stage:
                 process.kill()
 
     def playing(self, scenario: Scenario, text: str = "hello") -> list[AgentEvent]:
-        """The events of one turn under a scenario, to the end of the process's output."""
+        """Return the events of one turn in a scenario, to the end of the process's output."""
         self.scenario = scenario
         with self.agent() as agent:
             agent.send(user_line(text))

@@ -39,7 +39,7 @@ from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.still_executor import StillExecutor
 
 PATIENCE = 60.0
-"""Seconds until a test that waits has failed."""
+"""Seconds until a waiting test fails."""
 
 ASK = """
 import http.client, socket, sys
@@ -51,12 +51,12 @@ talk = OverSocket("x")
 talk.request(sys.argv[2], sys.argv[3])
 print(talk.getresponse().status)
 """
-"""A program that asks the API something by itself: socket, method, path."""
+"""A program that sends one request to the API: socket, method, path."""
 
 
 @dataclass
 class Desk:
-    """A daemon's service over a real store and loop; one place, and nothing that fills it ever ends."""
+    """A daemon's service over a real store and loop, with one place, whose task never finishes."""
 
     settings: Settings
     store: FolderStore
@@ -97,18 +97,18 @@ class Desk:
         )
 
     async def accept(self, submission: Submission, by: str) -> Task:
-        """Submit, as a route does it."""
+        """Submit as a route does."""
         return await self.service.submissions.submit(submission, (), by)
 
     async def let_ask(self, task_id: str, *asking: RequestDraft) -> None:
-        """Let the agent of a live task ask for something in its next line."""
+        """Let the agent of an active task send a request in its next line."""
         agent = self.supervisor.tasks[task_id].agent
         said = AgentSaid(at=clock.now(), attempt=agent.attempt, offset=agent.read_offset + 1, asking=asking)
         self.inbox.post(task_id, said)
         await self.inbox.settled()
 
     def redact(self, text: str) -> str:
-        """Secrets masked by the rules that ship."""
+        """Mask secrets by the bundled rules."""
         return self.redactor.scan(text).text
 
     def _factory(self) -> TaskFactory:
@@ -123,7 +123,7 @@ class Desk:
 
 
 def desk_at(data_dir: Path) -> Desk:
-    """A desk on a data folder, which it holds until its store is closed."""
+    """Return a server on a data folder, which it locks until its store is closed."""
     rules = bundled(Kind.CONFIG) / "redaction.toml"
     return Desk(
         settings=load_settings(None, {"data_dir": str(data_dir), "socket": str(data_dir / "orchestrator.sock")}),
@@ -135,7 +135,7 @@ def desk_at(data_dir: Path) -> Desk:
 
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    """The desk while its loop runs and its socket is answered, and a client of it."""
+    """Run the server's loop and its socket, and a client of it."""
     server = make_server(create_app(desk.service), desk.settings.socket, desk.service.events.end_streams)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
@@ -151,7 +151,7 @@ async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
-    """What a child process is answered; `child` is what stands before its own command line."""
+    """Return the response to a child process; `child` is the prefix of its command line."""
     argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
     process = await asyncio.create_subprocess_exec(
         *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}

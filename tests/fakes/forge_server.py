@@ -1,12 +1,12 @@
-"""A forge on loopback that keeps what it is told: a stand-in for GitHub (github_api.py) and GitLab (gitlab_api.py).
+"""A forge on loopback that stores what it receives: a fake of GitHub (github_api.py) and GitLab (gitlab_api.py).
 
     with ForgeServer(github_api.answer) as forge:
         forge.push("feature/x")
         GitHub(remote, login, api=forge.api).open(draft)
-        forge.lose_next_answer("POST")          # it is done, and nobody hears of it
+        forge.lose_next_answer("POST")          # it takes effect, but its response is lost
     assert len(forge.pulls) == 1
 
-Answers have the form of the real ones as far as they are read. Lists come in pages, with a Link header.
+Responses have the format of the real ones as far as they are read. Lists come in pages, with a Link header.
 """
 
 import threading
@@ -33,20 +33,20 @@ from orchestrator.formats.fields import object_of
 TOKEN = "forge-token-of-the-tests"
 REPO = "team/tool"
 FIRST_ID = 3_000_000_000
-"""Ids are larger than 32 bits hold, as on the real forges."""
+"""Ids exceed 32 bits, as on the real forges."""
 
 
 DRIPPING = 0.01
-"""Seconds between two bytes of an answer that drips."""
+"""Seconds between two bytes of a slow response."""
 
 
 class NoSuchPull(Exception):
-    """Nothing is there by this number."""
+    """There is no pull request of this number."""
 
 
 @dataclass(kw_only=True)
 class Said:
-    """A comment anywhere; `root` is the first of its thread, `place` where that stands."""
+    """A comment anywhere; `root` is the first of its thread, `place` its location."""
 
     id: int
     author: str
@@ -72,7 +72,7 @@ class Opinion:
 
 @dataclass(kw_only=True)
 class Job:
-    """A check on a commit; `log` is what it printed, `workflow` the number of what it is a job of."""
+    """A check on a commit; `log` is its output, `workflow` the number of its workflow."""
 
     id: int
     name: str
@@ -108,7 +108,7 @@ class Pull:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request as it came in."""
+    """A request that was received."""
 
     method: str
     path: str
@@ -118,9 +118,9 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What goes back; a list is parted into pages, bytes are sent as they are.
+    """A response; a list is split into pages, bytes are sent unchanged.
 
-    One that drips sends its head byte by byte until the other side has had enough.
+    A slow one sends its headers byte by byte until the client gives up.
     """
 
     status: int = 200
@@ -130,7 +130,7 @@ class Answer:
 
 
 class ForgeServer:
-    """Serves from `__enter__` to `__exit__`; what it holds may be looked at and changed between requests."""
+    """Serves from `__enter__` to `__exit__`; its content may be inspected and changed between requests."""
 
     def __init__(self, dialect: Callable[["ForgeServer", Asked], Answer], prefix: str = "") -> None:
         self.viewer, self.token = "robot", TOKEN
@@ -153,12 +153,12 @@ class ForgeServer:
 
     @property
     def url(self) -> str:
-        """The server's own address."""
+        """Return the server's own address."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def api(self) -> str:
-        """Where its API begins."""
+        """Return the base URL of its API."""
         return self.url + self._prefix
 
     def __enter__(self) -> Self:
@@ -174,18 +174,18 @@ class ForgeServer:
 
     @property
     def written(self) -> list[tuple[str, str]]:
-        """Every request so far that was to change something, GraphQL's questions left out."""
+        """Return every request so far that changes something, without GraphQL queries."""
         return [(one.method, one.path) for one in self.asked if one.method != "GET" and "graphql" not in one.path]
 
     def pull(self, number: Json) -> Pull:
-        """One pull request; raises NoSuchPull."""
+        """Return one pull request. Raises NoSuchPull."""
         found = [pull for pull in self.pulls if str(pull.number) == str(number)]
         if not found:
             raise NoSuchPull
         return found[0]
 
     def push(self, branch: str, name: str = "") -> str:
-        """A new commit on a branch, and so on its open pull requests; the commit's hash."""
+        """Add a commit to a branch, and so to its open pull requests; return the commit's hash."""
         self.branches[branch] = sha_of(name or f"{branch} {next(self._ids)}")
         for pull in self.pulls:
             if pull.head == branch and pull.status == "open":
@@ -194,46 +194,46 @@ class ForgeServer:
         return self.branches[branch]
 
     def now(self) -> str:
-        """A time; each is a second later than the one before."""
+        """Return a time; each is a second later than the one before."""
         second = next(self._clock)
         return f"2026-11-21T22:{second // 60:02}:{second % 60:02}Z"
 
     def id(self) -> int:
-        """A number that nothing has yet."""
+        """Return an unused number."""
         return next(self._ids)
 
     def says(
         self, author: str, body: str, place: tuple[str, int | None] | None = None, root: int | None = None
     ) -> Said:
-        """A comment of somebody on the newest pull request: in the conversation, at a place, or in a thread."""
+        """Add a comment on the newest pull request: in the conversation, at a location, or in a thread."""
         said = Said(id=self.id(), author=author, body=body, at=self.now(), place=place, root=root)
         (self.pulls[-1].threads if place or root else self.pulls[-1].conversation).append(said)
         return said
 
     def reviews(self, author: str, state: str, body: str = "") -> Opinion:
-        """A review of the newest pull request as it stands."""
+        """Add a review of the newest pull request in its current state."""
         pull = self.pulls[-1]
         opinion = Opinion(id=self.id(), author=author, state=state, commit=pull.head_sha, at=self.now(), body=body)
         pull.opinions.append(opinion)
         return opinion
 
     def runs(self, name: str, status: str, log: str = "", commit: str = "", workflow: int = 1) -> Job:
-        """A check of the newest pull request's head, or of another commit."""
+        """Add a check of the newest pull request's head, or of another commit."""
         on = commit or self.pulls[-1].head_sha
         job = Job(id=self.id(), name=name, commit=on, status=status, log=log, workflow=workflow)
         self.jobs.append(job)
         return job
 
     def lose_next_answer(self, method: str) -> None:
-        """The next request of this method is carried out, and the connection dies before the answer."""
+        """Carry out the next request of this method, and close the connection before the response."""
         self._lost.append(method)
 
     def answer_next(self, answer: Answer) -> None:
-        """The next request is answered so, and not carried out."""
+        """Send this response to the next request, without carrying it out."""
         self._instead.append(answer)
 
     def answer(self, asked: Asked, authorization: str) -> Answer | None:
-        """The answer to a request; None if it is lost."""
+        """Return the response to a request; None if it is lost."""
         self.asked.append(asked)
         if self.out_of_order:
             return Answer(status=503, body={"message": "Service Unavailable"})
@@ -273,10 +273,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, client_address, server)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Nothing: stderr belongs to the tests."""
+        """Print nothing: stderr belongs to the tests."""
 
     def handle(self) -> None:
-        """Until the other side has had enough, be it killed."""
+        """Run until the client gives up or is killed."""
         with suppress(ConnectionError):
             super().handle()
 
@@ -317,5 +317,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def sha_of(name: str) -> str:
-    """A commit's hash."""
+    """Return a commit's hash."""
     return sha1(name.encode(), usedforsecurity=False).hexdigest()

@@ -1,8 +1,8 @@
-"""A gateway to Jira: a server of the Model Context Protocol, on the pipes of a process of its own.
+"""A gateway to Jira: a server of the Model Context Protocol, on the pipes of its own process.
 
     python gateway_server.py FOLDER [MISHAP]
 
-FOLDER/tickets.json holds the answers to jira_read_ticket by key; what it is told goes to FOLDER/told.jsonl, its pid and
+FOLDER/tickets.json holds the results of jira_read_ticket by key; received changes go to FOLDER/told.jsonl, its pid and
 those of its children to FOLDER/pids, the names of its variables to FOLDER/variables.
 """
 

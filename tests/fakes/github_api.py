@@ -1,4 +1,4 @@
-"""GitHub's dialect of the forge on loopback: REST, and of GraphQL the questions that are asked of it."""
+"""The GitHub API of the forge on loopback: REST, and the GraphQL queries that the client sends."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Handler = Callable[[ForgeServer, Asked, str], Answer]
 
 
 def answer(forge: ForgeServer, asked: Asked) -> Answer:
-    """What GitHub would answer."""
+    """Return the response of GitHub."""
     if asked.path == "/graphql":
         return _graphql(forge, asked.body)
     if asked.path.startswith("/blobs/"):
@@ -137,7 +137,7 @@ def _run(forge: ForgeServer, asked: Asked, run: str) -> Answer:
 
 
 def _merged(forge: ForgeServer, asked: Asked, number: str) -> Answer:
-    """As for an administrator: rules of the repository are passed over, conflicts are not."""
+    """Merge as for an administrator: rules of the repository are bypassed, conflicts are not."""
     pull = forge.pull(number)
     if asked.body["sha"] != pull.head_sha:
         return Answer(status=409, body={"message": "Head branch was modified. Review and try the merge again."})

@@ -12,7 +12,7 @@ _PATH = re.compile(r"/api/v3/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\
 
 
 class GitHubServer(TrackerServer):
-    """Keeps issues by `owner/repo#number`."""
+    """Stores issues by `owner/repo#number`."""
 
     @property
     def account(self) -> TrackerAccount:

@@ -1,4 +1,4 @@
-"""GitLab's dialect of the forge on loopback, as its REST API of version 4 speaks it."""
+"""The GitLab API of the forge on loopback: REST, version 4."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Handler = Callable[[ForgeServer, Asked, str], Answer]
 
 
 def answer(forge: ForgeServer, asked: Asked) -> Answer:
-    """What GitLab would answer."""
+    """Return the response of GitLab."""
     if asked.path == "/user":
         return Answer(body=_user(forge, forge.viewer))
     if asked.path == "/users":
@@ -208,7 +208,7 @@ def _pull(forge: ForgeServer, pull: Pull) -> JsonObject:
 
 
 def _trial(forge: ForgeServer, pull: Pull) -> Json:
-    """The pipeline of the merge that was tried of a merge request, if jobs ran on that."""
+    """Return the pipeline of the trial merge of a merge request, if jobs ran on it."""
     sha = trial_of(pull)
     if not any(job.commit == sha for job in forge.jobs):
         return None
@@ -217,7 +217,7 @@ def _trial(forge: ForgeServer, pull: Pull) -> Json:
 
 
 def trial_of(pull: Pull) -> str:
-    """The commit of the merge that was tried of a merge request."""
+    """Return the commit of the trial merge of a merge request."""
     return sha_of(f"trial {pull.number}")
 
 

@@ -13,7 +13,7 @@ _PATH = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues/(?P<number>\d+)(
 
 
 class GitLabServer(TrackerServer):
-    """Keeps issues by `group/project#number`."""
+    """Stores issues by `group/project#number`."""
 
     @property
     def account(self) -> TrackerAccount:

@@ -1,6 +1,6 @@
-"""Jira on loopback: Jira Cloud with a user, a server of one's own without.
+"""Jira on loopback: Jira Cloud with a user, a self-hosted server without.
 
-Comments are kept in `said`, the statuses that issues were brought to in `statuses`.
+Comments are stored in `said`, the statuses to which issues were set in `statuses`.
 """
 
 import re
@@ -19,7 +19,7 @@ _STATUSES = {"11": "To Do", "21": "In Review", "31": "Done"}
 
 
 class JiraServer(TrackerServer):
-    """Keeps issues by key; `moved` tells under which key one stands today."""
+    """Stores issues by key; `moved` maps old keys to current ones."""
 
     def __init__(self, issues: Mapping[str, Issue], token: str = "", user: str = "") -> None:
         super().__init__(issues, token)
@@ -65,11 +65,11 @@ class JiraServer(TrackerServer):
                 return _issue(key, issue)
 
     def hold(self) -> None:
-        """Take comments from now on, and answer nothing to whoever left them."""
+        """From now on accept comments without a response."""
         self._going.clear()
 
     def let_go(self) -> None:
-        """Answer again."""
+        """Respond again."""
         self._going.set()
 
 

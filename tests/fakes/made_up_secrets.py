@@ -1,6 +1,4 @@
-"""Secrets that never were one, drawn from the formats of real ones, in the places where such are found; and ordinary
-lines that must not be taken for any.
-"""
+"""Made-up secrets in the formats of real ones, in typical places; and ordinary lines that must not be taken for any."""
 
 import base64
 import hashlib
@@ -24,7 +22,7 @@ Draw = Callable[[Random], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A text with one secret in it that the rule called `rule` is there to find."""
+    """A text with one secret in it that the rule named `rule` must find."""
 
     rule: str
     secret: str
@@ -32,7 +30,7 @@ class Sample:
 
 
 def some(alphabet: str, length: int) -> Draw:
-    """So many letters, a digit and a letter among them."""
+    """Return this many characters, with at least one digit and one letter."""
 
     def draw(random: Random) -> str:
         letters = random.choices(alphabet, k=length)
@@ -43,41 +41,41 @@ def some(alphabet: str, length: int) -> Draw:
 
 
 def after(prefix: str, alphabet: str, length: int) -> Draw:
-    """A fixed beginning and so many letters."""
+    """Return a fixed prefix and this many characters."""
     return lambda random: prefix + some(alphabet, length)(random)
 
 
 def either(*draws: Draw) -> Draw:
-    """One of several formats."""
+    """Return one of several formats."""
     return lambda random: random.choice(draws)(random)
 
 
 def joined(*parts: Draw | str) -> Draw:
-    """One after the other."""
+    """Return the parts one after the other."""
     return lambda random: "".join(part if isinstance(part, str) else part(random) for part in parts)
 
 
 def jwt(random: Random) -> str:
-    """Signed claims."""
+    """Return a signed token."""
     parts = [{"alg": "HS256", "typ": "JWT"}, {"sub": some(ALNUM, 12)(random), "iat": random.randrange(10**9)}]
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
     return ".".join([*encoded, some(URL_SAFE, 43)(random)])
 
 
 def pem(*kinds: str) -> Draw:
-    """The first lines of a private key."""
+    """Return the first lines of a private key."""
     return lambda random: f"-----BEGIN {random.choice(kinds)}PRIVATE KEY-----\n{some(BASE64, 64)(random)}"
 
 
 def within(random: Random) -> str:
-    """A private IPv4 address."""
+    """Return a private IPv4 address."""
     return random.choice(["10.{}.{}.{}", "172.16.{1}.{2}", "172.31.{0}.{2}", "192.168.{}.{}"]).format(
         *(random.randrange(256) for _ in range(3))
     )
 
 
 def within_v6(random: Random) -> str:
-    """A unique local or link-local address."""
+    """Return a unique local or link-local address."""
     groups = [f"{random.randrange(1, 65536):x}" for _ in range(7)]
     head = random.choice(["fd12", "FD00", "fc00", "fe80", "febf"])
     return random.choice([":".join([head, *groups]), f"{head}::{groups[0]}", f"{head}:{groups[0]}::{groups[1]}:1"])
@@ -130,7 +128,7 @@ ALONE: dict[str, Draw] = {
     "email_address": joined(some(ALNUM, 8), "@example.org"),
     "high_entropy_string": lambda random: "".join(random.sample(ALNUM, 40)),
 }
-"""Secrets that are known wherever they stand."""
+"""Secrets that are recognised anywhere."""
 
 AROUND = [
     "see {} for more",
@@ -146,7 +144,7 @@ AROUND = [
     "한국어 설명 {} 입니다",
     "curl -u {} https://example.org/api",
 ]
-"""Where a secret may stand."""
+"""Places in which a secret may appear."""
 
 IN_PLACE: dict[str, tuple[Draw, list[str]]] = {
     "gcp_service_account": (
@@ -194,13 +192,13 @@ IN_PLACE: dict[str, tuple[Draw, list[str]]] = {
         ],
     ),
 }
-"""Secrets that are known by what stands beside them, and where."""
+"""Secrets that are recognised by the text beside them, and that text."""
 
 EACH = 7
 
 
 def samples() -> Iterator[Sample]:
-    """The same ones every time, so many of each kind."""
+    """Return the same samples every time, this many of each kind."""
     random = Random(20261121)
     for rule, draw in ALONE.items():
         for place in random.sample(AROUND, EACH):
@@ -213,7 +211,7 @@ def samples() -> Iterator[Sample]:
 
 
 def ordinary_lines() -> list[str]:
-    """What stands in repositories, tickets and logs without being secret."""
+    """Text of repositories, tickets and logs that contains no secret."""
     ours = [*ROOT.glob("orchestrator/**/*.py"), *ROOT.glob("agents/*.md"), ROOT / "README.md", ROOT / "pyproject.toml"]
     texts = [path.read_text(encoding="utf-8") for path in sorted(ours)]
     return [line for text in texts for line in text.splitlines() if line.strip()] + list(_generated()) + SPEAKING_OF_IT
@@ -301,4 +299,4 @@ SPEAKING_OF_IT = [
     "auth: authentication_middleware_version_2_factory,",
     "token=0000000000000000000000000000",
 ]
-"""Lines that speak of secrets and hold none."""
+"""Lines about secrets that contain none."""

@@ -7,7 +7,7 @@
         run_claude(env={"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "anything"})
     assert api.scenes[1].results[0].text == "3 passed"
 
-A playwright is asked once per call to the model, on the server's threads. An exception in it is answered with status
+The playwright is called once per call to the model, on the server's threads. An exception in it is answered with status
 400, which the CLI does not retry, and raised again when the `with` block ends.
 """
 
@@ -30,7 +30,7 @@ from tests.fakes.playwright import Drip, Fail, Playwright, Reply, Say, Scene, Us
 
 
 class MessagesApi:
-    """Serves from `__enter__` to `__exit__`; `scenes` holds every call to the model so far."""
+    """Serves from `__enter__` to `__exit__`; `scenes` records every call to the model so far."""
 
     def __init__(self, playwright: Playwright) -> None:
         self.scenes: list[Scene] = []
@@ -43,12 +43,12 @@ class MessagesApi:
 
     @property
     def url(self) -> str:
-        """What ANTHROPIC_BASE_URL must be."""
+        """Return the value of ANTHROPIC_BASE_URL."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def env(self) -> dict[str, str]:
-        """What the CLI needs in its environment to talk to this API and to nobody else."""
+        """Return the environment with which the CLI talks only to this API."""
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-ant-scripted", **quiet}
 
@@ -67,7 +67,7 @@ class MessagesApi:
             raise self._errors[0]
 
     def answer(self, request: JsonObject) -> Reply:
-        """The playwright's reply to one call."""
+        """Return the playwright's reply to one call."""
         scene = scene_of(request)
         self.scenes.append(scene)
         try:
@@ -85,10 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, client_address, server)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Nothing: stderr belongs to the tests."""
+        """Print nothing: stderr belongs to the tests."""
 
     def do_HEAD(self) -> None:
-        """The CLI's look whether anybody is there."""
+        """Answer the CLI's connectivity check."""
         self._send(200, b"")
 
     def do_GET(self) -> None:
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(404, {"type": "error", "error": {"type": "not_found_error", "message": self.path}})
 
     def do_POST(self) -> None:
-        """A call to the model, or a count of tokens."""
+        """Answer a call to the model, or a count of tokens."""
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         match self.path.split("?")[0]:
             case "/v1/messages":
@@ -178,7 +178,7 @@ def blocks_of(reply: Say | Use | Drip) -> Iterator[JsonObject]:
 
 
 def events_of(reply: Say | Use | Drip, head: JsonObject, closing: threading.Event) -> Iterator[JsonObject]:
-    """The answer as the API streams it."""
+    """Return the reply as the API streams it."""
     yield {"type": "message_start", "message": head}
     for index, block in enumerate(blocks_of(reply)):
         is_tool = block["type"] == "tool_use"

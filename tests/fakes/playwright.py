@@ -1,4 +1,4 @@
-"""What a playwright is shown, and what it may reply: the vocabulary of the scripted Messages API."""
+"""The input of a playwright, and its possible replies: the vocabulary of the scripted Messages API."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ MUCH = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """The model's last words of a turn."""
+    """The model's final text of a turn."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The model calls a tool; the CLI comes back with the result."""
+    """The model calls a tool; the CLI returns with the result."""
 
     name: str
     input: JsonObject
@@ -27,7 +27,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """Last words that come piece by piece, `every` seconds apart."""
+    """A final text that comes piece by piece, `every` seconds apart."""
 
     pieces: tuple[str, ...]
     every: float
@@ -48,7 +48,7 @@ Reply = Say | Use | Drip | Fail
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back."""
+    """The result of a tool."""
 
     text: str
     ok: bool
@@ -56,7 +56,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One call to the model: the newest prompt, what tools gave since, and everything else in `request`."""
+    """One call to the model: the newest prompt, the tool results since, and everything else in `request`."""
 
     prompt: str
     results: tuple[ToolResult, ...]
@@ -69,12 +69,12 @@ Playwright = Callable[[Scene], Reply]
 
 
 def in_order(scene: Scene, *replies: Reply) -> Reply:
-    """The reply whose turn it is since the newest prompt; the last one again when all are used up."""
+    """Return the next reply since the newest prompt; the last one again when all are used up."""
     return replies[min(scene.step, len(replies) - 1)]
 
 
 def usage_limit(*, resets_at: int, window: str = "five_hour") -> Fail:
-    """The wall of a subscription (it shows as one only with CLAUDE_CODE_OAUTH_TOKEN); `resets_at` in epoch seconds."""
+    """Return a subscription's usage limit (only with CLAUDE_CODE_OAUTH_TOKEN); `resets_at` in epoch seconds."""
     unified = "anthropic-ratelimit-unified"
     headers = {
         f"{unified}-status": "rejected",
@@ -85,7 +85,7 @@ def usage_limit(*, resets_at: int, window: str = "five_hour") -> Fail:
 
 
 def scene_of(request: JsonObject) -> Scene:
-    """What a request says, without the reminders that the CLI weaves in."""
+    """Return the text of a request, without the reminders that the CLI inserts."""
     prompt, results, step = "", list[ToolResult](), 0
     for message in map(object_of, list_of(request.get("messages"))):
         if message.get("role") == "assistant":

@@ -1,4 +1,4 @@
-"""Real git repositories for tests, among them one that tries to run a program at every turn."""
+"""Real git repositories for tests, including one that tries to run a program wherever possible."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def git(folder: Path, *args: str) -> str:
-    """The output of the user's own git, hooks and all."""
+    """Return the output of the user's own git, with hooks and configuration."""
     who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _PERSON.items()}
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **who}
     done = subprocess.run(["git", "-C", folder, *args], check=True, capture_output=True, text=True, env=environment)
@@ -15,14 +15,14 @@ def git(folder: Path, *args: str) -> str:
 
 
 def repository(folder: Path, files: Mapping[str, str] | None = None) -> str:
-    """Make a repository with one commit on `main`, and give that commit."""
+    """Create a repository with one commit on `main`, and return that commit."""
     folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--initial-branch=main")
     return commit(folder, files or {"a.txt": "one\n"})
 
 
 def commit(folder: Path, files: Mapping[str, str], message: str = "a change") -> str:
-    """Write files, commit all there is, and give the commit."""
+    """Write files, commit everything, and return the commit."""
     for name, body in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(body)
@@ -32,7 +32,7 @@ def commit(folder: Path, files: Mapping[str, str], message: str = "a change") ->
 
 
 class Trap:
-    """A program that leaves a mark when it runs, set in every place where git looks for one."""
+    """A program that leaves a mark when it runs, configured wherever git looks for a program."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -43,11 +43,11 @@ class Trap:
 
     @property
     def sprung(self) -> str:
-        """What ran, empty if nothing did."""
+        """Return which programs ran; empty if none did."""
         return self._mark.read_text() if self._mark.exists() else ""
 
     def set_in(self, git_dir: Path) -> None:
-        """Hooks and configuration of a repository, none of which its owner would wish to see run."""
+        """Return hooks and configuration of a repository that must never run."""
         program = self._program
         for hook in _HOOKS:
             (git_dir / "hooks").mkdir(exist_ok=True)

@@ -3,47 +3,46 @@
     python scripted_agent.py [SCENARIO.json]
 
 Without a scenario it does one small real job, stage by stage, in the worktree it is started in: a function `slugify`
-in the package `textkit`, its test, its paragraph in README.md. It learns what is asked of it from the text of the turn
-alone, as a model would, and its commands run in sessions of their own, as those of the CLI do. It does no work twice:
-killed and resumed in the middle, it looks at what is there and goes on. It is one file, and a long one, because it
-travels alone: the wheel carries it for `orchestrator demo`. Top to bottom: the wire, the scenario, the agent, its
-actions, the job.
+in the package `textkit`, its test, its paragraph in README.md. It learns its job from the text of the turn
+alone, as a model would, and its commands run in their own sessions, as those of the CLI do. It does no work twice:
+killed and resumed in the middle, it checks what exists and continues. It is one long file because the wheel includes
+it alone, for `orchestrator demo`. Top to bottom: the wire, the scenario, the agent, its actions, the job.
 
 Environment: ORCHESTRATOR_SESSION_ID, ORCHESTRATOR_RESUME (0 or 1), ORCHESTRATOR_TASK, ORCHESTRATOR_OUTBOX, and for
 itself ORCHESTRATOR_SCENARIO (a path, or the JSON itself) and ORCHESTRATOR_SCRIPTED_HOME (where sessions are remembered;
 ~/.cache/orchestrator-scripted-agent if absent).
 
-A scenario bends turns: {"STAGE": [first turn in this stage, second, …], "*": any turn that has no line of its own}.
+A scenario changes turns: {"STAGE": [first turn in this stage, second, …], "*": any turn without its own entry}.
 Turns are counted over all attempts of a task. A turn is an object of actions, done in their order, or a list of such
-objects; null leaves a turn as it is. The stage's own work is done where "work" stands, else after the last action.
+objects; null leaves a turn as it is. The stage's own work is done at "work", else after the last action.
 
-    work, no_work           true            the stage's own work here; none of it at all
-    plant_bug               true            the work is done with a mistake, and untested
-    say                     text            the agent says it
-    question                {question, …}   it asks in a block of its text; the fields are the block's
-    dependency              {type, name, …} it asks for something in a block of its text
-    trouble                 {type, …}       it reports trouble in a block of its text
-    malformed               true            it says a block that nobody can understand
-    ask                     {tool, input, file}   it asks through the CLI's own protocol and waits; the answer goes, as
-                                            JSON, to the file if one is named
-    think_ms                number          it thinks for that long
-    run                     command         sh -c in a session of its own; the turn waits for its end
-    tool_times_out          {command, seconds}   the same, but after so many seconds by the clock it is ended
-    tick                    {file, seconds} a command that adds a line to the file every 100 ms
+    work, no_work           true            do the stage's own work here; do none of it
+    plant_bug               true            do the work with a mistake and without a test
+    say                     text            print a message
+    question                {question, …}   ask in a block of its text; the fields are the block's
+    dependency              {type, name, …} report a missing dependency in a block of its text
+    trouble                 {type, …}       report an error in a block of its text
+    malformed               true            print a malformed block
+    ask                     {tool, input, file}   ask in the CLI's own protocol and wait; the answer is written as JSON
+                                            to the file if one is named
+    think_ms                number          wait this long
+    run                     command         sh -c in its own session; the turn waits for its end
+    tool_times_out          {command, seconds}   the same, but it is ended after this many seconds
+    tick                    {file, seconds} run a command that adds a line to the file every 100 ms
     grandchild              command         the same, but detached: it outlives its tool and its turn
-    write                   {file, text}    writes a file; $VARIABLES in its name are replaced
-    commit                  subject         commits everything
-    wait_for                path            waits until the file is there
-    ignore_term             true            SIGTERM has no effect from now on
-    garbage                 bytes           prints lines that are no JSON
-    huge_line               bytes           says something in one line of that length
-    error                   {text, status, api_error}   the turn ends with a failed call to the model
-    limit                   {resets_at or resets_in, window}   the turn ends at a usage limit
-    no_result               true            the turn ends without a result
-    hang_after_result       true            after this turn it does nothing any more, whatever is sent
-    silent                  true            the same at once, before a word is said
-    die_mid_line            true            half a line, then SIGKILL
-    exit                    code            it is gone
+    write                   {file, text}    write a file; $VARIABLES in its name are replaced
+    commit                  subject         commit everything
+    wait_for                path            wait until the file exists
+    ignore_term             true            ignore SIGTERM from now on
+    garbage                 bytes           print lines that are not JSON
+    huge_line               bytes           print a message in one line of this length
+    error                   {text, status, api_error}   end the turn with a failed call to the model
+    limit                   {resets_at or resets_in, window}   end the turn at a usage limit
+    no_result               true            end the turn without a result
+    hang_after_result       true            after this turn do nothing any more, whatever is sent
+    silent                  true            the same at once, without any output
+    die_mid_line            true            print half a line, then SIGKILL itself
+    exit                    code            exit
 """
 
 import json
@@ -68,24 +67,24 @@ Actions = list[tuple[str, object]]
 MODEL: Final = "scripted"
 COST_OF_A_CALL: Final = 0.0007
 TOKENS_IN, TOKENS_OUT = 100, 50
-"""Of one call."""
+"""The usage of one call."""
 EXIT_CODES: Final = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 0}
 
 
 class Interrupted(Exception):
-    """The host asked for an end of this turn."""
+    """The host interrupted this turn."""
 
 
 class Ended(Exception):
-    """The turn has had its last word already."""
+    """The turn has ended already."""
 
 
 class ScenarioError(Exception):
-    """The scenario asks for what the agent does not know."""
+    """The scenario contains something that the agent does not support."""
 
 
 class Host:
-    """Whoever is at the other end of stdin and stdout; heard at once, also while a tool runs."""
+    """The process at the other end of stdin and stdout; its input is read at once, also while a tool runs."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -103,7 +102,7 @@ class Host:
             line = line[os.write(1, line) :]
 
     def listen(self, *, until: int | None = None, seconds: float | None = None) -> bool:
-        """Wait for news, at most so many seconds; whether the descriptor `until` is ready."""
+        """Wait for input, at most this many seconds; return whether the descriptor `until` is ready."""
         stdin = [] if self.closed else [0]
         ready, _, _ = select.select([*stdin, *([] if until is None else [until])], [], [], seconds)
         if 0 in ready:
@@ -136,7 +135,7 @@ class Host:
 
 
 class Session:
-    """What outlives the process: which turns were taken, how often a stage had one, how often the model was called."""
+    """State that outlives the process: accepted turns, turns per stage, and the number of calls to the model."""
 
     def __init__(self, home: Path, session_id: str, task: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -148,7 +147,7 @@ class Session:
         self.calls = max((entry["calls"] for entry in entries), default=0)
 
     def take(self, uuid: object, stage: str) -> int:
-        """Remember the turn; how many turns the task had in this stage before."""
+        """Record the turn; return how many turns the task had in this stage before."""
         self._append(self._file, json.dumps({"uuid": uuid, "calls": self.calls}))
         self.taken.add(uuid)
         before = self._turns.read_text().splitlines().count(stage) if self._turns.exists() else 0
@@ -164,7 +163,7 @@ class Session:
 
 
 class Turn:
-    """What a turn's text says, read as a model would read it."""
+    """The text of a turn, read as a model would read it."""
 
     def __init__(self, text: str) -> None:
         def said(pattern: str) -> str:
@@ -184,7 +183,7 @@ class Turn:
 
 
 class Scenario:
-    """What happens in which turn, checked before the first one."""
+    """The actions of each turn, validated before the first one."""
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self._other = _actions(given.get("*"))
@@ -197,7 +196,7 @@ class Scenario:
             raise ScenarioError(f"a stage has a list of turns: {', '.join(sorted(lost))}")
 
     def actions(self, stage: str, past: int) -> Actions:
-        """What to do in a turn of this stage, when so many came before it."""
+        """Return the actions of a turn of this stage, after this many turns."""
         turns = self._turns.get(stage, [])
         if past < len(turns):
             return turns[past] or []
@@ -216,7 +215,7 @@ def _actions(turn: object) -> Actions:
 
 
 class Agent:
-    """One process: takes turns, plays what the scenario says of them, and does the work."""
+    """One process: accepts turns, follows the scenario, and does the work."""
 
     def __init__(self, host: Host, session: Session, scenario: Scenario) -> None:
         self.host = host
@@ -229,7 +228,7 @@ class Agent:
         self.wishes: set[str] = set()
 
     def live(self) -> int:
-        """Take turns until the host has no more; the exit code."""
+        """Process turns until the host has no more; return the exit code."""
         while True:
             while not self.host.turns and not self.host.closed:
                 self.host.listen()
@@ -274,18 +273,18 @@ class Agent:
         self.result(subtype="success", result="Done.", terminal_reason="completed", stop_reason="end_turn")
 
     def work(self) -> None:
-        """The stage's own work, once in a turn."""
+        """Do the stage's own work, once in a turn."""
         self.wishes.add("no_work")
         if self._turn.resumed:
             self.bash(f"git status --short && git log --oneline -3 && ls {shlex.quote(str(self._turn.outbox))}")
         WORK.get(self._turn.stage, _anything)(self, self._turn)
 
     def say(self, text: str) -> None:
-        """A message of the model."""
+        """Print a message of the model."""
         self._message(content(text))
 
     def ask(self, name: str, given: Json) -> Json:
-        """Ask for leave to use a tool, or a question by its means, and wait; what was decided."""
+        """Request permission for a tool, or ask a question, and wait; return the decision."""
         tool, request = self._call(name, given), str(uuid4())
         wanted = {"subtype": "can_use_tool", "tool_name": name, "input": given, "tool_use_id": tool}
         self._state("requires_action")
@@ -304,7 +303,7 @@ class Agent:
         return decision
 
     def _cut_off(self) -> str:
-        """Where an interrupt found us, in the CLI's word; a request that waits is withdrawn."""
+        """Return the CLI's name for the point of an interrupt; a waiting request is withdrawn."""
         if not self._open_request:
             return "aborted_streaming"
         self.host.send({"type": "control_cancel_request", "request_id": self._open_request})
@@ -312,7 +311,7 @@ class Agent:
         return "aborted_tools"
 
     def bash(self, command: str, seconds: float | None = None) -> str:
-        """Run a command as the CLI's Bash tool does, apart from our process group; what it printed."""
+        """Run a command as the CLI's Bash tool does, outside of our process group; return its output."""
         tool = self._call("Bash", {"command": command})
         end = None if seconds is None else time.monotonic() + seconds
         with os.fdopen(os.memfd_create("output"), "rb") as output:
@@ -335,9 +334,9 @@ class Agent:
         return text
 
     def _await(self, process: subprocess.Popen[bytes], end: float | None) -> bool:
-        """Wait for the end of a process, at most until a time; whether it came.
+        """Wait for the end of a process, at most until a time; return whether it ended.
 
-        The CLI's clock runs while it is stopped, and that of `select` does not: hence the short looks.
+        The CLI's clock runs while it is stopped, and that of `select` does not: hence the short intervals.
         """
         with os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0) as ended:
             while not self.host.listen(until=ended.fileno(), seconds=None if end is None else 0.02):
@@ -353,7 +352,7 @@ class Agent:
         self._returned(tool, f"File written: {file}")
 
     def result(self, **changes: object) -> None:
-        """The last word of a turn."""
+        """Print the result of the turn."""
         self._failed = changes.get("is_error") is True
         calls = self._session.calls
         usage = {
@@ -425,7 +424,7 @@ def _write(agent: Agent, given: Json) -> None:
 
 
 def _commit(agent: Agent, subject: str) -> None:
-    stale = '"$(git rev-parse --git-path index.lock)"'  # of a git that was killed together with us
+    stale = '"$(git rev-parse --git-path index.lock)"'  # of a git that was killed together with this process
     agent.bash(f"rm -f {stale} && git add -A && git commit -q --allow-empty -m {shlex.quote(subject)}")
 
 
@@ -672,7 +671,7 @@ def _plan(agent: Agent, turn: Turn) -> None:
 
 
 def _plan_round(agent: Agent, turn: Turn) -> None:
-    """Plan what answers the newest comments of reviewers."""
+    """Write a plan that answers the newest comments of reviewers."""
     number = sum(1 for _ in turn.folder.glob("review-feedback-*.md"))
     wishes = agent.bash(f"grep '^>' {shlex.quote(str(turn.folder / f'review-feedback-{number}.md'))}")
     step = STEP.format(
@@ -756,7 +755,7 @@ WORK: Final[dict[str, Callable[[Agent, Turn], None]]] = {
 
 
 def _numbered(turn: Turn, name: str) -> str:
-    """The name with the next free number; a turn that mends what it left takes that number again."""
+    """Return the name with the next free number; a turn that fixes its own result uses that number again."""
     count = sum(1 for _ in turn.folder.glob(name.format("*")))
     return name.format(max(1, count) if turn.missing else count + 1)
 
@@ -785,7 +784,7 @@ def hang() -> NoReturn:
 
 
 def scenario_of(arguments: list[str], environment: Mapping[str, str]) -> Scenario:
-    """The scenario named on the command line or in the environment; an empty one if there is none."""
+    """Return the scenario named on the command line or in the environment; an empty one if there is none."""
     given = arguments[0] if arguments else environment.get("ORCHESTRATOR_SCENARIO", "")
     return Scenario(json.loads(given if given.startswith("{") else Path(given).read_text()) if given else {})
 

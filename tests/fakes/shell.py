@@ -1,4 +1,4 @@
-"""The program as its users meet it: a process of its own, its output, its exit code."""
+"""The program as its users see it: a separate process, its output, its exit code."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import fork_server
 from tests.fakes.desk import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,29 +22,40 @@ class Done:
 
 
 class Shell:
-    """Runs `orchestrator` in a home where nothing is set, with a data folder of its own."""
+    """Runs `orchestrator` in a home without settings, with its own data folder."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.data = home, home / "data"
         self.argv: tuple[str, ...] = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
 
+    @property
+    def _env(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
-        """Run a command to its end."""
+        """Run a command of `orchestrator` to its end; the fork server starts it."""
+        options, cwd = ("--data-dir", str(self.data)), self.home / "repo"
+        done = await asyncio.to_thread(
+            fork_server.run, *options, *arguments, stdin=stdin, cwd=cwd, env=self._env, timeout=PATIENCE
+        )
+        return Done(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    async def run_fresh(self, *arguments: str, stdin: bytes = b"") -> Done:
+        """Run a command to its end in an interpreter of its own, as a user does."""
         process = await self.start(*arguments)
         out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
         return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Begin a command."""
+        """Start a command."""
         pipe = asyncio.subprocess.PIPE
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
         return await asyncio.create_subprocess_exec(
-            *self.argv, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=self.home / "repo"
+            *self.argv, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=self._env, cwd=self.home / "repo"
         )
 
 
 def only_error(done: Done, code: int) -> str:
-    """What a refused command says: one line, on standard error, without a traceback."""
+    """Return the message of a refused command: one line, on standard error, without a traceback."""
     assert (done.code, done.out) == (code, "")
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1, done.err

@@ -1,4 +1,4 @@
-"""Hands that carry nothing out and remember what they were asked for."""
+"""An executor that carries out nothing and records the commands."""
 
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task.checkpoint import Reason
@@ -6,13 +6,13 @@ from orchestrator.core.task.task import Task
 
 
 class StillExecutor:
-    """Satisfies the supervisor's `CommandExecutor`: with these no task moves but by what a test posts."""
+    """Satisfies the supervisor's `CommandExecutor`: tasks change only by the events that a test posts."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Command]] = []
 
     def execute(self, task: Task, command: Command) -> None:
-        """Remember it."""
+        """Record it."""
         self.asked.append((task.id, command))
 
     def run_alive(self, task: Task) -> bool:  # noqa: ARG002 - the protocol's
@@ -20,7 +20,7 @@ class StillExecutor:
         return False
 
     def abandon(self, task: Task) -> None:
-        """Nothing is there to be abandoned."""
+        """There is nothing to abandon."""
 
     def checkpoint(self, task: Task, reason: Reason) -> None:
-        """Nothing is there to be saved."""
+        """There is nothing to save."""

@@ -1,4 +1,4 @@
-"""A task as it is handed in, and the bundled pipelines that it may go through."""
+"""A task as it is submitted, and the bundled pipelines."""
 
 from dataclasses import fields, replace
 from functools import cache
@@ -20,23 +20,23 @@ TWO_CHECKS = (
 
 @cache
 def bundled_pipeline(name: str) -> Pipeline:
-    """One of the pipelines that come with the program."""
+    """Return one of the bundled pipelines."""
     path = bundled(Kind.PIPELINES) / f"{name}.toml"
     return parse_pipeline(path.read_text(encoding="utf-8"), str(path))
 
 
 def full_pipeline() -> Pipeline:
-    """The pipeline that every ticket goes through unless told otherwise."""
+    """Return the default pipeline of tickets."""
     return bundled_pipeline("full")
 
 
 def with_results(task: Task, results: Results, **changes: object) -> Task:
-    """A task whose newest evaluation came to `results`; any of its fields may be another."""
+    """Return a task whose newest evaluation has `results`; `fields` replace its defaults."""
     return replace(task, evaluation=replace(task.evaluation, results=results), **changes)  # type: ignore[arg-type]
 
 
 def submitted(task_id: str = TASK_ID, **changes: object) -> Task:
-    """A task as it is handed in; any of its fields, and those of its source and evaluation, may be another."""
+    """Return a task as it is submitted; `fields` replace its defaults and those of its source and evaluation."""
     task = Task(
         id=task_id,
         title="Add a flag",

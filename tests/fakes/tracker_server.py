@@ -1,11 +1,11 @@
-"""A tracker on loopback over real HTTP: what the three kinds have in common, and what can go wrong with any of them.
+"""A tracker on loopback over real HTTP: what the three kinds have in common, and their possible failures.
 
     with GitHubServer(issues={"acme/app#12": Issue(title="Fix it", body="…")}) as server:
         server.mishaps = [Status(429, retry_after="0")]
         requirement = await Trackers([server.account]).requirement("acme/app#12")
     assert len(server.asked) == 2
 
-Each mishap is used up by one request; afterwards the tracker answers as it should.
+Each mishap affects one request; afterwards the tracker responds normally.
 """
 
 import threading
@@ -30,7 +30,7 @@ DAY = datetime(2026, 5, 28, 12, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A comment on an issue; `apart` is one that not everybody may read."""
+    """A comment on an issue; `apart` is one that only some may read."""
 
     author: str
     text: Json
@@ -41,7 +41,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue:
-    """An issue as a tracker keeps it."""
+    """An issue as a tracker stores it."""
 
     title: str
     body: Json = None
@@ -63,17 +63,17 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The beginning of an answer, and then nothing until the server closes."""
+    """The start of a response, and then nothing until the server closes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dripping:
-    """The head of an answer, byte by byte, until the server closes."""
+    """The headers of a response, byte by byte, until the server closes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """An answer of so many bytes."""
+    """A response of this many bytes."""
 
     size: int
 
@@ -91,7 +91,7 @@ Mishap: TypeAlias = Status | Silent | Dripping | Flood | Raw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request that came in."""
+    """One request that was received."""
 
     path: str
     query: Mapping[str, str]
@@ -100,12 +100,12 @@ class Asked:
     body: JsonObject = field(default_factory=dict)
 
     def number(self, name: str, otherwise: int) -> int:
-        """A number of the query."""
+        """Return a number of the query."""
         return int(self.query.get(name, otherwise))
 
 
 class TrackerServer:
-    """Serves from `__enter__` to `__exit__`; `asked` holds every request so far."""
+    """Serves from `__enter__` to `__exit__`; `asked` records every request so far."""
 
     def __init__(self, issues: Mapping[str, Issue], token: str = "") -> None:
         self.issues, self.token = dict(issues), token
@@ -118,7 +118,7 @@ class TrackerServer:
 
     @property
     def url(self) -> str:
-        """Where people would open it."""
+        """Return the web address of an issue."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -134,22 +134,22 @@ class TrackerServer:
         self._thread.join()
 
     def take(self, name: str, text: str) -> Json:
-        """Keep a comment on an issue."""
+        """Store a comment on an issue."""
         issue = self.issues[name]
         self.issues[name] = replace(issue, comments=(*issue.comments, Said(author="robot", text=text)))
         return {"id": len(issue.comments)}
 
     def authorization(self) -> str:
-        """The header that a good login sends."""
+        """Return the header of a valid login."""
         return f"Bearer {self.token}"
 
     def answer(self, asked: Asked) -> Json:
-        """What the tracker answers; None is 404."""
+        """Return the response of the tracker; None is 404."""
         raise NotImplementedError
 
 
 def at(number: int) -> str:
-    """When the comment of this number was made."""
+    """Return when the comment of this number was created."""
     return (DAY + timedelta(minutes=number)).isoformat()
 
 
@@ -163,10 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, client_address, server)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Nothing: stderr belongs to the tests."""
+        """Print nothing: stderr belongs to the tests."""
 
     def do_GET(self) -> None:
-        """Answer, or have the next mishap."""
+        """Respond, or use the next mishap."""
         content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         split = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = self.tracker.answer(asked)
                 self._send(404 if answer is None else 200, {"message": "Not Found"} if answer is None else answer)
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # the other side had enough
+            self.close_connection = True  # the client gave up
 
     do_POST = do_GET  # noqa: N815 - the name is the base class's
 
@@ -225,5 +225,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def named(name: str) -> JsonObject | None:
-    """Something that has nothing but a name, or nothing."""
+    """Return an object with only a name, or nothing."""
     return {"name": name} if name else None

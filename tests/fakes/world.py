@@ -1,7 +1,8 @@
-"""A world in memory: everything that a daemon's commands act on, which stays when the daemon is gone.
+"""A world in memory: everything that a daemon's commands act on, and that survives the daemon.
 
-Agents, checks and git are small state machines that answer at once. Every effect is counted under its own name, so that
-a test can say that nothing was done twice. The wire between daemon and world is a queue that a power cut empties.
+Agents, checks and git are small state machines that respond at once. Every effect is counted under its own name, so
+that a test can check that nothing happened twice. Messages between daemon and
+world are in a queue that a power cut empties.
 """
 
 from collections import Counter, deque
@@ -32,14 +33,14 @@ class PowerCut(Exception):
 
 
 Saying = Callable[[int, datetime], events.Event]
-"""What becomes of a line of an agent's output: where it ends, and when it is read."""
+"""What a line of an agent's output becomes, given its end offset and the time it is read."""
 
 
 @dataclass
 class Tree:
-    """A run as the world has it: what it said, and the request that it waits for an answer to.
+    """A run as the world has it: its output, and the request whose answer it waits for.
 
-    `given` are the names of what people had provided when it was started.
+    `given` are the names of the values that were provided when it was started.
     """
 
     said: list[Saying] = field(default_factory=list)
@@ -54,9 +55,9 @@ class Tree:
 class World:
     """Runs, files and commits; `failing` evaluations fail before one passes.
 
-    `asks` are what its agents need to know before they can do a stage's work, `walled` is the stage in which one of
-    them meets a usage limit. On its forge reviewers comment on so many rounds of a pull request, and then either
-    approve it or, if `merges`, merge it by their own hand.
+    `asks` are the requests of its agents before they can do a stage's work, `walled` is the stage in which one of them
+    reaches a usage limit. On its forge reviewers comment on this many rounds of a pull request, and then either approve
+    it or, if `merges`, merge it themselves.
     """
 
     pipeline: Pipeline
@@ -77,7 +78,7 @@ class World:
     def execute(  # noqa: C901, PLR0912 - one branch per command
         self, task: Task, command: do.Command, at: datetime
     ) -> list[events.Event]:
-        """Bring a command's effect about, unless it is there, and say what comes of it."""
+        """Cause a command's effect, unless it exists, and return the resulting events."""
         match command:
             case do.PrepareWorkspace():
                 self._once("workspace")
@@ -135,7 +136,7 @@ class World:
                 assert_never(command)
 
     def _leaves(self, effect: str) -> None:
-        """What is done outside is looked for before it is done."""
+        """Look for a publishing effect before causing it."""
         if effect not in self.outside:
             self._once(effect)
             self.outside.append(effect)
@@ -147,7 +148,7 @@ class World:
         return publish_events.PullRequestOpened(at=at, number=1, url="https://forge.example/1", commit=command.commit)
 
     def _reviewed(self, command: do.LookAtPullRequest, at: datetime) -> events.Event:
-        """Comments are made once the change is there, and are there at every look."""
+        """Comments appear once the change is published, and are in every poll."""
         seen = publish_events.PullRequestSeen(at=at, number=command.number, status=PullStatus.OPEN, reviewers=("ada",))
         comment = f"comment {command.round}"
         if command.round <= self.rounds:
@@ -166,7 +167,7 @@ class World:
 
     def _merge(self, command: do.MergePullRequest, at: datetime) -> events.Event:
         pushed = [one for one in self.outside if one.startswith("push ")]
-        assert pushed[-1] == f"push {command.head}", "what is merged is not what was pushed last"
+        assert pushed[-1] == f"push {command.head}", "the merged commit is not the one pushed last"
         self._leaves("merge")
         return publish_events.PullRequestMerged(at=at, commit="m" * 40)
 
@@ -189,14 +190,16 @@ class World:
         return self._heard(task, folder, at)
 
     def _begin(self, task: Task, tree: Tree, command: do.SendTurn) -> None:
-        """A turn: a wall, a question, or the work, as soon as what was asked for is known."""
+        """Run a turn: a limit, a question, or the work, as soon as the questions are answered."""
         asking = self.asks.get(task.stage)
         if task.stage == self.walled and not self.effects["wall"]:
             self._once("wall")
             tree.said.append(_at_the_wall(command.attempt))
             return
         if asking is not None and "Answers to what you asked" in command.text:
-            assert asking.subject is not Subject.DEPENDENCY or asking.name in tree.given, "it is told and not there"
+            assert asking.subject is not Subject.DEPENDENCY or asking.name in tree.given, (
+                "the notice was recorded but not sent"
+            )
             self.known.add(task.stage)
         if asking is not None and task.stage not in self.known:
             self._once(f"ask in {task.stage}")
@@ -307,13 +310,13 @@ def _at_the_wall(attempt: int) -> Saying:
 
 @dataclass
 class Plug:
-    """Counts the moments before and after every commit and command, and pulls the plug at one of them."""
+    """Counts the moments before and after every commit and command, and cuts the power at one of them."""
 
     at: int | None = None
     passed: int = 0
 
     def moment(self) -> None:
-        """One more moment goes by, or the power does."""
+        """Count one moment, or cut the power."""
         if self.passed == self.at:
             self.at = None
             raise PowerCut
@@ -322,7 +325,7 @@ class Plug:
 
 @dataclass(frozen=True)
 class Request:
-    """Something a person asks once, as soon as the task is in a certain state; asked again until it was accepted."""
+    """A request that a user sends once, when the task is in a certain state; repeated until it is accepted."""
 
     when: Callable[[Task], bool]
     event: Callable[[datetime], events.Event]
@@ -330,7 +333,7 @@ class Request:
 
 @dataclass
 class Night:
-    """One task's night in a world, with a plug that may be pulled; a restart has only what was committed."""
+    """The run of one task in a world, with possible power cuts; a restart has only what was committed."""
 
     world: World
     begun: Task
@@ -339,7 +342,7 @@ class Night:
     restarts: int = 0
 
     def until_the_end(self) -> Task:
-        """Run, restart after every power cut, and give the task as it ends."""
+        """Run, restart after every power cut, and return the task as it ends."""
         pipeline = self.world.pipeline
         task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=self.begun))
         saved = task
@@ -371,7 +374,7 @@ class Night:
         return task
 
     def _prompted(self, task: Task) -> events.Event:
-        """What comes from outside when nothing else happens: a free place, or an alarm."""
+        """Return the next external event when nothing else happens: a free place, or an alarm."""
         if task.wants_slot:
             return events.TaskAdmitted(at=self._now(task))
         return events.AlarmRang(at=self._now(task) + timedelta(hours=2))
@@ -381,5 +384,5 @@ class Night:
 
 
 def ended(task: Task) -> bool:
-    """Whether nothing will move the task any more."""
+    """Whether nothing will advance the task any more."""
     return task.run is None and not task.notices and (task.status.is_final or task.status is TaskStatus.BLOCKED)

@@ -19,7 +19,7 @@ Event = TypeVar("Event", bound=AgentEvent)
 
 
 class Place:
-    """A worktree, an outbox and a home of their own, and the orders to work there."""
+    """A worktree, an outbox and a home for one agent, and its launch order."""
 
     def __init__(self, claude: Path, root: Path) -> None:
         self.claude, self.home = claude, root / "home"
@@ -50,7 +50,7 @@ class Place:
 
 
 class Agent:
-    """A running CLI: hand it turns, read what they mean."""
+    """A running CLI: send it turns, read its events."""
 
     def __init__(self, process: asyncio.subprocess.Process, driver: ClaudeDriver) -> None:
         self.events: list[AgentEvent] = []
@@ -65,7 +65,7 @@ class Agent:
         self._process.stdin.write(line)
 
     async def next(self, kind: type[Event], *, where: Callable[[Event], bool] = lambda _: True) -> Event:
-        """The next event of this kind, behind the one that was last waited for."""
+        """Return the next event of this kind after the one that was waited for last."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 while self._unread < len(self.events):
@@ -80,7 +80,7 @@ class Agent:
         self._process.terminate()
 
     async def end(self) -> int:
-        """Its exit code after the end of input, everything read."""
+        """Return its exit code after the end of input, with all output read."""
         assert self._process.stdin
         self._process.stdin.close()
         async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""A person's part at the command line: answers, values, reviews, budgets, and everything at once."""
+"""Users at the command line: answers, values, reviews, budgets, and operations on all tasks."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def orchestrator(tmp_path: Path) -> Shell:
 
 @pytest_asyncio.fixture
 async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
-    """A daemon without processes, at work where the program looks for it."""
+    """A daemon without processes, running where the program looks for it."""
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         yield desk
@@ -49,7 +49,7 @@ async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
 
 
 async def asked(orchestrator: Shell, desk: Desk, *asking: RequestDraft) -> str:
-    """A task at work whose agent has asked for something."""
+    """An active task whose agent has an open request."""
     done = await orchestrator("submit", "text", "--interactive")
     task = done.out.strip()
     assert done.code == 0, done.err
@@ -71,7 +71,9 @@ async def test_a_question_is_answered_by_an_option_or_its_number(orchestrator: S
     assert "allowed now: pause, cancel" in again
 
 
-async def test_an_answer_that_fits_no_option_is_bad_usage_and_says_what_fits(orchestrator: Shell, desk: Desk) -> None:
+async def test_an_answer_that_fits_no_option_is_a_usage_error_that_lists_the_options(
+    orchestrator: Shell, desk: Desk
+) -> None:
     task = await asked(orchestrator, desk, DATABASE)
     assert "did you mean 'Postgres'?" in only_error(await orchestrator("answer", task, "Postgrse"), 2)
 
@@ -83,7 +85,7 @@ async def test_several_questions_are_asked_in_turn_and_read_line_by_line(orchest
     assert done.code == 0, done.err
     for shown in ("Which database?\n  It matters.", "1. SQLite", "Which name \\x1b[31m?", "default: hello"):
         assert shown in done.err
-    assert [ask["answer"] for ask in json.loads(done.out)["asks"]][:2] == ["Postgres", "hello"]
+    assert [ask["answer"] for ask in json.loads(done.out)["requests"]][:2] == ["Postgres", "hello"]
     assert [status for status, _ in answers(desk, task)] == [
         RequestStatus.ANSWERED,
         RequestStatus.ANSWERED,
@@ -107,7 +109,7 @@ async def test_one_of_several_is_answered_or_skipped_by_its_number(orchestrator:
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> tuple[int, str]:
-    """How a command ends at a terminal, and everything it shows there."""
+    """Run a command at a terminal; return its exit code and everything it printed."""
     ours, theirs = os.openpty()
     env = {"PATH": os.environ["PATH"], "HOME": str(orchestrator.home), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     argv = (*orchestrator.argv, *arguments)
@@ -120,7 +122,7 @@ async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> t
     def read() -> bytes:
         try:
             return os.read(ours, 65536)
-        except OSError:  # the last who had it open is gone
+        except OSError:  # the last process that had it open has exited
             return b""
 
     lines = typed.splitlines(keepends=True)
@@ -139,18 +141,18 @@ async def test_at_a_terminal_a_refused_answer_is_asked_for_again(orchestrator: S
     assert "the options are: SQLite, Postgres" in shown
 
 
-async def test_a_value_is_typed_unseen_or_piped_and_shown_nowhere(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_value_is_typed_hidden_or_piped_and_never_shown(orchestrator: Shell, desk: Desk) -> None:
     other = RequestDraft(subject=Subject.DEPENDENCY, text="too", name="OTHER_KEY", type=DependencyType.API_KEY.value)
     task = await asked(orchestrator, desk, KEY, other)
     code, shown = await at_a_terminal(orchestrator, VALUE.encode() + b"\n", "provide", task, "SHOP_KEY")
     assert (code, VALUE in shown) == (0, False), shown
     done = await orchestrator("provide", task, "OTHER_KEY", "--json", stdin=VALUE.encode() + b"\n")
-    assert (done.code, json.loads(done.out)["asks"][0]["status"], VALUE in done.out) == (0, "provided", False)
+    assert (done.code, json.loads(done.out)["requests"][0]["status"], VALUE in done.out) == (0, "provided", False)
     kept = desk.provisions.environment(desk.supervisor.tasks[task])
     assert kept == {"SHOP_KEY": VALUE, "OTHER_KEY": VALUE}
 
 
-async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk: Desk) -> None:
+async def test_only_a_required_dependency_can_be_provided(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, KEY, DOCKER)
     assert "did you mean SHOP_KEY?" in only_error(await orchestrator("provide", task, "SHOPKEY", stdin=b"x"), 2)
     assert "longer than" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x" * 70_000), 2)
@@ -161,16 +163,16 @@ async def test_what_is_provided_must_be_what_is_needed(orchestrator: Shell, desk
     assert "provide" in only_error(await orchestrator("provide", task, "SHOP_KEY", stdin=b"x"), 5)
 
 
-async def test_a_value_that_cannot_be_hidden_is_taken_and_said_so(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_value_that_cannot_be_masked_is_accepted_with_a_warning(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, KEY, replace(KEY, name="OTHER_KEY"))
     done = await orchestrator("provide", task, "SHOP_KEY", "--json", stdin=b"abc")
     assert done.code == 0, done.err
     assert "SHOP_KEY is not masked in the output of agents and tools: " in done.err
-    assert json.loads(done.out)["asks"][0]["status"] == "provided"
+    assert json.loads(done.out)["requests"][0]["status"] == "provided"
     assert (await orchestrator("provide", task, "OTHER_KEY", stdin=VALUE.encode())).err == ""
 
 
-async def test_what_a_blocked_task_has_lost_is_provided_anew(orchestrator: Shell, desk: Desk) -> None:
+async def test_lost_values_of_a_blocked_task_can_be_provided_again(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, KEY)
     assert (await orchestrator("provide", task, "SHOP_KEY", stdin=b"old")).code == 0
     desk.supervisor.tasks[task] = replace(desk.supervisor.tasks[task], status=TaskStatus.BLOCKED)
@@ -189,7 +191,7 @@ async def test_a_review_is_approved_or_sent_back(orchestrator: Shell, desk: Desk
     only_error(await orchestrator("request-changes", task), 2)
 
 
-async def test_every_look_at_a_task_says_in_plain_words_what_it_waits_for(orchestrator: Shell, desk: Desk) -> None:
+async def test_every_view_of_a_task_states_in_plain_words_what_it_waits_for(orchestrator: Shell, desk: Desk) -> None:
     task = await asked(orchestrator, desk, TOOL)
     shown = (await orchestrator("show", task)).out
     for words in ("waits for your answer", "May it use Bash?", "rm -r x", "1. allow", f"orchestrator answer {task}"):
@@ -200,7 +202,7 @@ async def test_every_look_at_a_task_says_in_plain_words_what_it_waits_for(orches
     assert "waits for your answer" in (await orchestrator("resume", task)).out
 
 
-async def test_a_draft_is_kept_until_it_is_sent_off(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_draft_is_kept_until_it_is_submitted(orchestrator: Shell, desk: Desk) -> None:
     draft = await orchestrator("submit", "text", "--draft", "--budget", "2.5")
     task = draft.out.strip()
     assert (desk.supervisor.tasks[task].status, desk.supervisor.tasks[task].policy.caps.usd) == (TaskStatus.DRAFT, 2.5)
@@ -226,7 +228,7 @@ async def test_a_budget_is_raised_in_one_kind_and_the_others_stay(orchestrator: 
         only_error(await orchestrator("budget", task, "--usd", wrong), 2)
 
 
-async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, desk: Desk) -> None:
+async def test_all_tasks_are_paused_and_resumed_at_once(orchestrator: Shell, desk: Desk) -> None:
     first, second = [(await orchestrator("submit", "text", "--ticket", f"ABC-{n}")).out.strip() for n in (1, 2)]
     only_error(await orchestrator("pause"), 2)
     only_error(await orchestrator("pause", first, "--all"), 2)
@@ -239,7 +241,7 @@ async def test_everything_stands_still_and_goes_on_at_once(orchestrator: Shell, 
     assert "no task had to change" in (await orchestrator("resume", "--all")).err
 
 
-async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after_a_restart(orchestrator: Shell) -> None:
+async def test_a_task_submitted_while_all_are_paused_is_paused_too_also_after_a_restart(orchestrator: Shell) -> None:
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         draft = (await orchestrator("submit", "text", "--ticket", "ABC-1", "--draft")).out.strip()
@@ -262,7 +264,7 @@ async def test_what_is_handed_in_while_all_is_paused_stands_still_too_also_after
     anew.store.close()
 
 
-async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orchestrator: Shell) -> None:
+async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orchestrator: Shell) -> None:
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
@@ -284,7 +286,7 @@ async def test_a_drained_daemon_takes_nothing_and_goes_on_after_a_restart(orches
     anew.store.close()
 
 
-async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, desk: Desk) -> None:
+async def test_limits_show_windows_the_day_and_the_waiting_tasks(orchestrator: Shell, desk: Desk) -> None:
     assert "unknown before the first turn of an agent" in (await orchestrator("limits")).out
     now = clock.now()
     desk.supervisor.shared.windows = {
@@ -303,7 +305,7 @@ async def test_limits_tell_windows_the_day_and_who_waits(orchestrator: Shell, de
     assert [(one["task"], one["blockedBy"]) for one in found["held"]] == [(task, None)]
 
 
-async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_for_it_begins(
+async def test_a_used_up_window_can_be_cleared_and_the_tasks_that_waited_for_it_start(
     orchestrator: Shell, desk: Desk
 ) -> None:
     full = Window(status="rejected", resets_at=clock.now() + HOUR, seen_at=clock.now())
@@ -319,7 +321,7 @@ async def test_a_window_that_is_used_up_is_forgotten_at_a_word_and_who_waited_fo
     assert desk.store.account().windows == {}
 
 
-async def test_a_blocked_task_is_tried_again_only_when_it_is_blocked(orchestrator: Shell, desk: Desk) -> None:
+async def test_only_a_blocked_task_can_be_retried(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert "cannot retry" in only_error(await orchestrator("retry", task), 5)
     assert desk.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS

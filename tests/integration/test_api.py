@@ -30,7 +30,7 @@ SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk in a home where nothing is set; its socket's path is short."""
+    """A server in a home without settings; its socket's path is short."""
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -40,14 +40,14 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 @pytest_asyncio.fixture
 async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of that desk while it is at work."""
+    """A client of that server while it runs."""
     async with at_work(desk) as client:
         yield client
     desk.store.close()
 
 
 def ticket(desk: Desk, **more: object) -> Mapping[str, object]:
-    """A ticket that can be taken in."""
+    """Return a ticket that can be accepted."""
     return {"text": "Say hello", "repo": str(desk.settings.data_dir.parent / "repo"), **more}
 
 
@@ -57,7 +57,7 @@ async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> st
     return str(answer.json()["id"])
 
 
-async def test_a_ticket_becomes_a_task_that_can_be_looked_at(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_ticket_becomes_a_task_that_can_be_viewed(client: httpx.AsyncClient, desk: Desk) -> None:
     answer = await client.post("/api/tasks", json=ticket(desk, ticket="ABC-7", type="bugfix", checks={"t": "true"}))
     task = answer.json()
     assert answer.status_code == 201
@@ -69,13 +69,15 @@ async def test_a_ticket_becomes_a_task_that_can_be_looked_at(client: httpx.Async
     assert shown["status"] in {"pending", "in_progress"}
 
 
-async def test_who_submitted_is_known_by_the_kernel_and_put_on_record(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_submitter_is_identified_by_the_kernel_and_recorded(client: httpx.AsyncClient, desk: Desk) -> None:
     task_id = await submitted(client, desk)
     entries = (await client.get(f"/api/tasks/{task_id}/journal")).json()["entries"]
     assert entries[0]["event"]["by"].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
 
 
-async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_lists_have_the_newest_first_and_are_filtered_by_page_and_status(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
     made = [await submitted(client, desk, ticket=f"ABC-{number}") for number in range(5)]
     await client.post(f"/api/tasks/{made[2]}/cancel")
     first = (await client.get("/api/tasks", params={"limit": 3})).json()
@@ -88,13 +90,15 @@ async def test_lists_give_the_newest_first_page_by_page_and_by_status(client: ht
 
 
 @pytest.mark.parametrize("cursor", ["made-up", "", "2026-05-28T22:30:00.000Z", "9_LOCAL-1", "zzz_x"])
-async def test_a_cursor_that_no_page_gave_is_refused_with_what_one_is(client: httpx.AsyncClient, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused_with_a_description_of_a_valid_one(
+    client: httpx.AsyncClient, cursor: str
+) -> None:
     answer = await client.get("/api/tasks", params={"cursor": cursor})
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert answer.json()["detail"].startswith("cursor: ")
 
 
-async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_only_one_fits(
+async def test_a_task_is_found_by_its_id_a_prefix_of_it_and_its_ticket_if_only_one_matches(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     one = await submitted(client, desk, ticket="ABC-1")
@@ -110,13 +114,13 @@ async def test_a_task_answers_to_its_id_a_beginning_of_it_and_its_ticket_while_o
 
 
 @pytest.mark.parametrize("name", ["nobody", "~root", "%00", "a" * 500])
-async def test_a_task_that_is_not_there_is_a_problem_document(client: httpx.AsyncClient, name: str) -> None:
+async def test_a_missing_task_is_a_problem_document(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.get(f"/api/tasks/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert answer.json()["type"] == "urn:orchestrator:problem:no-such-task"
 
 
-async def test_what_the_state_does_not_allow_is_refused_with_what_it_does(
+async def test_an_action_that_the_state_does_not_allow_is_refused_with_the_allowed_ones(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     first, second = await submitted(client, desk), await submitted(client, desk)
@@ -132,7 +136,7 @@ async def test_what_the_state_does_not_allow_is_refused_with_what_it_does(
     )
 
 
-async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_repeated_requests_are_not_errors(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     for action, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
         answer = await client.post(f"/api/tasks/{task}/{action}")
@@ -161,7 +165,7 @@ async def test_asking_twice_for_the_same_is_no_mistake(client: httpx.AsyncClient
         ({"text": "x" * (9 * 1024 * 1024)}, 413),
     ],
 )
-async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
+async def test_a_ticket_that_cannot_be_accepted_leaves_nothing_behind(
     client: httpx.AsyncClient, desk: Desk, wrong: Mapping[str, object], status: int
 ) -> None:
     body = json.dumps({**ticket(desk), **wrong})
@@ -180,7 +184,7 @@ async def test_a_ticket_that_cannot_be_taken_in_leaves_nothing_behind(
         ("[]", "application/json", (400, "malformed"), "body: "),
     ],
 )
-async def test_a_body_that_is_no_json_is_refused_as_such(
+async def test_a_body_that_is_not_json_is_refused_as_such(
     client: httpx.AsyncClient, content: str, kind: str, problem: tuple[int, str], says: str
 ) -> None:
     answer = await client.post("/api/tasks", content=content, headers={"Content-Type": kind})
@@ -210,7 +214,7 @@ async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, d
     assert (await client.post("/api/tasks", json=ticket(desk), headers=headers)).status_code == 201
 
 
-async def test_every_write_is_done_once_under_a_key_and_answered_as_the_first_time(
+async def test_every_write_happens_once_under_a_key_and_is_answered_as_the_first_time(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task, key = await submitted(client, desk), {"Idempotency-Key": "one"}
@@ -233,7 +237,7 @@ async def test_every_write_is_done_once_under_a_key_and_answered_as_the_first_ti
 
 
 @pytest.mark.parametrize("wrong", [{"content": "{", "headers": {"Content-Type": "application/json"}}, {"json": {}}])
-async def test_what_was_not_well_formed_leaves_its_key_free(
+async def test_a_malformed_request_leaves_its_key_free(
     client: httpx.AsyncClient, desk: Desk, wrong: dict[str, Any]
 ) -> None:
     path, key = f"/api/tasks/{await submitted(client, desk)}", {"Idempotency-Key": "one"}
@@ -242,7 +246,7 @@ async def test_what_was_not_well_formed_leaves_its_key_free(
     assert (await client.patch(path, json={"priority": "high"}, headers=key)).json()["priority"] == "high"
 
 
-async def test_no_write_is_without_a_key(desk: Desk) -> None:
+async def test_every_write_requires_a_key(desk: Desk) -> None:
     writes = {
         (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
         for path, verbs in create_app(desk.service).openapi()["paths"].items()
@@ -254,7 +258,7 @@ async def test_no_write_is_without_a_key(desk: Desk) -> None:
     desk.store.close()
 
 
-async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_marker(
+async def test_no_agent_controls_its_own_daemon_not_even_without_its_marker(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
@@ -267,7 +271,7 @@ async def test_no_agent_commands_the_daemon_that_runs_it_not_even_without_its_ma
     assert await status_seen_by([], desk, "POST", cancel, {MARKER: "/another/daemon/tasks/x/agents/1"}) == 200
 
 
-async def test_a_run_that_cleared_its_environment_is_known_by_its_holder(
+async def test_a_run_that_cleared_its_environment_is_identified_by_its_holder(
     client: httpx.AsyncClient, desk: Desk, tmp_path: Path
 ) -> None:
     task = await submitted(client, desk)
@@ -282,7 +286,7 @@ async def test_a_run_that_cleared_its_environment_is_known_by_its_holder(
         stage.clear()
 
 
-async def test_the_socket_is_private_and_gone_after_the_end(desk: Desk) -> None:
+async def test_the_socket_is_private_and_removed_at_the_end(desk: Desk) -> None:
     path = desk.settings.socket
     async with at_work(desk) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
@@ -308,7 +312,9 @@ async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone
     desk.store.close()
 
 
-async def test_the_status_tells_who_holds_the_place_and_who_waits(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_status_names_the_tasks_that_hold_places_and_those_that_wait(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
     first, second = await submitted(client, desk), await submitted(client, desk)
     status = (await client.get("/api/status")).json()
     assert (status["health"], status["pid"], status["placesTaken"]) == ("ok", os.getpid(), 1)
@@ -319,7 +325,7 @@ async def test_the_status_tells_who_holds_the_place_and_who_waits(client: httpx.
     assert why["next"]
 
 
-async def test_the_journal_is_read_from_a_decision_on(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_journal_can_be_read_from_a_decision_on(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     await client.post(f"/api/tasks/{task}/cancel")
     whole = (await client.get(f"/api/tasks/{task}/journal")).json()
@@ -331,9 +337,7 @@ async def test_the_journal_is_read_from_a_decision_on(client: httpx.AsyncClient,
     assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 2)
 
 
-async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it(
-    client: httpx.AsyncClient, desk: Desk
-) -> None:
+async def test_artifacts_are_the_files_of_the_tasks_folder_and_no_others(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     folder = desk.store.files.path_of(task)
     (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
@@ -346,7 +350,7 @@ async def test_artifacts_are_what_lies_in_the_tasks_folder_and_nothing_beside_it
         assert (await client.get(f"/api/tasks/{task}/artifacts/{path}")).status_code == 404
 
 
-async def test_a_transcript_is_read_by_offset_told_in_words_and_without_secrets(
+async def test_a_transcript_is_read_by_offset_as_text_and_without_secrets(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await submitted(client, desk)
@@ -386,7 +390,7 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
     anew.store.close()
 
 
-async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     before = desk.supervisor.tasks[task]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -404,7 +408,7 @@ async def test_a_full_disk_is_told_as_such_and_nothing_has_changed(client: httpx
     assert [folder.name for folder in desk.store.files.root.iterdir()] == [task]
 
 
-async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClient) -> None:
+async def test_pipelines_and_roles_are_shown_as_declared(client: httpx.AsyncClient) -> None:
     pipelines = (await client.get("/api/pipelines")).json()["pipelines"]
     assert [one["name"] for one in pipelines] == ["full", "release", "review_only"]
     assert {one["stages"][0]["name"] for one in pipelines} == {"TICKET_INTAKE"}
@@ -420,7 +424,7 @@ async def test_pipelines_and_roles_are_told_as_declared(client: httpx.AsyncClien
     assert "/api/tasks/{name}/why" in paths
 
 
-async def test_a_request_that_grows_too_large_on_the_way_is_refused_as_such(client: httpx.AsyncClient) -> None:
+async def test_a_request_that_grows_too_large_in_transfer_is_refused_as_such(client: httpx.AsyncClient) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(9):
             yield b"x" * 1024 * 1024
@@ -436,6 +440,6 @@ async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, des
     assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_the_failures_of_a_task_can_be_asked_for_alone(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_failures_of_a_task_can_be_requested_separately(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     assert (await client.get(f"/api/tasks/{task}/failures")).json() == {"total": 0, "entries": []}

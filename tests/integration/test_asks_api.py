@@ -1,4 +1,4 @@
-"""What people are asked for and how they answer, over the real API."""
+"""User requests and their answers over the real API."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def dependency(name: str, kind: DependencyType = DependencyType.API_KEY) -> Requ
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk in a home where nothing is set."""
+    """A server in a home without settings."""
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -46,14 +46,14 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 @pytest_asyncio.fixture
 async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of that desk while it is at work."""
+    """A client of that server while it runs."""
     async with at_work(desk) as client:
         yield client
     desk.store.close()
 
 
 async def asked(client: httpx.AsyncClient, desk: Desk, *asking: RequestDraft) -> str:
-    """A task at work whose agent has asked for something."""
+    """An active task whose agent has an open request."""
     repo = str(desk.settings.data_dir.parent / "repo")
     made = await client.post("/api/tasks", json={"text": "Say hello", "repo": repo, "autonomy": "interactive"})
     await desk.inbox.settled()
@@ -62,9 +62,10 @@ async def asked(client: httpx.AsyncClient, desk: Desk, *asking: RequestDraft) ->
     return task
 
 
-async def test_what_is_asked_is_listed_by_kind_and_stands_in_the_task(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_open_requests_are_listed_by_kind_and_included_in_the_task(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
-    listed = [(await client.get(f"/api/{kind}")).json()["asks"] for kind in ("questions", "dependencies", "reviews")]
+    kinds = ("questions", "dependencies", "reviews")
+    listed = [(await client.get(f"/api/{kind}")).json()["requests"] for kind in kinds]
     assert [[ask["id"] for ask in asks] for asks in listed] == [[f"{task}.1"], [f"{task}.2"], [f"{task}.3"]]
     question = listed[0][0]
     assert (question["text"], question["options"], question["default"]) == (
@@ -80,20 +81,20 @@ async def test_what_is_asked_is_listed_by_kind_and_stands_in_the_task(client: ht
     assert (await client.get("/api/questions", params={"task": "NOPE-1"})).status_code == 404
 
 
-async def test_an_answer_is_taken_in_the_spelling_of_its_option(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_an_answer_is_normalised_to_the_spelling_of_its_option(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION)
     answer = await client.post(f"/api/questions/{task}.1/answer", json={"answer": " postgres "})
     assert (answer.status_code, answer.json()["answer"]) == (200, "Postgres")
     assert answer.json()["answeredBy"].endswith(f"pid:{os.getpid()}")
-    assert (await client.get("/api/questions")).json()["asks"] == []
-    everything = (await client.get("/api/questions", params={"status": "all", "task": task})).json()["asks"]
+    assert (await client.get("/api/questions")).json()["requests"] == []
+    everything = (await client.get("/api/questions", params={"status": "all", "task": task})).json()["requests"]
     assert [(ask["status"], ask["answer"]) for ask in everything] == [("answered", "Postgres")]
 
 
 @pytest.mark.parametrize(
     ("answer", "says"), [("Postgrse", "did you mean 'Postgres'?"), ("Oracle", "the options are"), ("  ", "empty")]
 )
-async def test_an_answer_that_fits_no_option_is_refused_with_what_would(
+async def test_an_answer_that_fits_no_option_is_refused_with_the_options(
     client: httpx.AsyncClient, desk: Desk, answer: str, says: str
 ) -> None:
     task = await asked(client, desk, QUESTION)
@@ -103,7 +104,9 @@ async def test_an_answer_that_fits_no_option_is_refused_with_what_would(
     assert desk.supervisor.tasks[task].pending_requests
 
 
-async def test_of_two_answers_the_first_counts_and_the_second_is_told_it(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it(
+    client: httpx.AsyncClient, desk: Desk
+) -> None:
     task = await asked(client, desk, QUESTION)
     url = f"/api/questions/{task}.1/answer"
     answers = await asyncio.gather(*(client.post(url, json={"answer": one}) for one in ("SQLite", "Postgres")))
@@ -111,11 +114,11 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_told_it(client:
     assert (first.status_code, second.status_code) == (200, 409)
     problem = second.json()
     assert problem["type"] == "urn:orchestrator:problem:answered-before"
-    assert problem["ask"]["answer"] == first.json()["answer"]
-    assert problem["ask"]["answeredBy"]
+    assert problem["request"]["answer"] == first.json()["answer"]
+    assert problem["request"]["answeredBy"]
 
 
-async def test_an_answer_whose_receipt_was_lost_may_be_given_again_under_its_key(
+async def test_an_answer_whose_response_was_lost_may_be_repeated_under_its_key(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await asked(client, desk, QUESTION)
@@ -127,7 +130,7 @@ async def test_an_answer_whose_receipt_was_lost_may_be_given_again_under_its_key
     assert other.status_code == 409
 
 
-async def test_a_question_is_skipped_only_if_it_need_not_be_answered(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_only_an_optional_question_can_be_skipped(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, OPTIONAL)
     refused = await client.post(f"/api/questions/{task}.1/skip")
     assert (refused.status_code, "cannot be skipped" in refused.json()["detail"]) == (422, True)
@@ -135,7 +138,7 @@ async def test_a_question_is_skipped_only_if_it_need_not_be_answered(client: htt
     assert (skipped.status_code, skipped.json()["status"]) == (200, "skipped")
 
 
-async def test_a_review_is_approved_or_sent_back_for_what_was_seen(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_review_of_the_shown_work_is_approved_or_sent_back(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, PLAN, STAGE)
     plan = (await client.get(f"/api/reviews/{task}.1")).json()
     stale = await client.post(f"/api/reviews/{task}.1/approve", json={"digest": "0" * 64})
@@ -172,7 +175,7 @@ async def test_a_review_shows_files_and_the_size_of_the_change(client: httpx.Asy
     assert (await client.get(f"/api/reviews/{task}.1")).json()["change"] is None
 
 
-async def test_a_provided_value_stands_nowhere_but_sealed(
+async def test_a_provided_value_is_stored_only_encrypted(
     client: httpx.AsyncClient, desk: Desk, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     task = await asked(client, desk, dependency("shop.key"))
@@ -187,7 +190,7 @@ async def test_a_provided_value_stands_nowhere_but_sealed(
     assert files_with(desk.settings.data_dir, VALUE.encode()) == []
 
 
-async def test_a_value_whose_receipt_was_lost_may_be_given_again_until_a_restart_and_no_digest_tells_it(
+async def test_a_value_whose_response_was_lost_may_be_repeated_until_a_restart_and_no_digest_reveals_it(
     desk: Desk,
 ) -> None:
     key = {"Idempotency-Key": "k"}
@@ -228,7 +231,7 @@ async def test_of_two_values_the_first_is_kept(client: httpx.AsyncClient, desk: 
         (dependency("curl", DependencyType.PACKAGE), {"value": VALUE}, "curl"),
     ],
 )
-async def test_a_value_that_cannot_be_provided_is_refused_without_being_told(
+async def test_a_value_that_cannot_be_provided_is_refused_without_being_shown(
     client: httpx.AsyncClient, desk: Desk, asking: RequestDraft, body: dict[str, str], names: str
 ) -> None:
     task = await asked(client, desk, asking)
@@ -253,7 +256,7 @@ async def test_a_permission_is_given_without_a_value_and_anything_can_be_refused
     )
 
 
-async def test_a_secret_is_no_answer(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_secret_is_not_accepted_as_an_answer(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, OPTIONAL)
     refused = await client.post(f"/api/questions/{task}.1/answer", json={"answer": f"use {SECRET}"})
     assert refused.status_code == 422
@@ -262,13 +265,13 @@ async def test_a_secret_is_no_answer(client: httpx.AsyncClient, desk: Desk) -> N
 
 
 @pytest.mark.parametrize("name", ["1", "x.y", "{task}.99", "{task}.-1", "{task}.2", "{task}.1e0", "NOPE.1", "{task}.²"])
-async def test_what_was_not_asked_is_a_problem_document(client: httpx.AsyncClient, desk: Desk, name: str) -> None:
+async def test_an_unknown_request_is_a_problem_document(client: httpx.AsyncClient, desk: Desk, name: str) -> None:
     task = await asked(client, desk, QUESTION, PLAN)
     missing = await client.get(f"/api/questions/{name.format(task=task)}")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_an_ended_or_blocked_task_takes_no_answers_and_a_paused_one_does(
+async def test_an_ended_or_blocked_task_accepts_no_answers_and_a_paused_one_does(
     client: httpx.AsyncClient, desk: Desk
 ) -> None:
     task = await asked(client, desk, QUESTION, OPTIONAL)
@@ -280,11 +283,11 @@ async def test_an_ended_or_blocked_task_takes_no_answers_and_a_paused_one_does(
     late = await client.post(f"/api/questions/{task}.2/answer", json={"answer": "a pony"})
     assert (late.status_code, late.json()["type"]) == (409, "urn:orchestrator:problem:not-allowed")
     again = await client.post(f"/api/questions/{task}.1/answer", json={"answer": "postgres"})
-    assert (again.status_code, again.json()["ask"]["answer"]) == (409, "SQLite")
-    assert (await client.get("/api/questions")).json()["asks"] == []
+    assert (again.status_code, again.json()["request"]["answer"]) == (409, "SQLite")
+    assert (await client.get("/api/questions")).json()["requests"] == []
 
 
-async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_no_agent_answers_its_own_request(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION, dependency("SHOP_KEY"), PLAN)
     marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
     verbs = ("questions/{}.1/answer", "questions/{}.1/skip", "dependencies/{}.2/provide", "reviews/{}.3/approve")
@@ -299,9 +302,7 @@ async def test_no_agent_answers_what_it_asked_itself(client: httpx.AsyncClient, 
     assert not desk.supervisor.room.draining
 
 
-async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
-    client: httpx.AsyncClient, desk: Desk
-) -> None:
+async def test_a_cap_is_removed_by_null_and_unnamed_ones_stay(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await asked(client, desk, QUESTION)
     url = f"/api/tasks/{task}"
     await client.patch(url, json={"caps": {"usd": 5, "turns": 10}})
@@ -314,7 +315,7 @@ async def test_a_cap_is_taken_away_by_null_and_those_that_are_not_named_stay(
         assert (await client.patch(url, json=nothing)).status_code == 400
 
 
-async def test_a_task_that_becomes_urgent_is_the_next_to_begin(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_task_that_becomes_urgent_is_the_next_to_start(client: httpx.AsyncClient, desk: Desk) -> None:
     body = {"text": "x", "repo": str(desk.settings.data_dir.parent / "repo")}
     _, first, urgent = [(await client.post("/api/tasks", json=body)).json()["id"] for _ in range(3)]
     assert [task.id for task in waiting_queue(desk.supervisor.tasks.values())] == [first, urgent]

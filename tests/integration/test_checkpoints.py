@@ -1,4 +1,4 @@
-"""Checkpoints over real git, a real store and a real loop: bursts, what is kept, pins, and having work back."""
+"""Checkpoints with real git, a real store and a real loop: bursts, retention, pins, and restored work."""
 
 import asyncio
 import json
@@ -18,9 +18,10 @@ from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, Reason
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.executor import CommandTurns
-from orchestrator.daemon.recovery import NoStateLeft, NothingLost, recover
+from orchestrator.daemon.recovery import recover
 from orchestrator.storage.journal import lines
 from orchestrator.storage.records import NoSuchCheckpoint, StoreError
+from orchestrator.storage.restore import NoStateLeft, NothingLost
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
@@ -38,7 +39,7 @@ TASK = "T-1"
 
 
 class Hands(StillExecutor):
-    """Hands that carry nothing out but checkpoints, as the dispatcher does it."""
+    """An executor that only saves checkpoints, as the dispatcher does."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         super().__init__()
@@ -51,7 +52,7 @@ class Hands(StillExecutor):
 
 
 class House:
-    """A task in the worktree of a real repository, its loop at work."""
+    """A task in the worktree of a real repository with its loop running."""
 
     def __init__(self, folder: Path) -> None:
         self.repo = folder / "repo"
@@ -75,7 +76,7 @@ class House:
         return self.store.files.path_of(TASK)
 
     async def begin(self) -> None:
-        """The task with its worktree, waiting for its first agent."""
+        """Return the task with its worktree, waiting for its first agent."""
         await self.inbox.submit(
             events.TaskSubmitted(
                 at=START, task=submitted(TASK, folder=str(self.folder), repo=str(self.repo), base_commit=self.base)
@@ -100,7 +101,7 @@ class House:
                 await self.inbox.settled()
 
     async def taken(self, reason: Reason = Reason.INTERVAL) -> Checkpoint:
-        """One more checkpoint."""
+        """Save one more checkpoint."""
         self.hands.checkpoint(self.task, reason)
         await self.settled()
         return self.kept()[0]
@@ -109,7 +110,7 @@ class House:
         return self.checkpoints.kept(self.task)
 
     def refs(self) -> set[int]:
-        """Numbers of the checkpoints that have a ref."""
+        """Return the numbers of the checkpoints that have a ref."""
         listed = self.workspace.git_of(TASK).run(
             "for-each-ref", "--format=%(refname:lstrip=3)", f"refs/orchestrator/{TASK}"
         )
@@ -134,7 +135,7 @@ async def at_work(folder: Path) -> AsyncIterator[House]:
         house.store.close()
 
 
-async def test_a_checkpoint_says_what_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:
+async def test_a_checkpoint_has_all_that_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         run = house.folder / "agents/0"
         run.mkdir(parents=True)
@@ -158,21 +159,21 @@ async def test_a_checkpoint_says_what_recovery_needs_and_no_value_of_the_environ
         assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
 
 
-async def test_a_burst_makes_one_and_what_is_asked_meanwhile_one_more(tmp_path: Path) -> None:
+async def test_a_burst_makes_one_checkpoint_and_requests_meanwhile_one_more(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         for reason in (Reason.ERROR, Reason.PHASE, Reason.LIMIT):
             house.hands.checkpoint(house.task, reason)
         await house.settled()
         assert [one.reason for one in house.kept()] == [Reason.LIMIT]
         house.hands.checkpoint(house.task, Reason.ERROR)
-        await asyncio.sleep(0)  # it is under way now
+        await asyncio.sleep(0)  # the first one is in progress now
         house.hands.checkpoint(house.task, Reason.PHASE)
         house.hands.checkpoint(house.task, Reason.USER)
         await house.settled()
         assert [one.reason for one in house.kept()] == [Reason.USER, Reason.ERROR, Reason.LIMIT]
 
 
-async def test_decisions_that_want_one_get_it(tmp_path: Path) -> None:
+async def test_decisions_that_need_a_checkpoint_get_it(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         look = next(command for _, command in house.hands.asked if isinstance(command, do.LookAtGate))
         await house.told(events.CommandFailed(at=START, command=look, reason="no room"))
@@ -192,7 +193,7 @@ async def test_the_newest_ten_and_the_pinned_ones_are_kept_with_their_refs(tmp_p
         assert kept == {numbers[1], *numbers[-KEPT:]}
         await house.taken()
         assert house.refs() >= {one.number for one in house.kept()}
-        assert len(house.refs()) <= KEPT + 2, "the refs of the others go with the next one"
+        assert len(house.refs()) <= KEPT + 2, "the refs of the others are removed with the next one"
         assert not house.checkpoints.pin(house.task, numbers[1], pinned=False).pinned
         house.store.release(TASK)
         assert house.store.load(TASK).task == house.task
@@ -215,7 +216,7 @@ async def test_a_worktree_that_cannot_be_read_costs_only_the_work(tmp_path: Path
             await house.checkpoints.restore(house.task, one.number)
 
 
-async def test_a_damaged_one_is_no_checkpoint_and_hinders_no_other(tmp_path: Path) -> None:
+async def test_a_damaged_checkpoint_is_ignored_and_affects_no_other(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         first, second = await house.taken(), await house.taken()
         path = house.folder / f"checkpoints/{first.number:06d}.json"
@@ -227,7 +228,7 @@ async def test_a_damaged_one_is_no_checkpoint_and_hinders_no_other(tmp_path: Pat
                 act(house.task, first.number)
 
 
-async def test_a_disk_that_takes_no_checkpoint_hinders_nothing(tmp_path: Path) -> None:
+async def test_a_disk_that_refuses_checkpoints_blocks_nothing_else(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         (house.folder / "checkpoints").touch()
         house.hands.checkpoint(house.task, Reason.INTERVAL)
@@ -236,7 +237,7 @@ async def test_a_disk_that_takes_no_checkpoint_hinders_nothing(tmp_path: Path) -
         assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
 
 
-async def test_saved_work_comes_as_a_branch_and_nothing_else_of_the_repository_changes(tmp_path: Path) -> None:
+async def test_saved_work_is_restored_as_a_branch_and_nothing_else_of_the_repository_changes(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         house.write("work\n")
         (house.worktree / "new.txt").write_text("untracked\n")
@@ -253,14 +254,14 @@ async def test_saved_work_comes_as_a_branch_and_nothing_else_of_the_repository_c
 
 
 @pytest.mark.parametrize("name", ["-d", "a..b", "a b", "x\n", "a.lock", "\x1b", "@{"])
-async def test_a_name_that_git_would_not_take_is_refused(tmp_path: Path, name: str) -> None:
+async def test_an_invalid_branch_name_is_refused(tmp_path: Path, name: str) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
-        with pytest.raises(WorkspaceError, match="cannot be the name of a branch"):
+        with pytest.raises(WorkspaceError, match="is not a valid branch name"):
             await house.checkpoints.restore(house.task, one.number, name)
 
 
-async def test_a_branch_of_the_users_is_never_moved(tmp_path: Path) -> None:
+async def test_a_branch_of_the_user_is_never_moved(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
         mine = commit(house.repo, {"a.txt": "mine\n"})
@@ -269,7 +270,7 @@ async def test_a_branch_of_the_users_is_never_moved(tmp_path: Path) -> None:
         assert git(house.repo, "rev-parse", "main") == mine
 
 
-async def test_in_place_what_was_there_is_kept_for_good(tmp_path: Path) -> None:
+async def test_work_replaced_in_place_is_kept_for_good(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         house.write("then\n")
         one = await house.taken()
@@ -285,7 +286,7 @@ async def test_in_place_what_was_there_is_kept_for_good(tmp_path: Path) -> None:
         assert (house.worktree / "new.txt").read_text() == "now too\n"
 
 
-async def test_in_place_is_refused_while_an_agent_lives_or_may_begin(tmp_path: Path) -> None:
+async def test_restoring_in_place_is_refused_while_an_agent_lives_or_may_start(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
         house.write("now\n")
@@ -294,7 +295,7 @@ async def test_in_place_is_refused_while_an_agent_lives_or_may_begin(tmp_path: P
         assert (house.worktree / "a.txt").read_text() == "now\n"
 
 
-async def test_a_resume_that_comes_first_wins_over_a_restore(tmp_path: Path) -> None:
+async def test_a_resume_that_comes_first_takes_precedence_over_a_restore(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
         house.write("now\n")
@@ -308,7 +309,7 @@ async def test_a_resume_that_comes_first_wins_over_a_restore(tmp_path: Path) -> 
         assert (house.worktree / "a.txt").read_text() == "now\n"
 
 
-async def test_what_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
+async def test_work_that_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         one = await house.taken()
         paused = await house.inbox.request(TASK, events.PauseRequested(at=START))
@@ -319,10 +320,10 @@ async def test_what_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
         assert (house.worktree / "a.txt").read_text() == "now\n"
 
 
-async def test_one_of_a_task_that_ended_meanwhile_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_checkpoint_of_a_task_that_ended_meanwhile_leaves_nothing_behind(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         house.hands.checkpoint(house.task, Reason.INTERVAL)
-        await asyncio.sleep(0)  # it is under way now
+        await asyncio.sleep(0)  # the first one is in progress now
         await house.inbox.request(TASK, events.CancelRequested(at=START))
         await house.settled()
         assert TASK not in house.supervisor.tasks
@@ -339,7 +340,7 @@ def damaged_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lost_journal, damaged_files])
-async def test_a_task_whose_journal_is_lost_goes_on_from_the_newest_state_that_is_left(
+async def test_a_task_whose_journal_is_lost_continues_from_the_newest_remaining_state(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     async with at_work(tmp_path) as house:
@@ -365,7 +366,7 @@ async def test_a_task_whose_journal_is_lost_goes_on_from_the_newest_state_that_i
     store.close()
 
 
-async def test_without_any_state_it_is_told_how_far_the_task_was_and_nothing_is_changed(tmp_path: Path) -> None:
+async def test_without_any_state_the_progress_of_the_task_is_reported_and_nothing_is_changed(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         last = commit(house.worktree, {"a.txt": "two\n"})
         await house.taken()

@@ -1,4 +1,4 @@
-"""Which checks a base commit gets, and what their ends mean."""
+"""Which checks a base commit gets, and what their exit codes mean."""
 
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ LOOK = {"security": ""}
 
 @pytest.fixture
 def tools(tmp_path: Path) -> str:
-    """A folder of programs that are there and no more."""
+    """A folder with only these programs."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in PROGRAMS:
@@ -90,19 +90,19 @@ NPM = "npm ci --no-audit --no-fund && npm "
         ({"Makefile": "test:\n\ttrue\n", "package.json": '{"scripts": {"test": "jest"}}'}, {"unit_test": "npm test"}),
     ],
 )
-def test_the_usual_tools_are_known_by_their_files(
+def test_the_usual_tools_are_detected_by_their_files(
     tmp_path: Path, tools: str, files: dict[str, str], commands: dict[str, str]
 ) -> None:
     assert found(tmp_path, files, tools) == commands | LOOK
 
 
-def test_without_its_tools_only_what_tests_is_listed_and_will_say_what_is_missing(tmp_path: Path) -> None:
+def test_without_its_tools_only_tests_are_listed_and_will_name_what_is_missing(tmp_path: Path) -> None:
     files = {"go.mod": "", "pom.xml": "", "ruff.toml": "", "package.json": '{"scripts": {"test": "jest"}}'}
     commands = {"unit_test": "npm test", "unit_test_go": GO_TEST, "unit_test_java": "mvn -q -B test"}
     assert found(tmp_path, files, str(tmp_path / "none")) == commands | LOOK
 
 
-def test_tests_are_measured_where_the_repository_asks_for_it_and_coverage_is_installed(tmp_path: Path) -> None:
+def test_coverage_is_measured_where_the_repository_configures_it_and_it_is_installed(tmp_path: Path) -> None:
     files = {"test_a.py": "", ".coveragerc": "[run]\nbranch = true\n"}
     base = repository(tmp_path / "repo", files)
     checks = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(path=BESIDE_PYTHON, changed_coverage=80))
@@ -111,17 +111,17 @@ def test_tests_are_measured_where_the_repository_asks_for_it_and_coverage_is_ins
     assert (checks[1].reads, checks[1].floor, checks[1].required) == (ResultSource.COVERAGE_PY, 80, False)
 
 
-def test_what_is_known_of_languages_is_checked_like_any_other_declaration() -> None:
+def test_built_in_language_definitions_are_validated_like_any_other() -> None:
     text = '[[checks]]\nlanguage = "x"\nname = "tests"\nreads = "rof"\nsigns = [{ path = "(" }]\n'
     with pytest.raises(DefinitionError) as caught:
         parse_known(text, "checks.toml")
     told = str(caught.value)
     assert "checks.toml:3: unknown check 'tests'; known: build" in told
     assert "checks.toml:4: unknown reads 'rof'" in told
-    assert "checks.toml:5: path is no regular expression" in told
+    assert "checks.toml:5: path is not a regular expression" in told
 
 
-def test_settings_define_checks_and_switch_them_off_and_the_submitter_has_the_last_word(tmp_path: Path) -> None:
+def test_settings_define_and_disable_checks_and_the_submitter_overrides_them(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo", {".orchestrator.toml": DECLARED})
     rules = Rules(commands={"security": "", "lint": "make lint", "unit_test": "make all"}, retry_failed=1)
     checks = resolve(Git.foreign(tmp_path / "repo"), base, {"unit_test": "make fast"}, rules)
@@ -160,7 +160,7 @@ required = false
 """
 
 
-def test_what_the_repository_declares_stands_instead_of_what_is_detected(tmp_path: Path) -> None:
+def test_declared_checks_of_the_repository_replace_the_detected_ones(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo", {".orchestrator.toml": DECLARED, "test_a.py": ""})
     first, second = resolve(Git.foreign(tmp_path / "repo"), base, {}, Rules(timeout=30))
     here = ".orchestrator.toml"
@@ -170,12 +170,12 @@ def test_what_the_repository_declares_stands_instead_of_what_is_detected(tmp_pat
     )
 
 
-def test_a_file_that_declares_no_checks_leaves_it_to_detection_and_an_empty_table_means_none(tmp_path: Path) -> None:
+def test_a_file_without_checks_leaves_detection_on_and_an_empty_table_means_none(tmp_path: Path) -> None:
     assert checks_of(tmp_path / "a", {".orchestrator.toml": "", "test_a.py": ""}) == {"unit_test": PYTEST} | LOOK
     assert checks_of(tmp_path / "b", {".orchestrator.toml": "[checks]\n", "go.mod": ""}) == {}
 
 
-def test_the_submitter_has_the_last_word(tmp_path: Path) -> None:
+def test_the_submitter_overrides_the_checks(tmp_path: Path) -> None:
     given = {"unit_test": "pytest tests/fast", "smoke": "./smoke"}
     assert checks_of(tmp_path, {".orchestrator.toml": DECLARED}, given) == {
         "unit_test": "pytest tests/fast",
@@ -187,12 +187,12 @@ def test_the_submitter_has_the_last_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "command"), [("a b", "x"), ("", "x"), ("../x", "x"), ("a\n", "x"), ("a", " "), ("a", "\0")]
 )
-def test_a_check_that_cannot_be_is_refused(tmp_path: Path, name: str, command: str) -> None:
+def test_an_invalid_check_is_refused(tmp_path: Path, name: str, command: str) -> None:
     with pytest.raises(CheckError, match="NAME=COMMAND"):
         checks_of(tmp_path, {"a.txt": ""}, {name: command})
 
 
-def test_what_is_misspelt_is_named_by_line_with_the_nearest_name_all_at_once(tmp_path: Path) -> None:
+def test_all_misspellings_are_reported_by_line_with_the_nearest_name(tmp_path: Path) -> None:
     text = (
         '[checks.unit_test]\ncomand = "x"\ntimeout = "soon"\nrequired = 1\n\n[chekcs]\n[checks."a b"]\ncommand = "x"\n'
     )
@@ -206,16 +206,18 @@ def test_what_is_misspelt_is_named_by_line_with_the_nearest_name_all_at_once(tmp
     assert ".orchestrator.toml:8: 'a b'" in told
 
 
-def test_more_checks_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
+def test_too_many_checks_are_refused(tmp_path: Path) -> None:
     text = "".join(f"[checks.a{number}]\ncommand = 'true'\n" for number in range(MOST_CHECKS + 1))
-    with pytest.raises(DefinitionError, match=r"\.orchestrator\.toml:1: 51 checks are too many; name 50 at most"):
+    with pytest.raises(
+        DefinitionError, match=r"\.orchestrator\.toml:1: 51 checks are too many; declare at most 50 at most"
+    ):
         checks_of(tmp_path, {".orchestrator.toml": text})
 
 
 @pytest.mark.parametrize(
     "text", ["checks = 3\n", "[checks]\nunit_test = 'x'\n", "[checks.a]\n", "no toml", "checks = []\n"]
 )
-def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_of_another_structure_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DefinitionError):
         checks_of(tmp_path, {".orchestrator.toml": text})
 
@@ -234,7 +236,7 @@ def test_a_file_that_is_a_link_or_too_large_or_binary_is_refused(tmp_path: Path)
             resolve(Git.foreign(tmp_path / "repo"), base, {})
 
 
-def test_the_base_commit_is_asked_and_never_the_branch(tmp_path: Path) -> None:
+def test_checks_come_from_the_base_commit_and_never_from_the_branch(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     base = repository(repo, {".orchestrator.toml": DECLARED})
     git(repo, "checkout", "--quiet", "-b", "work")
@@ -288,6 +290,6 @@ def test_an_exit_code_has_one_meaning(check: Check, exit_code: int | None, verdi
     assert judge(check, exit_code) == (verdict, reason)
 
 
-def test_no_success_is_seen_in_what_was_stopped_or_never_began() -> None:
-    assert judge(UNIT, 0, timed_out=True) == (Verdict.FAIL, "it was not done after 90 s and was stopped")
+def test_a_check_that_was_stopped_or_never_started_is_no_success() -> None:
+    assert judge(UNIT, 0, timed_out=True) == (Verdict.FAIL, "it was stopped after 90 s")
     assert judge(UNIT, None, spawn_error="no\nsh") == (Verdict.FAIL, "it could not be started: no\\nsh")

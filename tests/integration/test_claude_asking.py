@@ -1,4 +1,4 @@
-"""The real claude CLI where somebody is there to answer: what asks, in which shape, and what an answer does."""
+"""The real claude CLI with user requests: what asks, in which format, and the effect of an answer."""
 
 import json
 import re
@@ -50,7 +50,7 @@ WISH = Use(
 async def conversation(
     place: Place, order: Launch, *replies: Reply
 ) -> AsyncIterator[tuple[Agent, ClaudeDriver, MessagesApi]]:
-    """A claude that may ask, whose model answers so in every turn, and its first turn begun."""
+    """A claude that may ask, whose model answers with these scenes, and its first turn started."""
     with MessagesApi(lambda scene: in_order(scene, *replies)) as api:
         driver = place.driver(api)
         async with agent(driver, replace(order, asks=True)) as running:
@@ -59,7 +59,7 @@ async def conversation(
 
 
 def answered(asked: Asked, *answers: tuple[RequestStatus, str]) -> list[UserRequest]:
-    """The record of what a request asks, with these answers."""
+    """Return the record of a request with these answers."""
     asking = asking_of_request(asked, 0)
     assert len(asking) == len(answers)
     return [
@@ -80,26 +80,26 @@ def answered(asked: Asked, *answers: tuple[RequestStatus, str]) -> list[UserRequ
 
 
 def line_of(asked: Asked) -> bytes:
-    """The request as the CLI wrote it, as far as an answer needs it."""
+    """Return the request as the CLI wrote it, as far as an answer needs it."""
     return orjson.dumps({"request_id": asked.request_id, "request": {"input": asked.input}})
 
 
 def tools_of(api: MessagesApi) -> set[str]:
-    """The names of the tools that the model is offered."""
+    """Return the names of the tools that the model is offered."""
     tools = api.scenes[0].request["tools"]
     assert isinstance(tools, list)
     return {str(tool["name"]) for tool in tools if isinstance(tool, dict)}
 
 
 def results(scenes: Sequence[Scene]) -> list[str]:
-    """What tools gave back in the last call to the model."""
+    """Return the tool results in the last call to the model."""
     return [result.text for result in scenes[-1].results]
 
 
 ALLOW, DENY = (RequestStatus.ANSWERED, "allow"), (RequestStatus.ANSWERED, "deny")
 
 
-async def test_what_the_rules_allow_is_not_asked_for_and_what_they_do_not_is(place: Place, tmp_path: Path) -> None:
+async def test_tools_allowed_by_the_rules_are_not_asked_for_and_others_are(place: Place, tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside.txt", place.worktree / "inside.txt"
     script = (
         Use("Write", {"file_path": str(inside), "content": "x"}),
@@ -136,7 +136,7 @@ async def test_a_command_beyond_its_rule_is_asked_for_and_runs_when_allowed(plac
     assert (place.worktree / "made").exists()
 
 
-async def test_questions_reach_us_and_their_answers_the_model(place: Place) -> None:
+async def test_questions_reach_the_user_and_their_answers_the_model(place: Place) -> None:
     async with conversation(place, place.order(), WISH, Say("Done.")) as (running, driver, api):
         asked = await running.next(Asked)
         first, second = asking_of_request(asked, 0)
@@ -149,7 +149,7 @@ async def test_questions_reach_us_and_their_answers_the_model(place: Place) -> N
     assert '"Which alphabet?"="All", "Which scripts?"="Cyrillic,\nand Greek"' in results(api.scenes)[0]
 
 
-async def test_a_plan_is_shown_as_it_stands_in_its_file_and_its_fate_told(place: Place) -> None:
+async def test_a_plan_is_shown_as_in_its_file_and_the_decision_is_passed_on(place: Place) -> None:
     def planner(scene: Scene) -> Reply:
         found = re.search(r"/[^\s\"\\]*/plans/[^\s\"\\]*\.md", json.dumps(scene.request["messages"]))
         assert found
@@ -178,7 +178,7 @@ async def test_a_plan_is_shown_as_it_stands_in_its_file_and_its_fate_told(place:
     assert "User has approved your plan" in told[2]
 
 
-async def test_nobody_is_asked_where_nobody_is_there_or_the_role_says_so(place: Place, tmp_path: Path) -> None:
+async def test_nothing_is_asked_in_an_unattended_task_or_if_the_role_says_so(place: Place, tmp_path: Path) -> None:
     wish = Use("Write", {"file_path": str(tmp_path / "x"), "content": "x"})
     for order in (place.order(), replace(place.order(), asks=True, permission_mode="dontAsk")):
         with MessagesApi(lambda scene: in_order(scene, WISH, wish, Say("Done."))) as api:
@@ -190,7 +190,7 @@ async def test_nobody_is_asked_where_nobody_is_there_or_the_role_says_so(place: 
         assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [False, False]
 
 
-async def test_answers_and_interrupts_may_be_sent_twice_and_come_too_late(place: Place, tmp_path: Path) -> None:
+async def test_answers_and_interrupts_may_be_sent_twice_and_too_late(place: Place, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     wish = Use("Write", {"file_path": str(outside), "content": "x"})
     async with conversation(place, place.order(), wish, Say("Done.")) as (running, driver, _):
@@ -210,7 +210,7 @@ async def test_answers_and_interrupts_may_be_sent_twice_and_come_too_late(place:
     assert [event.ok for event in running.events if isinstance(event, Answered)] == [True] * 3
 
 
-async def test_a_turn_sent_right_behind_an_interrupt_is_taken_after_it(place: Place) -> None:
+async def test_a_turn_sent_right_after_an_interrupt_is_accepted_after_it(place: Place) -> None:
     def model(scene: Scene) -> Reply:
         return Say("Here.") if scene.prompt == "Next." else Drip(("tick ",) * 600, every=0.1)
 
@@ -226,7 +226,7 @@ async def test_a_turn_sent_right_behind_an_interrupt_is_taken_after_it(place: Pl
     assert [first.outcome, second.outcome, second.text] == [Outcome.INTERRUPTED, Outcome.OK, "Here."]
 
 
-async def test_the_end_of_input_takes_a_question_back_and_sigterm_does_not(place: Place) -> None:
+async def test_the_end_of_input_withdraws_a_question_and_sigterm_does_not(place: Place) -> None:
     async with conversation(place, place.order(), WISH, Say("Done.")) as (running, *_):
         await running.next(Asked)
         await running.end()
@@ -242,10 +242,10 @@ async def test_the_end_of_input_takes_a_question_back_and_sigterm_does_not(place
             resumed.say("The answer is: All.")
             assert (await resumed.next(TurnFinished)).text == "Thanks."
             await resumed.end()
-    assert not [event for event in resumed.events if isinstance(event, Asked)], "nothing is asked again by itself"
+    assert not [event for event in resumed.events if isinstance(event, Asked)], "nothing is asked again automatically"
 
 
-async def test_money_is_counted_by_process_and_a_process_that_has_none_left_refuses_every_turn(place: Place) -> None:
+async def test_money_is_counted_by_process_and_a_process_without_money_refuses_every_turn(place: Place) -> None:
     order = replace(place.order(), max_usd=0.003)
     with MessagesApi(lambda _: Say("Done.")) as api:
         driver = place.driver(api)
@@ -263,11 +263,11 @@ async def test_money_is_counted_by_process_and_a_process_that_has_none_left_refu
             resumed.say("Go on.")
             turn = await resumed.next(TurnFinished)
             await resumed.end()
-        assert turn.outcome is Outcome.OK, "what was spent before counts against no other process"
-        assert turn.cost_usd > spent, "but it is told with the session's total"
+        assert turn.outcome is Outcome.OK, "earlier spending does not count against another process"
+        assert turn.cost_usd > spent, "but it is reported with the session's total"
 
 
-async def test_agents_live_in_utc_whatever_the_daemon_s_zone(place: Place) -> None:
+async def test_agents_use_utc_in_any_time_zone_of_the_daemon(place: Place) -> None:
     order = place.order()
     order = replace(order, base_env={**order.base_env, "TZ": "Asia/Tokyo"})
     async with conversation(place, order, Use("Bash", {"command": "date +%Z"}), Say("Done.")) as (running, _, api):

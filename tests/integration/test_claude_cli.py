@@ -1,4 +1,4 @@
-"""The real claude CLI against a scripted Messages API: what the drivers launch and send is what it takes."""
+"""The real claude CLI against a scripted Messages API: it accepts what the drivers launch and send."""
 
 import os
 from pathlib import Path
@@ -77,7 +77,7 @@ async def test_a_turn_is_answered_and_the_process_ends_with_its_input(place: Pla
     assert "--You are the implementer." in api.scenes[0].system
 
 
-async def test_tools_run_unasked_in_the_worktree_and_the_outbox_and_nowhere_else(place: Place, tmp_path: Path) -> None:
+async def test_tools_run_without_asking_only_in_the_worktree_and_the_outbox(place: Place, tmp_path: Path) -> None:
     inside, outside = place.worktree / "app.py", tmp_path / "elsewhere.txt"
     inside.write_text("one\n")
     script = (
@@ -101,7 +101,7 @@ async def test_tools_run_unasked_in_the_worktree_and_the_outbox_and_nowhere_else
     assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [True] * 5 + [False]
 
 
-async def test_a_command_that_ran_out_of_time_is_told_from_one_that_failed(place: Place) -> None:
+async def test_a_tool_timeout_is_distinguished_from_a_failure(place: Place) -> None:
     script = (
         Use("Bash", {"command": "echo begun; sleep 60; echo done", "timeout": 1000}),
         Use("Bash", {"command": "echo Command timed out after 1s; exit 3", "timeout": 60_000}),
@@ -114,7 +114,7 @@ async def test_a_command_that_ran_out_of_time_is_told_from_one_that_failed(place
     assert list(spent.values()) == [101, 101, 101]
 
 
-async def test_a_role_without_edit_writes_its_outbox_only(place: Place) -> None:
+async def test_a_role_without_edit_writes_only_its_outbox(place: Place) -> None:
     script = (
         Use("Write", {"file_path": str(place.worktree / "sneaky.py"), "content": "x"}),
         Use("Write", {"file_path": str(place.outbox / "verdict.md"), "content": "PASS\n"}),
@@ -125,7 +125,7 @@ async def test_a_role_without_edit_writes_its_outbox_only(place: Place) -> None:
     assert (place.outbox / "verdict.md").read_text() == "PASS\n"
 
 
-async def test_the_fence_stands_in_folders_with_odd_names(claude: Path, tmp_path: Path) -> None:
+async def test_the_rules_hold_in_folders_with_unusual_names(claude: Path, tmp_path: Path) -> None:
     place = Place(claude, tmp_path / "a, b (c) [d] * {e}")
     plan = place.outbox / "plan.md"
     script = (Use("Write", {"file_path": str(plan), "content": "# Plan\n"}), Say("Done."))
@@ -133,7 +133,7 @@ async def test_the_fence_stands_in_folders_with_odd_names(claude: Path, tmp_path
     assert plan.read_text() == "# Plan\n"
 
 
-async def test_one_process_takes_many_turns_of_one_conversation(place: Place) -> None:
+async def test_one_process_accepts_many_turns_of_one_conversation(place: Place) -> None:
     with MessagesApi(lambda scene: Say(scene.prompt.upper())) as api:
         async with agent(place.driver(api), place.order()) as running:
             running.say("one")
@@ -166,7 +166,7 @@ async def test_the_same_uuid_runs_once_however_often_it_is_sent_and_across_a_res
     assert [scene.prompt for scene in api.scenes] == ["one", "two", "three"]
 
 
-async def test_an_interrupt_ends_the_turn_and_the_process_takes_the_next(place: Place) -> None:
+async def test_an_interrupt_ends_the_turn_and_the_process_accepts_the_next(place: Place) -> None:
     def playwright(scene: Scene) -> Say | Drip:
         return Say("Here.") if scene.prompt == "Are you there?" else Drip(("tick ",) * 600, every=0.1)
 
@@ -201,7 +201,7 @@ async def test_a_killed_agent_is_resumed_with_its_session_and_its_conversation(p
     assert "The word is heron." in str(api.scenes[-1].request["messages"])
 
 
-async def test_resuming_an_unknown_session_fails_with_a_class_of_its_own(place: Place) -> None:
+async def test_resuming_an_unknown_session_fails_with_its_own_error_class(place: Place) -> None:
     with MessagesApi(lambda _: Say("Hm.")) as api:
         async with agent(place.driver(api), place.order(resume=True)) as running:
             running.say("Go on.")
@@ -210,7 +210,7 @@ async def test_resuming_an_unknown_session_fails_with_a_class_of_its_own(place: 
     assert (turn.outcome, turn.error) == (Outcome.FAILED, ErrorClass.SESSION)
 
 
-async def test_a_refused_key_is_a_failure_for_a_person(place: Place) -> None:
+async def test_a_refused_key_is_a_failure_that_needs_a_user(place: Place) -> None:
     refused = Fail(401, "authentication_error", "invalid x-api-key")
     with MessagesApi(lambda _: refused) as api:
         async with agent(place.driver(api, CLAUDE_CODE_MAX_RETRIES="1"), place.order()) as running:
@@ -222,7 +222,7 @@ async def test_a_refused_key_is_a_failure_for_a_person(place: Place) -> None:
     assert (turn.outcome, turn.error, turn.http_status) == (Outcome.FAILED, ErrorClass.AUTHENTICATION, 401)
 
 
-async def test_a_usage_limit_is_a_wall_with_its_reset_and_the_session_goes_on_after_it(place: Place) -> None:
+async def test_a_usage_limit_has_its_reset_and_the_session_continues_after_it(place: Place) -> None:
     resets_at = 1_900_000_000
 
     def playwright(scene: Scene) -> Say | Fail:
@@ -255,7 +255,7 @@ async def test_a_ticket_that_looks_like_a_command_reaches_the_model(place: Place
     assert [scene.prompt.strip() for scene in api.scenes] == ["/help is broken"]
 
 
-def test_the_cli_at_hand_is_of_a_version_that_is_understood(claude: Path, tmp_path: Path) -> None:
+def test_the_installed_cli_has_a_supported_version(claude: Path, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DISABLE_AUTOUPDATER": "1"}
     assert version_problem(claude_version(claude, env)) is None
 

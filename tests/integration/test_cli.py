@@ -1,4 +1,4 @@
-"""The command line as its users meet it: a process of its own, its output, its exit code."""
+"""The command line as its users see it: a separate process, its output, its exit code."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from orchestrator.cli.app import COMMANDS
 from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
@@ -25,7 +26,7 @@ def orchestrator(tmp_path: Path) -> Shell:
 
 @pytest_asyncio.fixture
 async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
-    """A daemon without processes, at work where the program looks for it."""
+    """A daemon without processes, running where the program looks for it."""
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         yield desk
@@ -55,24 +56,26 @@ async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
         (["check", "/nowhere"], "does not exist"),
     ],
 )
-async def test_bad_usage_ends_with_2_and_one_line_that_helps(
+async def test_a_usage_error_ends_with_2_and_one_helpful_line(
     orchestrator: Shell, arguments: Sequence[str], says: str
 ) -> None:
     assert says in only_error(await orchestrator(*arguments), 2)
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", b"\xff\xfe", b"x" * (1024 * 1024 + 1), b"\n"])
-async def test_what_is_no_ticket_is_refused_before_it_is_sent(orchestrator: Shell, content: bytes) -> None:
+async def test_an_invalid_ticket_is_refused_before_it_is_sent(orchestrator: Shell, content: bytes) -> None:
     only_error(await orchestrator("submit", "-", stdin=content), 2)
 
 
 @pytest.mark.parametrize("command", ["tasks", "status", "show X", "why X", "logs X", "pause X", "submit text"])
-async def test_without_a_daemon_commands_end_with_3_and_say_how_to_start_it(orchestrator: Shell, command: str) -> None:
+async def test_without_a_daemon_commands_end_with_3_and_state_how_to_start_it(
+    orchestrator: Shell, command: str
+) -> None:
     assert "orchestrator serve" in only_error(await orchestrator(*command.split()), 3)
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "pause", "resume", "cancel"])
-async def test_a_task_that_is_not_there_ends_with_4(orchestrator: Shell, desk: Desk, command: str) -> None:
+async def test_a_missing_task_ends_with_4(orchestrator: Shell, desk: Desk, command: str) -> None:
     assert "no task NOPE-1" in only_error(await orchestrator(command, "NOPE-1"), 4)
     for odd in ("", "..", "a/b"):
         only_error(await orchestrator(command, odd), 4)
@@ -80,17 +83,17 @@ async def test_a_task_that_is_not_there_ends_with_4(orchestrator: Shell, desk: D
 
 
 @pytest.mark.parametrize("group", ["state", "checkpoints"])
-async def test_a_group_without_a_command_shows_its_help_and_says_nothing_more(orchestrator: Shell, group: str) -> None:
+async def test_a_group_without_a_command_prints_only_its_help(orchestrator: Shell, group: str) -> None:
     shown = await orchestrator(group)
     assert (shown.code, f"orchestrator {group}" in shown.out + shown.err, "error:" in shown.err) == (2, True, False)
 
 
-async def test_a_ticket_from_a_standard_input_that_is_closed_is_empty(orchestrator: Shell) -> None:
+async def test_a_ticket_from_a_closed_standard_input_is_empty(orchestrator: Shell) -> None:
     orchestrator.argv = ("/bin/sh", "-c", '"$@" <&-', "sh", *orchestrator.argv)
-    assert "empty" in only_error(await orchestrator("submit", "-"), 2)
+    assert "empty" in only_error(await orchestrator.run_fresh("submit", "-"), 2)
 
 
-async def test_what_the_state_does_not_allow_ends_with_5_and_names_what_it_does(
+async def test_an_action_that_the_state_does_not_allow_ends_with_5_and_the_allowed_ones(
     orchestrator: Shell, desk: Desk
 ) -> None:
     await orchestrator("submit", "first", "--ticket", "ABC-1")
@@ -110,7 +113,7 @@ async def test_any_text_can_be_a_ticket(orchestrator: Shell, desk: Desk, text: s
     assert text in (await orchestrator("show", "ABC-1")).out
 
 
-async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: Shell, desk: Desk) -> None:
+async def test_submit_accepts_every_option_and_prints_only_the_id(orchestrator: Shell, desk: Desk) -> None:
     before = await orchestrator("submit", "first")
     options = ["--title", "T", "--type", "bugfix", "--priority", "high", "--base", "main", "--ticket", "ABC-1"]
     more = ["--after", before.out.strip(), "--at", "2999-01-01T00:00Z", "--check", "a=true", "--check", "b=x=1 true"]
@@ -136,7 +139,7 @@ async def test_submit_takes_every_option_and_prints_the_id_alone(orchestrator: S
     assert f"orchestrator logs {task.id} -f" in done.err
 
 
-async def test_submit_that_waits_ends_as_the_task_does(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_waiting_submit_ends_as_the_task_does(orchestrator: Shell, desk: Desk) -> None:
     waiting = await orchestrator.start("submit", "text", "--wait")
     assert waiting.stdout is not None
     task_id = (await asyncio.wait_for(waiting.stdout.readline(), PATIENCE)).decode().strip()
@@ -164,7 +167,7 @@ async def test_json_is_one_document_and_nothing_else(orchestrator: Shell, desk: 
     assert set(json.loads((await orchestrator("doctor", "--json")).out)) == {"ok", "findings"}
 
 
-async def test_a_title_cannot_command_the_terminal(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_title_cannot_control_the_terminal(orchestrator: Shell, desk: Desk) -> None:
     await orchestrator("submit", "--ticket", "ABC-1", "--title", "red \x1b[31m alert \x07", "text")
     for command in (["tasks"], ["show", "ABC-1"], ["status"]):
         out = (await orchestrator(*command)).out
@@ -173,7 +176,7 @@ async def test_a_title_cannot_command_the_terminal(orchestrator: Shell, desk: De
     assert "\x1b" in next(iter(desk.supervisor.tasks.values())).title
 
 
-async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell, desk: Desk) -> None:
+async def test_logs_show_the_output_of_agents_one_after_the_other(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert "no agent has worked" in (await orchestrator("logs", task)).err
     for attempt in (1, 2):
@@ -191,7 +194,7 @@ async def test_logs_tell_what_agents_did_one_after_the_other(orchestrator: Shell
     assert "no agent 3; it has 1, 2" in only_error(await orchestrator("logs", task, "--agent", "3"), 4)
 
 
-async def test_every_command_explains_itself_with_an_example(orchestrator: Shell) -> None:
+async def test_every_command_has_help_with_an_example(orchestrator: Shell) -> None:
     overview = await orchestrator("--help")
     names = [
         *("demo", "serve", "submit", "tasks", "show", "why", "logs"),
@@ -202,6 +205,13 @@ async def test_every_command_explains_itself_with_an_example(orchestrator: Shell
         assert f" {name} " in overview.out
         told = await orchestrator(name, "--help")
         assert (told.code, f"Example: orchestrator {name}" in told.out) == (0, True), told.out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_every_command_starts_in_an_interpreter_of_its_own(orchestrator: Shell, name: str) -> None:
+    told = await orchestrator.run_fresh(name, "--help")
+    assert (told.code, f"Usage: orchestrator {name}" in told.out) == (0, True), told.err
 
 
 async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Shell) -> None:
@@ -223,7 +233,7 @@ async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Sh
     assert (found["ok"], len(found["problems"]) > 2) == (False, True)
 
 
-async def test_the_doctor_says_what_would_stop_the_night_and_what_mends_it(orchestrator: Shell) -> None:
+async def test_the_doctor_lists_what_would_stop_the_daemon_and_how_to_fix_it(orchestrator: Shell) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text('free_space_floor = "1EiB"\n[agent]\nexecutable = "/nowhere/claude"\n')
     orchestrator.data.mkdir(mode=0o755)
@@ -246,14 +256,14 @@ async def test_the_doctor_says_what_would_stop_the_night_and_what_mends_it(orche
         ("/run/user/4242/orchestrator/x.sock", "systemctl --user restart orchestrator"),
     ],
 )
-async def test_the_doctor_has_a_service_started_by_its_manager(orchestrator: Shell, socket: str, mend: str) -> None:
+async def test_the_doctor_accepts_a_service_started_by_its_manager(orchestrator: Shell, socket: str, mend: str) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text(f'socket = "{socket}"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
     done = await orchestrator("--config", str(config), "doctor", "--json")
     assert [one["mend"] for one in json.loads(done.out)["findings"] if one["name"] == "daemon"] == [mend]
 
 
-async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrator: Shell, desk: Desk) -> None:
+async def test_the_doctor_finds_no_problem_on_a_correctly_set_up_machine(orchestrator: Shell, desk: Desk) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text('free_space_floor = "1MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
     desk.settings.data_dir.chmod(0o700)
@@ -261,7 +271,7 @@ async def test_the_doctor_is_content_with_a_machine_where_all_is_well(orchestrat
     assert done.code == 0, done.out
 
 
-async def test_a_follower_who_is_interrupted_says_nothing_more(orchestrator: Shell, desk: Desk) -> None:
+async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     folder = desk.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
@@ -274,7 +284,7 @@ async def test_a_follower_who_is_interrupted_says_nothing_more(orchestrator: She
     assert (process.returncode, err) == (130, b"")
 
 
-async def test_a_reader_who_leaves_early_is_no_mistake(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_closed_output_pipe_is_not_an_error(orchestrator: Shell, desk: Desk) -> None:
     await orchestrator("submit", "text")
     process = await orchestrator.start("tasks", "--json")
     assert process.stdout is not None
@@ -285,7 +295,7 @@ async def test_a_reader_who_leaves_early_is_no_mistake(orchestrator: Shell, desk
 
 
 @pytest.mark.parametrize(("command", "code"), [("submit text --wait", 1), ("logs ABC-1 -f", 0)])
-async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, command: str, code: int) -> None:
+async def test_a_follow_command_survives_a_restart_of_the_daemon(orchestrator: Shell, command: str, code: int) -> None:
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         task = (await orchestrator("submit", "first", "--ticket", "ABC-1")).out.strip()
@@ -309,7 +319,9 @@ async def test_a_follower_stays_while_the_daemon_restarts(orchestrator: Shell, c
     restarted.store.close()
 
 
-async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(orchestrator: Shell, desk: Desk) -> None:
+async def test_the_status_names_the_first_twenty_waiting_tasks_and_counts_the_rest(
+    orchestrator: Shell, desk: Desk
+) -> None:
     first = (await orchestrator("submit", "text")).out.strip()
     at_work = desk.supervisor.tasks[first]
     desk.supervisor.tasks |= {
@@ -326,7 +338,7 @@ async def test_the_status_names_the_first_twenty_who_wait_and_counts_the_rest(or
 @pytest.mark.parametrize(
     "wrong", [("--ticket", "abc"), ("--pipeline", "fulll"), ("--repo", "/"), ("--check", "a/b=true")]
 )
-async def test_an_option_that_the_daemon_refuses_is_bad_usage(
+async def test_an_option_that_the_daemon_refuses_is_a_usage_error(
     orchestrator: Shell, desk: Desk, wrong: Sequence[str]
 ) -> None:
     only_error(await orchestrator("submit", "text", *wrong), 2)
@@ -341,14 +353,14 @@ async def test_a_folder_inside_a_repository_means_the_repository(orchestrator: S
         assert (told.count("\n"), task in told) == (lines, lines > 0), folder
 
 
-async def test_check_knows_settings_under_another_name(orchestrator: Shell) -> None:
+async def test_check_recognises_settings_under_another_file_name(orchestrator: Shell) -> None:
     mine = orchestrator.home / "mine.toml"
     mine.write_text("max_agents = 1\n[agent]\nmodel = 'x'\n")
     assert f"orchestrator --config {mine} check" in only_error(await orchestrator("check", str(mine)), 2)
     assert (await orchestrator("--config", str(mine), "check")).code == 0
 
 
-async def test_check_says_when_the_gateway_to_jira_is_not_registered(orchestrator: Shell) -> None:
+async def test_check_reports_that_the_gateway_to_jira_is_not_registered(orchestrator: Shell) -> None:
     folder = orchestrator.home / "gate"
     folder.mkdir()
     (folder / "mcp.json").write_text('{"mcpServers": {"jira": {"command": "${NOT_SET_HERE}"}}}')

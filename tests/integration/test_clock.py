@@ -1,4 +1,4 @@
-"""Times as this program keeps them: in whole milliseconds."""
+"""Times in whole milliseconds."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ from orchestrator.clock import not_before, now
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
-def test_the_present_is_told_in_whole_milliseconds() -> None:
+def test_the_current_time_is_in_whole_milliseconds() -> None:
     assert now().microsecond % 1000 == 0
 
 

@@ -1,4 +1,4 @@
-"""Definitions from real folders, with the files that would hurt a careless reader."""
+"""Definitions from real folders, with files that would trap a careless reader."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ ROLE = "---\nname: worker\ndescription: {description}\n---\nWork.\n"
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
-    """A near and a far place, the far one with a pipeline and its role."""
+    """A near and a far folder, the far one with a pipeline and its role."""
     for place in ("far", "near"):
         for kind in ("pipelines", "agents"):
             (tmp_path / place / kind).mkdir(parents=True)
@@ -48,13 +48,13 @@ def problems_of(folders: Folders) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_the_bundled_definitions_fit_together() -> None:
+def test_the_bundled_definitions_are_consistent() -> None:
     definitions = load_definitions(Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),)))
     assert "full" in definitions.pipelines
     assert set(definitions.pipelines["full"].roles) <= set(definitions.roles)
 
 
-def test_the_nearer_hides_the_farther_by_name(folders: Folders, tmp_path: Path) -> None:
+def test_a_nearer_definition_hides_a_farther_one_by_name(folders: Folders, tmp_path: Path) -> None:
     assert told(load_definitions(folders)) == ("far", "far")
     (tmp_path / "near/agents/worker.md").write_text(ROLE.format(description="near"))
     assert told(load_definitions(folders)) == ("far", "near")
@@ -67,7 +67,7 @@ def test_a_broken_file_does_not_fall_back_to_the_one_it_hides(folders: Folders, 
     assert problems_of(folders)[0].startswith(f"{tmp_path}/near/agents/worker.md:1: a role begins with front matter")
 
 
-def test_the_problems_of_every_file_are_told_at_once(folders: Folders, tmp_path: Path) -> None:
+def test_the_problems_of_every_file_are_reported_at_once(folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "near/agents/one.md").write_text("nothing")
     (tmp_path / "near/agents/two.md").write_bytes(b"\xff\xfe")
     (tmp_path / "near/pipelines/three.toml").write_text("name = ")
@@ -84,12 +84,12 @@ def test_a_pipeline_whose_role_is_missing_is_refused(folders: Folders, tmp_path:
     assert problem == f"{tmp_path}/far/pipelines/small.toml:6: stage WORK names an unknown role 'worker'; known: none"
 
 
-def test_a_pipeline_is_called_as_its_file(folders: Folders, tmp_path: Path) -> None:
+def test_a_pipeline_has_the_name_of_its_file(folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "far/pipelines/small.toml").rename(tmp_path / "far/pipelines/large.toml")
     assert "make them the same" in problems_of(folders)[0]
 
 
-def test_files_that_are_no_definitions_are_left_alone(folders: Folders, tmp_path: Path) -> None:
+def test_other_files_are_ignored(folders: Folders, tmp_path: Path) -> None:
     for name in ("README.txt", ".hidden.md", "worker.md~", "worker.md.swp"):
         (tmp_path / "near/agents" / name).write_text("nothing")
     assert told(load_definitions(folders)) == ("far", "far")
@@ -101,7 +101,7 @@ def test_a_link_to_a_definition_is_followed(folders: Folders, tmp_path: Path) ->
     assert told(load_definitions(folders)) == ("far", "linked")
 
 
-def test_what_is_no_plain_file_is_refused_without_waiting_for_it(folders: Folders, tmp_path: Path) -> None:
+def test_a_special_file_is_refused_without_blocking(folders: Folders, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "near/agents/fifo.md")
     (tmp_path / "near/agents/folder.md").mkdir()
     (tmp_path / "near/agents/device.md").symlink_to("/dev/zero")
@@ -114,7 +114,7 @@ def test_what_is_no_plain_file_is_refused_without_waiting_for_it(folders: Folder
     }
 
 
-def test_a_file_too_large_is_refused(folders: Folders, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused(folders: Folders, tmp_path: Path) -> None:
     with (tmp_path / "near/agents/huge.md").open("wb") as file:
         file.truncate(LARGEST_FILE * 5)
     assert problems_of(folders) == [f"{tmp_path}/near/agents/huge.md: larger than 1024 KiB, which no definition is"]

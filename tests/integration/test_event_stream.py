@@ -1,4 +1,4 @@
-"""Event streams over a real Unix socket: nothing is lost or doubled, whoever reads and whatever breaks."""
+"""Event streams over a real Unix socket: nothing is lost or repeated, whoever reads and whatever breaks."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> st
 
 
 async def restarted(desk: Desk) -> Desk:
-    """Another desk on the same data, as after the end of this one; the tasks at work are taken up again."""
+    """Another server on the same data, as after the end of this one; it recovers the active tasks."""
     live = list(desk.supervisor.tasks)
     desk.store.close()
     anew = desk_at(desk.settings.data_dir)
@@ -59,14 +59,14 @@ async def restarted(desk: Desk) -> Desk:
 
 
 def parse(block: str) -> Json:
-    """One event of a stream as its fields, `data` decoded."""
+    """Return one event of a stream as its fields, with `data` decoded."""
     fields = dict(line.split(": ", 1) for line in block.splitlines())
     return {**fields, "data": json.loads(fields["data"])}
 
 
 @asynccontextmanager
 async def reading(client: httpx.AsyncClient, path: str, **params: Any) -> AsyncIterator[AsyncIterator[Json]]:
-    """The events of a stream while it is open."""
+    """Yield the events of a stream while it is open."""
     headers = {"Last-Event-ID": str(params.pop("last_id"))} if "last_id" in params else {}
     async with client.stream("GET", path, params=params, headers=headers) as answer:
         assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
@@ -83,31 +83,29 @@ async def _events(answer: httpx.Response) -> AsyncIterator[Json]:
 
 
 async def everything(client: httpx.AsyncClient, path: str = "/api/events", begin: int = 0, **params: Any) -> list[Json]:
-    """All that there is until now."""
+    """Return all events so far."""
     async with reading(client, path, **{"from": begin, "follow": False, **params}) as events:
         return [event async for event in events]
 
 
 def told(events: list[Json]) -> list[tuple[str, int]]:
-    """Which decisions were told."""
+    """Return which decisions were reported."""
     return [(event["data"]["task"], event["data"]["seq"]) for event in events]
 
 
 def in_journals(desk: Desk) -> set[tuple[str, int]]:
-    """Every decision on disk."""
+    """Return every decision on disk."""
     found = set()
     for journal in desk.store.files.root.glob("*/journal.jsonl"):
         found |= {(journal.parent.name, orjson.loads(line)["seq"]) for line in journal.read_bytes().splitlines()}
     return found
 
 
-async def test_an_event_tells_what_was_decided_in_camel_case_and_in_words(
-    client: httpx.AsyncClient, desk: Desk
-) -> None:
+async def test_an_event_describes_the_decision_in_camel_case_and_in_text(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     first, second = await everything(client)
     assert (first["id"], first["event"], second["id"]) == ("1", "state_transition", "2")
-    assert first["data"]["text"].startswith("handed in by ")
+    assert first["data"]["text"].startswith("submitted by ")
     data = second["data"]
     assert (data["task"], data["seq"], data["trigger"], data["from"], data["to"]) == (
         task,
@@ -124,9 +122,7 @@ async def test_an_event_tells_what_was_decided_in_camel_case_and_in_words(
     assert whole["event"]["at"]
 
 
-async def test_who_follows_hears_of_everything_that_comes_and_of_nothing_before(
-    client: httpx.AsyncClient, desk: Desk
-) -> None:
+async def test_a_follower_gets_everything_new_and_nothing_old(client: httpx.AsyncClient, desk: Desk) -> None:
     first = await submitted(client, desk)
     async with reading(client, "/api/events") as events, reading(client, f"/api/tasks/{first}/stream") as own:
         second = await submitted(client, desk)
@@ -137,7 +133,7 @@ async def test_who_follows_hears_of_everything_that_comes_and_of_nothing_before(
         assert told([await anext(own)]) == [(first, 3)]
 
 
-async def test_a_stream_goes_on_behind_the_last_event_that_was_heard(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_stream_continues_after_the_last_event_that_was_received(client: httpx.AsyncClient, desk: Desk) -> None:
     tasks = [await submitted(client, desk) for _ in range(3)]
     every = await everything(client)
     assert [event["id"] for event in every] == ["1", "2", "3", "4"]
@@ -151,7 +147,7 @@ async def test_a_stream_goes_on_behind_the_last_event_that_was_heard(client: htt
 
 
 @pytest.mark.parametrize(("query", "number"), [("", b"2"), ("?from=1", b"1"), ("?from=-5", b"0")])
-async def test_a_stream_says_first_behind_which_number_it_begins(
+async def test_a_stream_first_states_the_number_after_which_it_starts(
     client: httpx.AsyncClient, desk: Desk, query: str, number: bytes
 ) -> None:
     task = await submitted(client, desk)
@@ -160,9 +156,9 @@ async def test_a_stream_says_first_behind_which_number_it_begins(
             assert (await anext(answer.aiter_bytes())).startswith(b"id: " + number + b"\n\n")
 
 
-async def test_a_stream_begins_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_stream_starts_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:
     first = await submitted(client, desk)
-    await asyncio.sleep(0.002)  # what happens within one millisecond has one time
+    await asyncio.sleep(0.002)  # events within one millisecond have one time
     between = clock.now()
     second = await submitted(client, desk)
     await client.post(f"/api/tasks/{first}/cancel")
@@ -174,7 +170,7 @@ async def test_a_stream_begins_at_a_time(client: httpx.AsyncClient, desk: Desk) 
     assert await everything(client, since="2999-01-01T00:00:00Z", begin=-1) != []
 
 
-async def test_a_restart_loses_and_doubles_nothing(desk: Desk) -> None:
+async def test_a_restart_loses_and_repeats_nothing(desk: Desk) -> None:
     heard: list[Json] = []
     ids = []
     for _ in range(3):
@@ -194,7 +190,7 @@ async def test_a_restart_loses_and_doubles_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 40, 90, 10_000])
-async def test_what_a_crash_left_out_of_the_index_is_put_behind_the_rest(desk: Desk, lost: int) -> None:
+async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(desk: Desk, lost: int) -> None:
     async with at_work(desk) as client:
         for _ in range(4):
             await submitted(client, desk)
@@ -213,7 +209,7 @@ async def test_what_a_crash_left_out_of_the_index_is_put_behind_the_rest(desk: D
     anew.store.close()
 
 
-async def test_a_torn_line_of_a_journal_is_no_event(desk: Desk) -> None:
+async def test_a_torn_line_of_a_journal_is_not_an_event(desk: Desk) -> None:
     async with at_work(desk) as client:
         task = await submitted(client, desk)
     journal = desk.store.files.path_of(task) / "journal.jsonl"
@@ -227,7 +223,7 @@ async def test_a_torn_line_of_a_journal_is_no_event(desk: Desk) -> None:
     anew.store.close()
 
 
-async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_told(desk: Desk) -> None:
+async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported(desk: Desk) -> None:
     async with at_work(desk) as client:
         first, second = await submitted(client, desk), await submitted(client, desk)
         await client.post(f"/api/tasks/{first}/cancel")
@@ -241,7 +237,7 @@ async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_told(des
     desk.store.close()
 
 
-async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_told(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     for _ in range(2):
         await client.post(f"/api/tasks/{task}/pause")
@@ -257,7 +253,7 @@ async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_told(client: htt
         assert [event["id"] for event in events if event["event"] == "gap"] == ["3", "4"]
 
 
-async def test_an_event_that_is_still_to_come_is_told_as_a_gap(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_an_event_that_does_not_exist_yet_is_reported_as_a_gap(client: httpx.AsyncClient, desk: Desk) -> None:
     await submitted(client, desk)
     (gap,) = await everything(client, last_id=500)
     assert (gap["event"], gap["id"]) == ("gap", "2")
@@ -265,9 +261,7 @@ async def test_an_event_that_is_still_to_come_is_told_as_a_gap(client: httpx.Asy
 
 
 @pytest.mark.parametrize("path", ["/api/events", "/api/tasks/{task}/stream"])
-async def test_a_slow_reader_misses_nothing_and_holds_nobody_up(
-    client: httpx.AsyncClient, desk: Desk, path: str
-) -> None:
+async def test_a_slow_reader_misses_nothing_and_delays_nobody(client: httpx.AsyncClient, desk: Desk, path: str) -> None:
     task = await submitted(client, desk)
     path = path.format(task=task)
     async with reading(client, path, **{"from": 0, "whole": True}) as events:
@@ -279,7 +273,7 @@ async def test_a_slow_reader_misses_nothing_and_holds_nobody_up(
     assert [event["id"] for event in (first, *rest)] == [str(number + 1) for number in range(202)]
 
 
-async def test_fifty_readers_hear_the_same_and_leave_nothing_behind(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_fifty_readers_get_the_same_and_leave_nothing_behind(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     await everything(client)
     idle = descriptors(), len(asyncio.all_tasks())
@@ -303,7 +297,7 @@ async def test_fifty_readers_hear_the_same_and_leave_nothing_behind(client: http
     await settled_at(idle)
 
 
-async def test_readers_who_vanish_leave_nothing_behind(
+async def test_readers_that_disconnect_leave_nothing_behind(
     client: httpx.AsyncClient, desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await submitted(client, desk)
@@ -322,7 +316,7 @@ async def test_readers_who_vanish_leave_nothing_behind(
     assert "request_failed" not in capsys.readouterr().out
 
 
-async def test_streams_end_when_the_daemon_does_and_tell_first_what_there_is(desk: Desk) -> None:
+async def test_streams_end_with_the_daemon_and_deliver_everything_first(desk: Desk) -> None:
     async with AsyncExitStack() as stack:
         async with at_work(desk) as client:
             task = await submitted(client, desk)
@@ -334,7 +328,7 @@ async def test_streams_end_when_the_daemon_does_and_tell_first_what_there_is(des
 
 
 @pytest.mark.slow
-async def test_where_nothing_happens_the_stream_gives_signs_of_life(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_an_idle_stream_sends_keep_alive_comments(client: httpx.AsyncClient, desk: Desk) -> None:
     own = httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=2 * HEARTBEAT)
     async with own, own.stream("GET", "/api/events") as answer:
         pieces = answer.aiter_bytes()
@@ -356,12 +350,12 @@ async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: D
 
 
 @pytest.mark.parametrize("query", ["from=x", "from=99999999999999999999", "since=noon", "colour=blue"])
-async def test_a_stream_that_cannot_be_meant_is_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_stream_request_is_refused(client: httpx.AsyncClient, query: str) -> None:
     assert (await client.get(f"/api/events?{query}")).status_code == 400
     assert (await client.get("/api/tasks/nobody/stream")).status_code == 404
 
 
-async def test_an_index_that_lost_its_beginning_says_so(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_an_index_that_lost_its_start_reports_it(client: httpx.AsyncClient, desk: Desk) -> None:
     for _ in range(3):
         await submitted(client, desk)
     index = desk.settings.data_dir / INDEX
@@ -371,7 +365,7 @@ async def test_an_index_that_lost_its_beginning_says_so(client: httpx.AsyncClien
     assert [(event["event"] == "gap", event["id"]) for event in events] == [(True, "2"), (False, "3"), (False, "4")]
 
 
-async def test_folders_of_others_are_no_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_foreign_folders_are_not_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
     task = await submitted(client, desk)
     journal = (desk.store.files.path_of(task) / "journal.jsonl").read_bytes()
     for name in ("copy of it", "copy", os.fsdecode(b"\xff"), "new\nline"):
@@ -385,14 +379,14 @@ async def test_folders_of_others_are_no_tasks(client: httpx.AsyncClient, desk: D
     assert index.read_bytes() == before
 
 
-def test_an_index_that_is_no_file_is_refused_with_what_mends_it(tmp_path: Path) -> None:
+def test_an_index_that_is_not_a_file_is_refused_with_instructions(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / INDEX).mkdir()
     with pytest.raises(UnfitIndex, match="move it away"):
         EventIndex(tmp_path, tmp_path / "tasks")
 
 
-async def test_the_overview_shows_who_works_who_waits_and_why(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_overview_shows_which_tasks_work_which_wait_and_why(client: httpx.AsyncClient, desk: Desk) -> None:
     first, second = await submitted(client, desk), await submitted(client, desk, title=f"use {SECRET}")
     seen = (await client.get("/api/overview")).json()
     assert [task["id"] for task in seen["tasks"]] == [first, second]
@@ -411,7 +405,7 @@ def descriptors() -> int:
 
 
 async def settled_at(idle: tuple[int, int]) -> None:
-    """Wait until no more descriptors are open and no more tasks run than then."""
+    """Wait until no more descriptors are open and no more tasks run than before."""
     async with asyncio.timeout(PATIENCE):
-        while descriptors() > idle[0] or len(asyncio.all_tasks()) > idle[1]:  # noqa: ASYNC110 - nobody tells of it
+        while descriptors() > idle[0] or len(asyncio.all_tasks()) > idle[1]:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""An agent's output as it is taken in, whatever a hostile one writes there."""
+"""Reading an agent's output, including a hostile one's."""
 
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -19,7 +19,7 @@ ENDLESS: JsonObject = {"input_tokens": MOST, "output_tokens": MOST}
 
 
 class Heard:
-    """What a follower tells of so many lines, each as it would be written down."""
+    """Records what a follower posts for these lines, each as it would be written down."""
 
     def __init__(self, folder: Path, *lines: JsonObject) -> None:
         self.agent = Agent(attempt=1)
@@ -50,8 +50,8 @@ class Heard:
         self.written += orjson.dumps(to_json(agent))
 
 
-def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> None:
-    """JSON as it is written here holds 64 bits: a sum beyond them could be neither noted nor decided on."""
+def test_no_token_count_is_too_large_to_be_stored(tmp_path: Path) -> None:
+    """JSON as written here has 64-bit integers: a larger sum could be neither stored nor decided on."""
     said: list[JsonObject] = [
         {"type": "assistant", "message": {"id": str(number), "usage": ENDLESS, "content": []}} for number in range(2000)
     ]
@@ -63,7 +63,7 @@ def test_no_count_of_tokens_is_too_large_to_be_written_down(tmp_path: Path) -> N
     assert last.tokens <= MOST_TOKENS
 
 
-def test_of_who_talks_without_end_some_is_taken_in_at_a_time_and_each_line_once(tmp_path: Path) -> None:
+def test_endless_output_is_read_in_portions_and_each_line_once(tmp_path: Path) -> None:
     told: JsonObject = {"type": "assistant", "message": {"id": "m", "usage": {"output_tokens": 1}, "content": []}}
     size, count = len(orjson.dumps(told)) + 1, 3 * TAKEN_AT_ONCE
     heard = Heard(tmp_path, *[told] * count)
@@ -72,7 +72,7 @@ def test_of_who_talks_without_end_some_is_taken_in_at_a_time_and_each_line_once(
     assert max(after - before for before, after in pairwise(heard.read_to)) <= TAKEN_AT_ONCE * size
 
 
-def test_who_asks_without_end_what_nobody_answers_is_answered_no_more(tmp_path: Path) -> None:
+def test_the_number_of_refusals_of_unknown_requests_is_bounded(tmp_path: Path) -> None:
     asks: list[JsonObject] = [
         {"type": "control_request", "request_id": str(number), "request": {"subtype": "no such thing"}}
         for number in range(MOST_REFUSED + 500)

@@ -1,4 +1,4 @@
-"""What goes wrong between us and a forge: each failure says who mends it, and whether and when to try again."""
+"""Failures between this program and a forge: each error says who can fix it, and whether and when to try again."""
 
 import gzip
 import socket
@@ -81,7 +81,7 @@ def said(message: str) -> JsonObject:
         (Answer(body=gzip.compress(b"[]"), headers={"Content-Encoding": "gzip"}), Refused, None),
     ],
 )
-def test_every_refusal_has_a_kind_and_a_time_to_come_back(
+def test_every_refusal_has_a_kind_and_a_time_to_retry(
     server: ForgeServer, api: ForgeClient, answer: Answer, kind: type[RemoteError], again_after: float | None
 ) -> None:
     server.answer_next(answer)
@@ -93,7 +93,7 @@ def test_every_refusal_has_a_kind_and_a_time_to_come_back(
     assert listed(api) == []
 
 
-def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: ForgeClient) -> None:
+def test_a_rate_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api: ForgeClient) -> None:
     """The stand-in's Date is this machine's time, long past the reset or long before it."""
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
     server.answer_next(Answer(status=403, headers=limited))
@@ -106,7 +106,7 @@ def test_a_limit_is_waited_out_by_the_servers_own_clock(server: ForgeServer, api
     assert far.value.again_after == 86_400.0
 
 
-def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(server: ForgeServer, forge: GitHub) -> None:
+def test_graphql_errors_with_status_200_are_errors(server: ForgeServer, forge: GitHub) -> None:
     server.push("feature/x")
     kinds: dict[str, type[RemoteError]] = {
         "RATE_LIMITED": Busy,
@@ -124,7 +124,7 @@ def test_refusals_of_questions_come_with_status_200_and_count_all_the_same(serve
     assert passing.value.again_after == 10.0
 
 
-def test_nothing_that_answers_is_unreachable() -> None:
+def test_a_host_without_a_response_is_unreachable() -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # and listens to nobody
         api = ForgeClient(f"http://127.0.0.1:{deaf.getsockname()[1]}", Credentials(host="forge.test"))
@@ -136,7 +136,9 @@ def test_nothing_that_answers_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize("where", ["an answer", "a log"])
-def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(server: ForgeServer, api: ForgeClient, where: str) -> None:
+def test_a_response_whose_headers_come_byte_by_byte_is_abandoned(
+    server: ForgeServer, api: ForgeClient, where: str
+) -> None:
     server.answer_next(Answer(drips=True))
     hasty = ForgeClient(server.api, LOGIN, patience=Patience(request=0.3, tries=1))
     if where == "a log":
@@ -150,7 +152,7 @@ def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(server: ForgeServer
     assert api.ask("GET", "/user") == [1]
 
 
-def test_a_login_is_sent_in_the_clear_to_this_machine_only() -> None:
+def test_a_login_is_sent_without_tls_only_to_this_machine() -> None:
     for api in ("http://forge.test/api", "ftp://forge.test", "forge.test"):
         with pytest.raises(Refused, match="not sent in the clear"):
             ForgeClient(api, LOGIN)
@@ -185,7 +187,7 @@ def test_a_log_on_another_server_is_fetched_without_the_login() -> None:
     "location",
     ["http://169.254.169.254/latest/meta-data/", "https://127.0.0.1:1/", "http://a..b/", "file:///etc/passwd"],
 )
-def test_a_log_is_not_fetched_from_where_only_this_machine_may_look(location: str) -> None:
+def test_a_log_is_not_fetched_from_addresses_of_this_machine(location: str) -> None:
     def hands_on(_: ForgeServer, asked: Asked) -> Answer:
         return Answer(status=302, headers={"Location": location})
 
@@ -196,7 +198,7 @@ def test_a_log_is_not_fetched_from_where_only_this_machine_may_look(location: st
         api.close()
 
 
-def test_questions_whose_answers_always_go_on_are_given_up() -> None:
+def test_endless_graphql_pages_are_abandoned() -> None:
     def endless(_: ForgeServer, asked: Asked) -> Answer:
         threads: JsonObject = {"nodes": [], "pageInfo": {"hasNextPage": True, "endCursor": "x"}}
         return Answer(body={"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}})
@@ -208,7 +210,7 @@ def test_questions_whose_answers_always_go_on_are_given_up() -> None:
         forge.close()
 
 
-def test_a_list_without_end_is_given_up() -> None:
+def test_an_endless_list_is_abandoned() -> None:
     def endless(server: ForgeServer, asked: Asked) -> Answer:
         return Answer(body=b"[{}]", headers={"Link": f'<{server.url}/more>; rel="next"'})
 
@@ -220,7 +222,7 @@ def test_a_list_without_end_is_given_up() -> None:
         api.close()
 
 
-def test_an_answer_of_another_form_is_refused_and_not_guessed_at(server: ForgeServer, forge: GitHub) -> None:
+def test_a_malformed_response_is_refused(server: ForgeServer, forge: GitHub) -> None:
     server.push("feature/x")
     draft = PullRequestDraft(key="k", head="feature/x", base="main", title="A", body="B")
     for body in (b"[1]", b'[{"number": "7"}]', b'{"a": 1}', b"null", b""):

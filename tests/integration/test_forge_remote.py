@@ -1,4 +1,4 @@
-"""Which forge a remote means, and whose account speaks to it."""
+"""Which forge a remote refers to, and which account is used."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ SECRET = "ghp_averysecrettoken"
         ("https://github.com/team/.github.git", "github.com", "team/.github", None),
     ],
 )
-def test_a_remote_is_understood_however_it_is_written(url: str, host: str, path: str, port: int | None) -> None:
+def test_a_remote_is_parsed_in_any_notation(url: str, host: str, path: str, port: int | None) -> None:
     assert remote_of(url) == Remote(host=host, path=path, port=port)
 
 
@@ -59,13 +59,13 @@ def test_a_remote_is_understood_however_it_is_written(url: str, host: str, path:
         "",
     ],
 )
-def test_what_is_no_repository_on_a_forge_is_refused_without_showing_a_login(url: str) -> None:
+def test_anything_but_a_forge_repository_is_refused_without_showing_a_login(url: str) -> None:
     with pytest.raises(UnknownForge, match="set-url") as refused:
         remote_of(url)
     assert SECRET not in str(refused.value)
 
 
-def test_an_address_is_shown_without_its_login() -> None:
+def test_a_url_is_shown_without_its_login() -> None:
     assert without_login(f"https://me:{SECRET}@github.com/team/tool") == "https://github.com/team/tool"
     assert without_login(f"{SECRET}@github.com:team/tool") == "github.com:team/tool"
     assert without_login(f"https://me:a/{SECRET}@b/c") == "https://b/c"
@@ -82,19 +82,19 @@ def test_an_address_is_shown_without_its_login() -> None:
         ("git@code.example.org:group/tool", Kind.GITLAB, "https://code.example.org/api/v4"),
     ],
 )
-def test_the_host_tells_the_forge_and_its_api(url: str, kind: Kind, api: str) -> None:
+def test_the_host_determines_the_forge_and_its_api(url: str, kind: Kind, api: str) -> None:
     remote = remote_of(url)
     assert kind_of(remote, {"code.example.org": Kind.GITLAB}) is kind
     assert remote.api(kind) == api
     assert remote.web.startswith(f"https://{remote.host}")
 
 
-def test_a_host_that_could_be_anything_has_to_be_declared() -> None:
+def test_an_unknown_host_has_to_be_declared() -> None:
     with pytest.raises(UnknownForge, match="declare its kind"):
         kind_of(remote_of("git@notgithub.org.evil.test:a/b"), {})
 
 
-def test_a_given_token_is_taken_and_never_shown() -> None:
+def test_a_configured_token_is_used_and_never_shown() -> None:
     login = login_for(Kind.GITHUB, "github.com", f" {SECRET}\n")
     assert login.token == SECRET
     assert SECRET not in repr(login)
@@ -114,7 +114,7 @@ def test_without_the_forges_tool_the_message_says_how_to_log_in(
 
 
 @pytest.mark.skipif(shutil.which("gh") is None, reason="gh is not installed")
-def test_the_real_gh_hands_out_the_login_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_gh_returns_the_login_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("GH_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
@@ -125,7 +125,7 @@ def test_the_real_gh_hands_out_the_login_of_its_user(tmp_path: Path, monkeypatch
     assert login_for(Kind.GITHUB, "github.com").token == SECRET
 
 
-def test_a_tool_that_gives_no_word_is_no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_without_output_gives_no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     tool = tmp_path / "glab"
     for script, said in (

@@ -1,4 +1,4 @@
-"""Tickets of Jira by way of a gateway: real conversations with a server of the Model Context Protocol, good and bad."""
+"""Jira tickets through a gateway: real conversations with a server of the Model Context Protocol, good and bad."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ def registered(folder: Path, server: Mapping[str, object], **variables: str) -> 
 
 
 def gateway(folder: Path, mishap: str = "", ticket: dict[str, Any] = BUG) -> Gateway:
-    """A gateway that knows one ticket, and its mishap."""
+    """A gateway that knows one ticket, with a fault."""
     (folder / "tickets.json").write_text(json.dumps({"ABC-1": ticket}))
     script = str(Path(gateway_server.__file__))
     server = {
@@ -82,7 +82,7 @@ def told(folder: Path) -> list[dict[str, str]]:
 
 
 def left(folder: Path) -> list[int]:
-    """The processes of the gateway that still live."""
+    """Return the processes of the gateway that are still alive."""
     return [*filter(lives, map(int, (folder / "pids").read_text().split()))]
 
 
@@ -98,13 +98,13 @@ async def test_a_ticket_of_a_gateway_becomes_a_requirement_like_one_of_jira(tmp_
     assert not left(tmp_path)
 
 
-async def test_a_gateway_gets_the_variables_that_it_is_registered_with_and_no_others(tmp_path: Path) -> None:
+async def test_a_gateway_gets_only_the_variables_of_its_registration(tmp_path: Path) -> None:
     await fetched(gateway(tmp_path))
     names = set((tmp_path / "variables").read_text().split())
     assert names - {"LC_CTYPE"} == {"PATH", "JIRA_API_TOKEN", "LEVEL", "ORCHESTRATOR_RUN"}
 
 
-async def test_a_comment_is_left_once_and_the_status_set_by_the_gateway(tmp_path: Path) -> None:
+async def test_a_comment_is_posted_once_and_the_status_set_through_the_gateway(tmp_path: Path) -> None:
     gate = trackers(gateway(tmp_path))
     for _ in range(2):
         assert await gate.tell(f"{JIRA}/browse/ABC-1", "Größe:\n\nPR created", "In Review") == ""
@@ -112,7 +112,7 @@ async def test_a_comment_is_left_once_and_the_status_set_by_the_gateway(tmp_path
     assert told(tmp_path) == [{"ticket_id": "ABC-1", "body": "Größe:\n\nPR created"}, status, status]
 
 
-async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
+async def test_each_error_of_a_gateway_has_a_message(tmp_path: Path) -> None:
     async with conversation(gateway(tmp_path), "the ticket", PATIENT) as gate:
         for key, error, said in (
             (
@@ -131,7 +131,7 @@ async def test_each_error_of_a_gateway_is_told_in_words(tmp_path: Path) -> None:
             await gate.call("jira_fly", ticket_id="ABC-1")
 
 
-async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path) -> None:
+async def test_a_ticket_that_the_gateway_has_emptied_is_withheld(tmp_path: Path) -> None:
     blocked = {**BUG, "_filter_metadata": {"scan_result": "BLOCKED", "blocked_patterns": ["jwt_token"]}}
     with pytest.raises(
         SecretWithheld, match=r"withholds ABC-1 on jira\.acme\.example because it contains secrets \(jwt_token\)"
@@ -151,7 +151,7 @@ async def test_a_ticket_that_the_gateway_has_emptied_is_kept_back(tmp_path: Path
         ("strange", UnfitAnswer, r"something else than ABC-1 on jira\.acme\.example \(ticket_id: Field required\)"),
     ],
 )
-async def test_a_gateway_that_misbehaves_is_refused_and_gone(
+async def test_a_faulty_gateway_is_refused_and_ended(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mishap: str, error: type[Exception], said: str
 ) -> None:
     with structlog.testing.capture_logs() as logged, pytest.raises(error, match=said) as refusal:
@@ -163,7 +163,7 @@ async def test_a_gateway_that_misbehaves_is_refused_and_gone(
     assert [line["words"] for line in logged if line["event"] == "gateway_failed"] in ([words], [])
 
 
-async def test_a_gateway_ends_with_whoever_speaks_for_a_daemon_that_was_killed(tmp_path: Path) -> None:
+async def test_a_gateway_ends_with_the_client_of_a_killed_daemon(tmp_path: Path) -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*PROGRAM, stdin=pipe, stdout=pipe)
     assert process.stdin
@@ -178,7 +178,7 @@ async def test_a_gateway_ends_with_whoever_speaks_for_a_daemon_that_was_killed(t
 
 
 @pytest.mark.parametrize("mishap", ["junk", "litter"])
-async def test_what_a_gateway_prints_beside_and_whom_it_leaves_behind_does_no_harm(tmp_path: Path, mishap: str) -> None:
+async def test_extra_output_and_leftover_processes_of_a_gateway_do_no_harm(tmp_path: Path, mishap: str) -> None:
     assert (await fetched(gateway(tmp_path, mishap))).key == "ABC-1"
     assert not left(tmp_path)
 
@@ -192,12 +192,12 @@ async def test_what_a_gateway_prints_beside_and_whom_it_leaves_behind_does_no_ha
         ({"description": "x" * 1100000}, NoTicket),
     ],
 )
-async def test_a_ticket_of_another_shape_is_none(tmp_path: Path, field: dict[str, Any], error: type[Exception]) -> None:
+async def test_a_malformed_ticket_is_refused(tmp_path: Path, field: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="ABC-1"):
         await fetched(gateway(tmp_path, ticket={**BUG, **field}))
 
 
-async def test_a_gateway_that_cannot_be_spoken_to_is_told_with_what_mends_it(
+async def test_an_unusable_gateway_is_reported_with_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for server, said in (
@@ -216,7 +216,7 @@ async def test_a_gateway_that_cannot_be_spoken_to_is_told_with_what_mends_it(
         await fetched(gateway(tmp_path))
 
 
-async def test_a_gateway_elsewhere_that_wants_another_login_is_told_so(tmp_path: Path) -> None:
+async def test_a_remote_gateway_that_requires_another_login_is_reported(tmp_path: Path) -> None:
     with JiraServer({}, token="another") as server:
         gate = registered(
             tmp_path, {"url": f"{server.url}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, T="wrong"
@@ -228,7 +228,7 @@ async def test_a_gateway_elsewhere_that_wants_another_login_is_told_so(tmp_path:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """A gateway built with the SDK, that runs by itself; its address."""
+    """Run a gateway built with the SDK as a server of its own; return its URL."""
     server = MCPServer("jira")
 
     @server.tool()

@@ -1,4 +1,4 @@
-"""The daemon's git against real repositories, hostile ones first."""
+"""The daemon's git with real repositories, especially hostile ones."""
 
 import os
 import time
@@ -17,7 +17,7 @@ def repo(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-def test_the_trap_works_for_a_user_who_is_less_careful(repo: Path, tmp_path: Path) -> None:
+def test_the_trap_works_on_a_plain_git_command(repo: Path, tmp_path: Path) -> None:
     trap = Trap(tmp_path / "trap")
     trap.set_in(repo / ".git")
     (repo / "a.txt").write_text("two\n")
@@ -26,7 +26,7 @@ def test_the_trap_works_for_a_user_who_is_less_careful(repo: Path, tmp_path: Pat
     assert "program" in trap.sprung
 
 
-def test_nothing_that_a_hostile_repository_names_is_run_when_it_is_looked_at(repo: Path, tmp_path: Path) -> None:
+def test_no_program_of_a_hostile_repository_runs_when_it_is_inspected(repo: Path, tmp_path: Path) -> None:
     trap = Trap(tmp_path / "trap")
     (repo / ".gitattributes").write_text("* filter=trap diff=trap\n")
     trap.set_in(repo / ".git")
@@ -35,7 +35,7 @@ def test_nothing_that_a_hostile_repository_names_is_run_when_it_is_looked_at(rep
     assert trap.sprung == ""
 
 
-def test_a_program_behind_an_include_is_found_and_switched_off(repo: Path, tmp_path: Path) -> None:
+def test_a_program_behind_an_include_is_found_and_disabled(repo: Path, tmp_path: Path) -> None:
     trap = Trap(tmp_path / "trap")
     (tmp_path / "elsewhere").mkdir()
     trap.set_in(tmp_path / "elsewhere")
@@ -46,7 +46,7 @@ def test_a_program_behind_an_include_is_found_and_switched_off(repo: Path, tmp_p
     assert trap.sprung == ""
 
 
-def test_a_filter_with_an_odd_name_is_switched_off(repo: Path, tmp_path: Path) -> None:
+def test_a_filter_with_an_unusual_name_is_disabled(repo: Path, tmp_path: Path) -> None:
     trap = Trap(tmp_path / "trap")
     config = repo / ".git/config"
     config.write_text(config.read_text() + f'[filter "a=b.c"]\n\tclean = "{tmp_path}/trap/program"\n\trequired\n')
@@ -58,7 +58,7 @@ def test_a_filter_with_an_odd_name_is_switched_off(repo: Path, tmp_path: Path) -
     assert trap.sprung != ""
 
 
-def test_a_remote_that_is_a_program_is_no_place_to_fetch_from(repo: Path, tmp_path: Path) -> None:
+def test_a_remote_that_is_a_program_is_not_fetched(repo: Path, tmp_path: Path) -> None:
     git(repo, "config", "protocol.ext.allow", "always")
     with pytest.raises(GitError, match="ext"):
         Git.foreign(repo).run("fetch", f"ext::sh -c touch% {tmp_path}/sprung")
@@ -76,26 +76,26 @@ def test_the_server_side_of_a_fetch_runs_nothing_of_the_repository(repo: Path, t
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_repository_of_another_user_can_be_looked_at(repo: Path) -> None:
+def test_a_repository_of_another_user_can_be_inspected(repo: Path) -> None:
     for path in [repo, *repo.rglob("*")]:
         os.lchown(path, 12345, 12345)
     assert inspect_repository(repo).head_branch == "main"
 
 
-def test_an_error_names_command_and_code_and_what_git_said(repo: Path) -> None:
+def test_an_error_names_the_command_the_exit_code_and_the_output_of_git(repo: Path) -> None:
     with pytest.raises(GitError, match=r"`git rev-parse nowhere` failed with exit code 128: .*nowhere") as caught:
         Git(folder=repo).run("rev-parse", "nowhere")
     assert caught.value.code == 128
 
 
-def test_control_characters_of_a_stranger_do_not_reach_the_message(repo: Path) -> None:
+def test_external_control_characters_do_not_reach_the_message(repo: Path) -> None:
     with pytest.raises(GitError) as caught:
         Git(folder=repo).run("cat-file", "-e", "no\x1b[2Jwhere\n")
     assert "\x1b" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_git_that_waits_for_ever_is_stopped(repo: Path) -> None:
+def test_git_that_never_ends_is_stopped(repo: Path) -> None:
     os.mkfifo(repo / ".gitignore-fifo")
     (repo / ".gitignore").unlink(missing_ok=True)
     (repo / ".gitignore-fifo").rename(repo / ".gitignore")
@@ -105,12 +105,12 @@ def test_git_that_waits_for_ever_is_stopped(repo: Path) -> None:
     assert time.monotonic() - begin < 10
 
 
-def test_a_path_that_is_no_path_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError):
         inspect_repository(tmp_path / "a\0b")
 
 
-def test_a_folder_that_is_missing_or_no_repository_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_or_not_a_repository_is_refused_with_instructions(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="does not exist; check the path"):
         inspect_repository(tmp_path / "nowhere")
     with pytest.raises(RepositoryError, match="not a git repository; run `git init`"):
@@ -145,13 +145,13 @@ def test_a_base_is_a_branch_a_tag_or_a_commit(repo: Path) -> None:
 @pytest.mark.parametrize(
     "base", ["nope", "--all", "a b", "", "\n", "@{-1}", "main@{upstream}", "main..main", "main\0", "\x1b[0m"]
 )
-def test_a_base_that_is_not_there_is_refused_with_the_branches_that_are(repo: Path, base: str) -> None:
+def test_a_missing_base_is_refused_with_the_existing_branches(repo: Path, base: str) -> None:
     with pytest.raises(RepositoryError, match="its branches: main") as caught:
         inspect_repository(repo, base)
     assert "\x1b" not in str(caught.value)
 
 
-def test_a_bare_repository_and_a_folder_inside_a_repository_will_do(repo: Path, tmp_path: Path) -> None:
+def test_a_bare_repository_and_a_folder_inside_a_repository_are_accepted(repo: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(repo), "bare.git")
     bare = inspect_repository(tmp_path / "bare.git")
     assert (bare.bare, bare.dirty, bare.head_branch) == (True, False, "main")
@@ -161,7 +161,7 @@ def test_a_bare_repository_and_a_folder_inside_a_repository_will_do(repo: Path, 
         inspect_repository(repo / ".git")
 
 
-def test_a_repository_without_all_of_its_history_is_refused(repo: Path, tmp_path: Path) -> None:
+def test_a_repository_without_its_full_history_is_refused(repo: Path, tmp_path: Path) -> None:
     commit(repo, {"a.txt": "two\n"})
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "shallow")
     with pytest.raises(RepositoryError, match="git fetch --unshallow"):
@@ -171,7 +171,7 @@ def test_a_repository_without_all_of_its_history_is_refused(repo: Path, tmp_path
         inspect_repository(repo)
 
 
-def test_files_that_are_elsewhere_are_not_followed(repo: Path, tmp_path: Path) -> None:
+def test_references_to_external_files_are_not_followed(repo: Path, tmp_path: Path) -> None:
     git(repo, "config", "core.worktree", "/etc")
     with pytest.raises(RepositoryError, match=r"unset core\.worktree"):
         inspect_repository(repo)
@@ -202,6 +202,6 @@ def test_uncommitted_work_is_noted(repo: Path, change: str) -> None:
         ("git@example.org:a.git", "git@example.org:a.git"),
     ],
 )
-def test_a_remote_is_shown_without_what_opens_it(repo: Path, url: str, shown: str) -> None:
+def test_a_remote_is_shown_without_its_credentials(repo: Path, url: str, shown: str) -> None:
     git(repo, "remote", "add", "origin", url)
     assert inspect_repository(repo).origin_url == shown

@@ -92,7 +92,7 @@ def _all_of(terminal: int) -> str:
         shown += chunk
 
 
-def test_the_sample_of_checks_is_taken(tmp_path: Path) -> None:
+def test_the_sample_of_checks_is_accepted(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     repository(repo)
     head = commit(repo, {".orchestrator.toml": block_with("checks.md", "[checks.unit_test]")})

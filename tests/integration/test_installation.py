@@ -1,4 +1,4 @@
-"""Looking for the claude CLI among programs that are not it."""
+"""Finding the claude CLI among other programs."""
 
 from pathlib import Path
 
@@ -24,20 +24,20 @@ def program(folder: Path, script: str) -> Path:
     return path
 
 
-def test_the_configured_program_comes_before_the_one_on_path(tmp_path: Path) -> None:
+def test_the_configured_program_takes_precedence_over_the_one_on_path(tmp_path: Path) -> None:
     configured, on_path = program(tmp_path / "a", ""), program(tmp_path / "b", "")
     assert find_claude(str(configured), str(tmp_path / "b")) == configured
     assert find_claude("", str(tmp_path / "b")) == on_path
     assert find_claude("claude", str(tmp_path / "b")) == on_path
 
 
-def test_a_configured_program_that_is_not_there_is_never_replaced_by_another(tmp_path: Path) -> None:
+def test_a_missing_configured_program_is_never_replaced_by_another(tmp_path: Path) -> None:
     program(tmp_path, "")
     with pytest.raises(ClaudeMissing, match=r"agent\.executable is '/nowhere/claude'"):
         find_claude("/nowhere/claude", str(tmp_path))
 
 
-def test_a_file_that_cannot_be_run_is_no_program(tmp_path: Path) -> None:
+def test_a_file_that_is_not_executable_is_not_a_program(tmp_path: Path) -> None:
     program(tmp_path, "").chmod(0o644)
     with pytest.raises(ClaudeMissing):
         find_claude(str(tmp_path / "claude"), None)
@@ -55,7 +55,7 @@ def test_the_version_is_read_from_the_program(tmp_path: Path) -> None:
         ("", "nothing"),
     ],
 )
-def test_a_program_that_says_no_version_is_broken(tmp_path: Path, script: str, complaint: str) -> None:
+def test_a_program_without_a_version_is_broken(tmp_path: Path, script: str, complaint: str) -> None:
     with pytest.raises(ClaudeBroken, match=complaint):
         claude_version(program(tmp_path, script), {})
 
@@ -78,12 +78,12 @@ def test_a_program_that_cannot_be_started_is_broken(tmp_path: Path) -> None:
         ((3, 0, 0), "newer"),
     ],
 )
-def test_a_version_is_objected_to_for_a_reason(version: Version, objection: str | None) -> None:
+def test_an_unsupported_version_is_rejected_with_a_reason(version: Version, objection: str | None) -> None:
     said = version_problem(version)
     assert said is None if objection is None else objection in (said or "")
 
 
-def test_the_login_is_read_from_the_program_and_unknown_when_it_says_nothing(tmp_path: Path) -> None:
+def test_the_login_is_read_from_the_program_and_unknown_without_output(tmp_path: Path) -> None:
     status = """echo '{"loggedIn":true,"authMethod":"claude.ai","loginExpiresAt":"2027-01-01T00:00:00Z"}'"""
     assert login_state(program(tmp_path / "a", status), {}) == LoginState(
         logged_in=True, method="claude.ai", expires_at="2027-01-01T00:00:00Z"

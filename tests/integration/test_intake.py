@@ -1,4 +1,4 @@
-"""Submissions with real repositories and trackers on loopback: what a ticket becomes, and what is refused."""
+"""Submissions with real repositories and trackers on loopback: the resulting tasks, and refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -55,7 +55,7 @@ BUG = Issue(
 
 @dataclass
 class Desk:
-    """A submission service in a data folder of its own, and a repository to work on."""
+    """A submission service with its own data folder, and a repository to work on."""
 
     root: Path
 
@@ -99,7 +99,7 @@ class Desk:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """While the supervisor's loop runs."""
+        """Run the supervisor's loop."""
         loop = asyncio.create_task(self.supervisor.run())
         try:
             yield
@@ -108,19 +108,19 @@ class Desk:
             await asyncio.wait({loop})
 
     def written(self, task: Task, name: str) -> JsonObject:
-        """A document in the task's folder."""
+        """Return a document in the task's folder."""
         document: JsonObject = orjson.loads((Path(task.folder) / name).read_bytes())
         return document
 
     @property
     def kept(self) -> list[Path]:
-        """What lies in quarantine."""
+        """Return the names of the files in quarantine."""
         return sorted(self.intake.quarantine_dir.iterdir()) if self.intake.quarantine_dir.exists() else []
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """Where nothing is set and nobody is logged in anywhere."""
+    """A home without settings and without any login."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
     desk = Desk(tmp_path)
@@ -134,7 +134,7 @@ def jira() -> Iterator[JiraServer]:
         yield server
 
 
-async def test_a_jira_ticket_is_written_down_without_secrets(desk: Desk, jira: JiraServer) -> None:
+async def test_a_jira_ticket_is_stored_without_secrets(desk: Desk, jira: JiraServer) -> None:
     task = await desk.accept("ABC-12", jira.account)
     masked = "[REDACTED:aws_access_key]"
     assert (task.id, task.title) == ("ABC-12_20260528_223000", f"Login fails with {masked}")
@@ -163,14 +163,14 @@ async def test_a_jira_ticket_is_written_down_without_secrets(desk: Desk, jira: J
     }
 
 
-async def test_what_a_ticket_says_under_known_headings_is_written_beside_it(desk: Desk, jira: JiraServer) -> None:
+async def test_sections_under_known_headings_are_stored_beside_the_ticket(desk: Desk, jira: JiraServer) -> None:
     parsed = desk.written(await desk.accept("ABC-12", jira.account), "ticket-parsed.json")
     assert parsed["fields"] == {"steps_to_reproduce": ["Log in"], "expected": "A page."}
     assert (parsed["work_type"], parsed["pipeline_variant"], parsed["warnings"]) == ("bugfix", "full", [])
     assert parsed["missing_fields"] == ["summary", "actual", "scope.modules"]
 
 
-async def test_issues_are_called_after_their_forge_and_their_number(desk: Desk) -> None:
+async def test_issues_are_named_after_their_forge_and_their_number(desk: Desk) -> None:
     issue = Issue(title="Add --json", body="Write it.")
     with GitHubServer({"acme/app#12": issue}) as github, GitLabServer({"acme/tools/app#7": issue}) as gitlab:
         made = [
@@ -183,7 +183,7 @@ async def test_issues_are_called_after_their_forge_and_their_number(desk: Desk) 
     ]
 
 
-async def test_a_text_of_ones_own_is_local_and_asks_nobody(desk: Desk) -> None:
+async def test_a_users_own_text_is_local_and_needs_no_tracker(desk: Desk) -> None:
     first, second = [await desk.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
     assert (first.id, second.id) == ("LOCAL-20260528_223000", "LOCAL-20260528_223000-2")
     assert (first.ticket.key, first.ticket.source, first.ticket.type) == (first.id, "local", TicketType.BUGFIX)
@@ -197,7 +197,7 @@ async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
     assert (await desk.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
 
 
-async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraServer) -> None:
+async def test_the_users_options_override_the_ticket(desk: Desk, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
     task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
     assert (task.title, task.ticket.type, task.schedule.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
@@ -211,7 +211,7 @@ async def test_what_a_person_says_wins_over_the_ticket(desk: Desk, jira: JiraSer
     assert (local.source.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
 
 
-async def test_a_kind_of_work_without_a_pipeline_of_its_own_is_refused(desk: Desk) -> None:
+async def test_a_kind_of_work_without_its_own_pipeline_is_refused(desk: Desk) -> None:
     pipelines = {"full": desk.definitions.pipelines["full"]}
     desk.intake = replace(desk.intake, pipelines=lambda: pipelines)
     with pytest.raises(SubmissionRefused, match="'review_only'"):
@@ -219,7 +219,7 @@ async def test_a_kind_of_work_without_a_pipeline_of_its_own_is_refused(desk: Des
     assert (await desk.accept("Code review of the parser", type=TicketType.FEATURE)).pipeline == "full"
 
 
-async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(desk: Desk, jira: JiraServer) -> None:
+async def test_a_blocked_text_of_a_tracker_is_quarantined_and_refused(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(SubmissionRefused, match=r"ABC-13 .*\(private_key_pem in line 2\)") as caught:
         await desk.accept("ABC-13", jira.account)
     why, text = desk.kept
@@ -229,7 +229,7 @@ async def test_a_trackers_text_that_must_not_be_passed_on_is_kept_and_refused(de
     assert list(desk.tasks.iterdir()) == []
 
 
-async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> None:
+async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(desk: Desk) -> None:
     many = PRIVATE * 12
     with pytest.raises(SubmissionRefused, match=r"private_key_pem in line 20 and 2 more\)"):
         await desk.accept(many)
@@ -237,7 +237,7 @@ async def test_a_persons_own_text_is_refused_and_stored_nowhere(desk: Desk) -> N
     assert list(desk.tasks.iterdir()) == []
 
 
-async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: Desk, jira: JiraServer) -> None:
+async def test_a_ticket_with_an_active_task_is_refused_unless_forced(desk: Desk, jira: JiraServer) -> None:
     first = await desk.accept("ABC-12", jira.account)
     with pytest.raises(AlreadyActive, match=first.id):
         await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
@@ -249,7 +249,7 @@ async def test_a_ticket_that_has_a_task_at_work_is_refused_unless_wanted(desk: D
     assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
-async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
+async def test_of_two_concurrent_submissions_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
     service = desk.service((jira.account,))
     both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]
     async with desk.at_work():
@@ -258,13 +258,13 @@ async def test_of_two_submissions_at_once_one_becomes_a_task(desk: Desk, jira: J
     assert len(list(desk.tasks.iterdir())) == 1
 
 
-async def test_the_same_ticket_may_be_at_work_in_two_repositories(desk: Desk, jira: JiraServer) -> None:
+async def test_the_same_ticket_may_be_active_in_two_repositories(desk: Desk, jira: JiraServer) -> None:
     repository(desk.root / "other")
     await desk.accept("ABC-12", jira.account)
     assert (await desk.accept("ABC-12", jira.account, repo=desk.root / "other")).ticket.key == "ABC-12"
 
 
-async def test_what_was_looked_for_before_is_on_record_and_comes_back(desk: Desk) -> None:
+async def test_an_earlier_submission_under_a_key_is_recorded_and_returned(desk: Desk) -> None:
     document = to_document(await desk.accept("Say hello"))
     record = orjson.loads(orjson.dumps(document))["states"]["TICKET_INTAKE"]
     assert record["mcp_preflight"] == {"servers_registered": ["cks"], "env_unset": ["CKS_CONFIG"]}
@@ -278,7 +278,7 @@ async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: J
     assert (await desk.accept("ABC-12", jira.account, ticket="ABC-12")).ticket.key == "ABC-12"
 
 
-async def test_a_ticket_that_is_not_there_leaves_nothing(desk: Desk, jira: JiraServer) -> None:
+async def test_a_missing_ticket_leaves_nothing_behind(desk: Desk, jira: JiraServer) -> None:
     with pytest.raises(NotFound, match="JIRA_API_TOKEN"):
         await desk.accept("ABC-99", jira.account)
     assert list(desk.tasks.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What checks come to: real commands and tools in real repositories, judged as the daemon judges them."""
+"""Results of checks: real commands and tools in real repositories, evaluated as by the daemon."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ SECRET = "aB3dE6gH9jK2mN5pQ8"
 
 
 class Desk:
-    """A repository with a base commit and a branch, and a task that is evaluated on it."""
+    """A repository with a base commit and a branch, and a task whose branch is evaluated."""
 
     def __init__(self, folder: Path, base: dict[str, str], changed: dict[str, str], rules: Rules | None = None) -> None:
         self.repo, self.data = folder / "repo", folder / "data"
@@ -35,7 +35,7 @@ class Desk:
         self.judge = Judge(git_of=lambda _: Git.foreign(self.repo), redactor=bundled_redactor())
 
     def evaluate(self) -> dict[str, CheckResult]:
-        """Run every check as the machine asks for it."""
+        """Run every check in the order of the state machine."""
         while (check := self.task.evaluation.next_check) is not None:
             result = self.run(check) if check.command else self.judge.of_look(self.task, check)
             results = with_result(self.task.evaluation.checks, self.task.evaluation.results, check.name, result)
@@ -58,10 +58,10 @@ class Desk:
 RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\n"}
 
 
-def test_what_a_linter_holds_against_old_lines_warns_and_against_new_ones_fails(tmp_path: Path) -> None:
+def test_linter_findings_on_old_lines_warn_and_on_new_ones_fail(tmp_path: Path) -> None:
     before = Desk(tmp_path / "a", RUFF, {"new.py": "x = 1\n"}).evaluate()
     assert before["lint"].verdict is Verdict.WARN
-    assert "1 finding, none in what was changed: " in before["lint"].reason
+    assert "1 finding, none in changed lines: " in before["lint"].reason
     assert "old.py:1: F401" in before["lint"].reason
     after = Desk(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
     assert (after["lint"].verdict, after["lint"].exit_code) == (Verdict.FAIL, 1)
@@ -75,12 +75,12 @@ def test_a_violation_of_the_format_fails(tmp_path: Path) -> None:
     assert "reformat" in results["format"].reason
 
 
-def test_a_linter_that_could_not_work_is_not_taken_for_one_that_found_nothing(tmp_path: Path) -> None:
+def test_a_linter_that_could_not_run_is_not_a_success(tmp_path: Path) -> None:
     results = Desk(tmp_path, RUFF, {"ruff.toml": "select = 1\n"}).evaluate()
     assert (results["lint"].verdict, results["lint"].exit_code) == (Verdict.FAIL, 2)
 
 
-def test_a_scanner_fails_what_is_serious_and_new(tmp_path: Path) -> None:
+def test_a_scanner_fails_serious_new_findings(tmp_path: Path) -> None:
     base = {"pyproject.toml": "[tool.bandit]\n"}
     bad = "import subprocess\nsubprocess.run('ls ' + input(), shell=True)\n"
     results = Desk(tmp_path / "a", base, {"a.py": bad}).evaluate()
@@ -109,21 +109,21 @@ CHANGED = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.
         (Rules(path=PATH, changed_coverage=90, coverage_required=True), Verdict.FAIL),
     ],
 )
-def test_it_is_told_how_much_of_the_change_the_tests_reach(tmp_path: Path, rules: Rules, verdict: Verdict) -> None:
+def test_the_coverage_of_the_change_is_reported(tmp_path: Path, rules: Rules, verdict: Verdict) -> None:
     results = Desk(tmp_path, TESTED, CHANGED, rules).evaluate()
     assert results["unit_test"].reason == "exit code 0"
     assert results["coverage"].verdict is verdict
     assert results["coverage"].reason.startswith("tests reach 5 of 6 changed lines (83 %)")
 
 
-def test_tests_that_leave_no_report_have_their_coverage_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_tests_without_a_report_have_their_coverage_skipped_with_the_reason(tmp_path: Path) -> None:
     text = '[checks.unit_test]\ncommand = "true"\n[checks.coverage]\nreads = "lcov"\n'
     results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.py": CODE}).evaluate()
     assert results["coverage"].verdict is Verdict.SKIPPED
-    assert results["coverage"].reason == "the tests left no coverage report at $ORCHESTRATOR_REPORT"
+    assert results["coverage"].reason == "the tests wrote no coverage report to $ORCHESTRATOR_REPORT"
 
 
-def test_a_failed_test_says_which_line_failed_first(tmp_path: Path) -> None:
+def test_a_failed_test_names_its_first_failing_line(tmp_path: Path) -> None:
     wrong = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.sign(-3) == 1\n"}
     results = Desk(tmp_path, TESTED, wrong).evaluate()
     assert results["unit_test"].verdict is Verdict.FAIL
@@ -131,16 +131,16 @@ def test_a_failed_test_says_which_line_failed_first(tmp_path: Path) -> None:
     assert results["unit_test"].log == "logs/0-unit_test/stdout.jsonl"
 
 
-def test_a_secret_in_the_change_fails_and_one_that_was_there_before_is_not_spoken_of(tmp_path: Path) -> None:
+def test_a_new_secret_fails_and_an_old_one_is_not_mentioned(tmp_path: Path) -> None:
     leaky = {"a.py": f'API_KEY = "{SECRET}"\n'}
     results = Desk(tmp_path / "a", {"x.txt": ""}, leaky).evaluate()
     assert results["security"].verdict is Verdict.FAIL
-    assert results["security"].reason.startswith("1 finding in what was changed: a.py:1: ")
+    assert results["security"].reason.startswith("1 finding in changed lines: a.py:1: ")
     assert SECRET not in results["security"].reason
     assert Desk(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
 
 
-def test_a_secret_in_the_message_of_a_commit_fails(tmp_path: Path) -> None:
+def test_a_secret_in_a_commit_message_fails(tmp_path: Path) -> None:
     desk = Desk(tmp_path, {"x.txt": ""}, {"a.py": "x = 1\n"})
     token = "ghp_" + SECRET * 2
     git(desk.repo, "commit", "--quiet", "--amend", "--message", f"Call the forge\n\nwith {token}")
@@ -148,17 +148,17 @@ def test_a_secret_in_the_message_of_a_commit_fails(tmp_path: Path) -> None:
     desk.task = replace(desk.task, source=replace(desk.task.source, head=head))
     result = desk.evaluate()["security"]
     assert result.verdict is Verdict.FAIL
-    assert result.reason.startswith(f"1 finding in what was changed: the message of commit {head[:12]}:3: ")
+    assert result.reason.startswith(f"1 finding in changed lines: the message of commit {head[:12]}:3: ")
     assert token not in result.reason
 
 
-def test_a_secret_in_the_output_does_not_get_into_the_reason(tmp_path: Path) -> None:
+def test_a_secret_in_the_output_does_not_reach_the_reason(tmp_path: Path) -> None:
     text = f"[checks.unit_test]\ncommand = \"echo 'error: password={SECRET}9'; exit 1\"\n"
     results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
     assert results["unit_test"].reason == "exit code 1: error: password=[REDACTED:password_assignment]"
 
 
-def test_a_report_that_is_a_link_or_claims_too_little_makes_no_success_of_a_failure(tmp_path: Path) -> None:
+def test_no_report_can_turn_a_failure_into_a_success(tmp_path: Path) -> None:
     ask = "[checks.{}]\ncommand = '''{}; exit 1'''\nreads = \"ruff\"\n"
     text = ask.format("lint", "echo '[]' > \"$ORCHESTRATOR_REPORT\"")
     text += ask.format("lint_b", 'ln -s /etc/passwd "$ORCHESTRATOR_REPORT"')
@@ -167,7 +167,7 @@ def test_a_report_that_is_a_link_or_claims_too_little_makes_no_success_of_a_fail
     assert {one.verdict for one in results.values()} == {Verdict.FAIL}
 
 
-def test_an_integration_test_that_cannot_run_here_is_skipped_and_says_why(tmp_path: Path) -> None:
+def test_an_integration_test_that_cannot_run_here_is_skipped_with_a_reason(tmp_path: Path) -> None:
     text = "[checks.integration]\ncommand = 'run'\npreflight = 'no-such-tool --health'\ncleanup = 'touch cleaned'\n"
     desk = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"})
     results = desk.evaluate()
@@ -178,13 +178,13 @@ def test_an_integration_test_that_cannot_run_here_is_skipped_and_says_why(tmp_pa
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 7", 7), ("exec sh -c 'exit 3'", 3), ("((", 2)])
-def test_what_cleans_up_is_run_after_any_end_and_the_exit_code_stays(tmp_path: Path, command: str, code: int) -> None:
+def test_cleanup_runs_after_any_end_and_the_exit_code_stays(tmp_path: Path, command: str, code: int) -> None:
     check = Check(name="integration", command=command, cleanup="echo cleaned; exit 9", kind=CheckKind.INTEGRATION)
     done = subprocess.run(argv(check), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "cleaned")
 
 
-def test_what_cleans_up_is_run_after_sigterm_too(tmp_path: Path) -> None:
+def test_cleanup_runs_after_sigterm_too(tmp_path: Path) -> None:
     command = "trap '' TERM; echo begun; sleep 600 & wait; wait"
     check = Check(name="integration", command=command, cleanup="echo cleaned", kind=CheckKind.INTEGRATION)
     process = subprocess.Popen(argv(check), cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -197,7 +197,7 @@ def test_what_cleans_up_is_run_after_sigterm_too(tmp_path: Path) -> None:
     process.stdout.close()
 
 
-def test_the_first_failing_line_is_looked_for_in_rotated_output_first_and_is_bounded(tmp_path: Path) -> None:
+def test_the_first_failing_line_is_searched_in_rotated_output_first_and_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "stdout.0.jsonl").write_bytes(b"fine\n0 errors\n\x1b[31merror: " + b"x" * 9000 + b"\n")
     (tmp_path / "stdout.jsonl").write_text("error: the second\n")
     line = first_failing_line(tmp_path)

@@ -1,4 +1,4 @@
-"""Idempotency keys under requests that come at the same time."""
+"""Idempotency keys with concurrent requests."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from orchestrator.server.idempotency import IdempotencyKeys
 PATIENCE = 60.0
 
 
-async def test_after_a_refusal_those_who_waited_and_those_who_come_make_one_task(tmp_path: Path) -> None:
+async def test_after_a_refusal_waiting_and_new_requests_create_one_task(tmp_path: Path) -> None:
     keys, taken = IdempotencyKeys(tmp_path / "keys"), list[str]()
     is_taking, may_refuse = asyncio.Event(), asyncio.Event()
 

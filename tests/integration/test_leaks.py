@@ -1,4 +1,4 @@
-"""What people provided is found in what a branch would take along, in every commit and every form."""
+"""Provided values are found in every commit of a branch before it is published, in every form."""
 
 import base64
 from pathlib import Path
@@ -31,7 +31,7 @@ def look(folder: Path, base: str) -> None:
     [f"password = {SECRET}\n", base64.b64encode(f"me:{SECRET}".encode()).decode(), f"\0\1\2{SECRET}\0"],
     ids=["text", "base64", "binary"],
 )
-def test_a_value_in_a_file_holds_the_branch_back(tmp_path: Path, content: str) -> None:
+def test_a_value_in_a_file_blocks_the_branch(tmp_path: Path, content: str) -> None:
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {"config/.env": content})
     with pytest.raises(
@@ -41,7 +41,7 @@ def test_a_value_in_a_file_holds_the_branch_back(tmp_path: Path, content: str) -
     assert SECRET not in str(told.value)
 
 
-def test_a_value_that_a_later_commit_took_out_is_still_in_the_branch(tmp_path: Path) -> None:
+def test_a_value_that_a_later_commit_removed_still_blocks_the_branch(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {".env": SECRET})
     commit(tmp_path / "repo", {".env": "taken out"})
@@ -49,7 +49,7 @@ def test_a_value_that_a_later_commit_took_out_is_still_in_the_branch(tmp_path: P
         look(tmp_path / "repo", base)
 
 
-def test_a_value_in_a_message_or_a_name_holds_the_branch_back(tmp_path: Path) -> None:
+def test_a_value_in_a_message_or_a_name_blocks_the_branch(tmp_path: Path) -> None:
     for number, (files, message) in enumerate([({}, f"use {SECRET}"), ({f"{SECRET}.txt": ""}, "add a file")]):
         folder = tmp_path / f"repo{number}"
         base = repository(folder)
@@ -58,13 +58,13 @@ def test_a_value_in_a_message_or_a_name_holds_the_branch_back(tmp_path: Path) ->
             look(folder, base)
 
 
-def test_what_the_repository_held_before_is_nobodys_leak(tmp_path: Path) -> None:
+def test_values_that_were_in_the_repository_before_do_not_count(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo", {"sample.env": SECRET, "a.txt": "one\n"})
     commit(tmp_path / "repo", {"a.txt": "two\n", "schön.bin": "\x00" * 100_000})
     look(tmp_path / "repo", base)
 
 
-def test_many_large_files_are_looked_through_bit_by_bit(tmp_path: Path) -> None:
+def test_many_large_files_are_scanned_in_pieces(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     files = {f"{number}.txt": f"{number}" * 9_000_000 for number in range(5)}
     commit(tmp_path / "repo", {**files, "z.txt": SECRET})
@@ -75,7 +75,7 @@ def test_many_large_files_are_looked_through_bit_by_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a\u2028b.txt", "a\x0cb.txt", "a\rb.txt", "a b\x85.txt", "two\nlines.txt", "\udcff.txt"]
 )
-def test_no_name_of_a_file_keeps_the_branch_from_being_looked_through(tmp_path: Path, name: str) -> None:
+def test_no_file_name_keeps_the_branch_from_being_scanned(tmp_path: Path, name: str) -> None:
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {name: "harmless"})
     look(tmp_path / "repo", base)
@@ -84,7 +84,7 @@ def test_no_name_of_a_file_keeps_the_branch_from_being_looked_through(tmp_path: 
         look(tmp_path / "repo", base)
 
 
-def test_a_commit_whose_message_tells_a_secret_is_not_published(tmp_path: Path) -> None:
+def test_a_commit_whose_message_contains_a_secret_is_not_published(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     commit(tmp_path / "repo", {"a.txt": "a"}, f"Call the forge\n\nwith {TOKEN} for now")
     commit(tmp_path / "repo", {"a.txt": "b"}, "Set the password of the test server at 10.0.0.7")

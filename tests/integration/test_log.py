@@ -1,4 +1,4 @@
-"""The daemon's log, as machines and people get to read it."""
+"""The daemon's log, for machines and users."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from orchestrator.log import Format, start_logging
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """Leave logging as it was found."""
+    """Restore the logging configuration."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -25,7 +25,7 @@ def as_before() -> Iterator[None]:
 
 
 def fail(text: str = "secret") -> None:
-    """Raise an error whose message holds a secret, beside a local variable that holds another."""
+    """Raise an error whose message contains a secret, beside a local variable that contains another."""
     unspoken = "hidden".upper()
     raise ValueError(f"{text} after {len(unspoken)}")
 
@@ -43,14 +43,14 @@ def logged(format_: Format) -> str:
     return stream.getvalue()
 
 
-def test_machines_get_one_object_to_a_line() -> None:
+def test_machines_get_one_object_per_line() -> None:
     started, failed = map(json.loads, logged("json").splitlines())
     assert started.pop("timestamp").endswith("Z")
     assert started == {"event": "agent_started", "level": "info", "task": "T-1", "attempt": 1, "why": "a ***"}
     assert (failed["event"], "ValueError: *** after 6" in failed["exception"]) == ("turn_failed", True)
 
 
-def test_the_journal_is_told_how_much_a_line_matters_and_no_other_stream(tmp_path: Path) -> None:
+def test_only_the_systemd_journal_gets_the_priority_of_a_line(tmp_path: Path) -> None:
     with (tmp_path / "journal").open("w+") as journal, (tmp_path / "file").open("w+") as file:
         there = os.fstat(journal.fileno())
         for stream in (journal, file):
@@ -82,7 +82,7 @@ def test_a_log_on_a_full_disk_loses_lines_and_nothing_else() -> None:
         full.detach()
 
 
-def test_nothing_that_is_logged_moves_a_terminal() -> None:
+def test_no_log_text_controls_a_terminal() -> None:
     stream = io.StringIO()
     start_logging("info", "console", stream=stream)
     log = structlog.get_logger()
@@ -97,7 +97,7 @@ def test_nothing_that_is_logged_moves_a_terminal() -> None:
     assert stream.getvalue().count("\n") > 3
 
 
-def test_what_a_library_says_is_a_line_like_all_others() -> None:
+def test_messages_of_a_library_are_ordinary_lines() -> None:
     stream = io.StringIO()
     start_logging("info", "json", lambda text: text.replace("secret", "***"), stream)
     logging.getLogger("library.part").warning("Invalid %s received.", "secret")

@@ -1,4 +1,4 @@
-"""The scripted Messages API is an API: whoever speaks HTTP to it gets sane answers."""
+"""The scripted Messages API: any HTTP client gets valid responses."""
 
 import httpx
 import pytest
@@ -22,7 +22,7 @@ def text(words: str) -> JsonObject:
     return {"type": "text", "text": words}
 
 
-def test_a_scene_is_the_newest_prompt_and_what_tools_gave_since() -> None:
+def test_a_scene_is_the_newest_prompt_and_the_tool_results_since() -> None:
     scene = scene_of(
         asked(
             said("user", text("<system-reminder>hm</system-reminder>"), text("first")),
@@ -37,7 +37,7 @@ def test_a_scene_is_the_newest_prompt_and_what_tools_gave_since() -> None:
     assert scene.results == (ToolResult(text="no", ok=False),)
 
 
-def test_replies_come_in_order_and_the_last_one_stays() -> None:
+def test_replies_come_in_order_and_the_last_one_is_repeated() -> None:
     def reply(*answers: str) -> Reply:
         scene = scene_of(asked(said("user", text("go")), *(said("assistant", text(words)) for words in answers)))
         return in_order(scene, Use("Bash", {}), Say("done"))
@@ -60,7 +60,7 @@ def test_a_streamed_call_is_answered_in_events() -> None:
     assert names == ["message_start", *block, *block, "message_delta", "message_stop"]
 
 
-def test_other_paths_are_answered_sanely() -> None:
+def test_other_paths_get_valid_responses() -> None:
     with MessagesApi(lambda _: Say("")) as api:
         assert httpx.head(api.url).status_code == 200
         assert httpx.get(f"{api.url}/v1/models").status_code == 404
@@ -68,7 +68,7 @@ def test_other_paths_are_answered_sanely() -> None:
     assert api.scenes == []
 
 
-def test_a_playwright_that_fails_fails_the_test() -> None:
+def test_a_failing_script_fails_the_test() -> None:
     def playwright(scene: Scene) -> Reply:
         raise LookupError(scene.prompt)
 

@@ -1,4 +1,4 @@
-"""People are told once, whatever their command does."""
+"""Users are notified once, whatever the configured command does."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.integration.processes.stage import state_of, until
 
 KEY = f"{TASK_ID}:41:0"
 SLEEPERS = "setsid sh -c 'setsid sleep 1000 & echo $! >escaped' & sleep 1000 & echo $! >child"
-"""A process that got away into a session of its own, its parent gone, and one that did not."""
+"""Start a detached process in its own session, and one that is not detached."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def notice(text: str = "Which port?", key: str = KEY) -> Notice:
 
 
 def notifier(tmp_path: Path, script: str, limit: float = 60.0, env: dict[str, str] | None = None) -> Notifier:
-    """One whose command is a shell script that runs in the test's folder."""
+    """A notifier whose command is a shell script that runs in the test's folder."""
     command = ("/bin/sh", "-c", f"cd {shlex.quote(str(tmp_path))}\n{script}")
     return Notifier(command, {"PATH": os.environ["PATH"], **(env or {})}, FolderTaskFiles(tmp_path), limit)
 
@@ -44,7 +44,7 @@ def marker(task: Task) -> Path:
 
 
 async def assert_both_end(folder: Path) -> None:
-    """Neither sleeper, whose numbers stand in files, lives for as long as it sleeps: a killed one may take a moment."""
+    """Wait until both sleepers, whose pids are in files, have exited; a killed process may take a moment."""
     pids = [int((folder / name).read_text()) for name in ("child", "escaped")]
     await until(lambda: all(state_of(pid) in "-ZX" for pid in pids), "the end of both")
 
@@ -53,7 +53,7 @@ def open_files() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
-async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_path: Path, task: Task) -> None:
+async def test_the_command_gets_one_json_document_and_the_notice_is_recorded(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "cat >got").tell(task, notice("Größe?\n\x1b[2J"))
     assert answer == NotificationResult(told=DeliveryResult.SENT)
     got = json.loads((tmp_path / "got").read_text())
@@ -68,7 +68,9 @@ async def test_the_command_gets_one_json_document_and_what_was_told_is_kept(tmp_
     assert stat.S_IMODE(marker(task).parent.stat().st_mode) == 0o700
 
 
-async def test_a_notice_is_told_once_also_after_a_restart_and_another_one_beside_it(tmp_path: Path, task: Task) -> None:
+async def test_a_notice_is_sent_once_also_after_a_restart_and_another_one_is_sent_too(
+    tmp_path: Path, task: Task
+) -> None:
     script = "echo x >>told"
     first = notifier(tmp_path, script)
     answers = await asyncio.gather(*(first.tell(task, notice()) for _ in range(3)))
@@ -78,7 +80,7 @@ async def test_a_notice_is_told_once_also_after_a_restart_and_another_one_beside
     assert (tmp_path / "told").read_text() == "x\nx\n"
 
 
-async def test_what_failed_is_told_again_when_it_is_asked_for_again(tmp_path: Path, task: Task) -> None:
+async def test_a_failed_notice_is_sent_again_when_it_is_requested_again(tmp_path: Path, task: Task) -> None:
     teller = notifier(tmp_path, "test -e ready")
     with capture_logs() as lines:
         answer = await teller.tell(task, notice())
@@ -89,11 +91,11 @@ async def test_what_failed_is_told_again_when_it_is_asked_for_again(tmp_path: Pa
     assert (await teller.tell(task, notice())).told is DeliveryResult.SENT
 
 
-async def test_a_command_that_does_not_read_keeps_nobody_waiting(tmp_path: Path, task: Task) -> None:
+async def test_a_command_that_does_not_read_blocks_nobody(tmp_path: Path, task: Task) -> None:
     assert (await notifier(tmp_path, "exit 0").tell(task, notice("x" * 1024 * 1024))).told is DeliveryResult.SENT
 
 
-async def test_of_megabytes_of_output_the_last_is_logged(tmp_path: Path, task: Task) -> None:
+async def test_of_megabytes_of_output_the_end_is_logged(tmp_path: Path, task: Task) -> None:
     with capture_logs() as lines:
         await notifier(tmp_path, "head -c 50000000 /dev/zero; echo the end >&2; exit 3").tell(task, notice())
     output = lines[0]["output"]
@@ -102,14 +104,12 @@ async def test_of_megabytes_of_output_the_last_is_logged(tmp_path: Path, task: T
     assert output.endswith("the end")
 
 
-async def test_a_command_that_never_stops_talking_is_ended(tmp_path: Path, task: Task) -> None:
+async def test_a_command_with_endless_output_is_ended(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, "yes", 1.0).tell(task, notice())
     assert answer.reason == "notify_command did not end within 1 s and was stopped; make it faster"
 
 
-async def test_what_a_command_said_last_is_in_the_log_with_nothing_that_moves_a_cursor(
-    tmp_path: Path, task: Task
-) -> None:
+async def test_the_last_output_of_a_command_is_logged_without_control_characters(tmp_path: Path, task: Task) -> None:
     with capture_logs() as lines:
         await notifier(tmp_path, "printf '\\033[2Jno route \\377' >&2; exit 1").tell(task, notice())
     assert lines[0]["output"] == "\\x1b[2Jno route �"
@@ -134,25 +134,25 @@ async def test_a_command_that_cannot_be_started_is_named_by_its_setting(
     assert answer.reason.isprintable()
 
 
-def test_a_command_without_a_program_is_a_mistake(tmp_path: Path) -> None:
+def test_an_empty_command_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unpack"):
         Notifier((), {}, FolderTaskFiles(tmp_path))
 
 
-async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, task: Task) -> None:
+async def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path, task: Task) -> None:
     answer = await notifier(tmp_path, f"trap '' TERM\n{SLEEPERS}\nwait\nsleep 1000", 3.0).tell(task, notice())
     assert answer.reason == "notify_command did not end within 3 s and was stopped; make it faster"
     await assert_both_end(tmp_path)
     assert not marker(task).exists()
 
 
-async def test_a_command_that_leaves_processes_behind_has_told_and_they_are_ended(tmp_path: Path, task: Task) -> None:
+async def test_a_command_that_leaves_processes_behind_succeeds_and_they_are_ended(tmp_path: Path, task: Task) -> None:
     script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done"
     assert (await notifier(tmp_path, script).tell(task, notice())).told is DeliveryResult.SENT
     await assert_both_end(tmp_path)
 
 
-async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, task: Task) -> None:
+async def test_a_command_ends_when_its_caller_is_cancelled(tmp_path: Path, task: Task) -> None:
     os.mkfifo(tmp_path / "up")
     script = f"{SLEEPERS}\nwhile ! test -s escaped; do sleep 0.01; done\necho up >up\nsleep 1000"
     asked = asyncio.ensure_future(notifier(tmp_path, script).tell(task, notice()))
@@ -163,7 +163,7 @@ async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path, 
     await assert_both_end(tmp_path)
 
 
-async def test_a_command_gets_no_secret_and_leads_a_session_of_its_own(tmp_path: Path, task: Task) -> None:
+async def test_a_command_gets_no_secret_and_runs_in_its_own_session(tmp_path: Path, task: Task) -> None:
     env = {"ANTHROPIC_API_KEY": "s", "GITHUB_TOKEN": "s", "ORCHESTRATOR_DATA_DIR": "/d", "DISPLAY": ":0", "HOME": "/h"}
     script = "env -0 >env; cut -d' ' -f6 /proc/$$/stat >session; echo $$ >pid"
     assert (await notifier(tmp_path, script, env=env).tell(task, notice())).told is DeliveryResult.SENT
@@ -173,12 +173,12 @@ async def test_a_command_gets_no_secret_and_leads_a_session_of_its_own(tmp_path:
     assert (tmp_path / "session").read_text() == (tmp_path / "pid").read_text()
 
 
-async def test_a_command_is_no_agent_and_may_answer_by_itself(tmp_path: Path, task: Task) -> None:
+async def test_a_command_is_not_treated_as_an_agent_and_may_answer_requests(tmp_path: Path, task: Task) -> None:
     await notifier(tmp_path, 'echo "$ORCHESTRATOR_RUN" >mark').tell(task, notice())
     assert not (tmp_path / "mark").read_text().startswith(str(tmp_path))
 
 
-async def test_where_nothing_can_be_put_down_people_are_told_all_the_same(tmp_path: Path, task: Task) -> None:
+async def test_users_are_notified_even_if_the_record_cannot_be_written(tmp_path: Path, task: Task) -> None:
     (tmp_path / "task").rmdir()
     teller = notifier(tmp_path, "cat >>got")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""State operations on folders: workspaces that no daemon keeps, with real files, locks and git; tasks at rest."""
+"""State operations on folders: workspaces without a daemon, with real files, locks and git; and tasks at rest."""
 
 import asyncio
 import fcntl
@@ -76,7 +76,7 @@ def rewritten(folder: Path, **changes: Json) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A workspace that was just begun, in a repository as the original system keeps it."""
+    """Return a new workspace in a repository with the layout of the original system."""
     repository(tmp_path / "repo")
     folder = tmp_path / "repo/.coding-agent/tickets/STABLE-1"
     lone(folder).init(BEGINNING)
@@ -84,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def in_implementation(folder: Path) -> None:
-    """Bring the workspace to its second step by what programs of the original system would write."""
+    """Bring the workspace to its second step with the documents of the original system."""
     states = cast(dict[str, dict[str, Json]], document(folder)["states"])
     steps: list[Json] = [
         {"step_id": 1, "description": "Do it", "status": "completed", "commits": ["a1"]},
@@ -95,7 +95,7 @@ def in_implementation(folder: Path) -> None:
     rewritten(folder, current_state="IMPLEMENTATION", states=cast(Json, {**states, "IMPLEMENTATION": record}))
 
 
-def test_a_workspace_is_walked_from_its_ticket_to_its_plan_by_what_lies_in_it(folder: Path) -> None:
+def test_a_workspace_is_moved_from_its_ticket_to_its_plan_by_its_files(folder: Path) -> None:
     workspace = lone(folder)
     with pytest.raises(OperationRefused, match=r"ticket\.json not found"):
         workspace.transition(move("TICKET_INTAKE", "ANALYSIS"))
@@ -120,7 +120,7 @@ def test_a_workspace_is_walked_from_its_ticket_to_its_plan_by_what_lies_in_it(fo
     assert workspace.get()["plan_progress"] == {"total_steps": 1, "completed_steps": 0, "current_step": "Do it"}
 
 
-def test_every_state_of_a_workspace_without_a_daemon_fits_the_schema(folder: Path) -> None:
+def test_every_state_of_a_workspace_without_a_daemon_is_valid(folder: Path) -> None:
     schema = Draft202012Validator(state_schema())
     schema.validate(document(folder))
     in_implementation(folder)
@@ -136,7 +136,7 @@ def test_every_state_of_a_workspace_without_a_daemon_fits_the_schema(folder: Pat
         schema.validate(document(folder))
 
 
-def test_what_lies_uncommitted_around_a_workspace_keeps_it_from_evaluation_and_the_workspace_itself_does_not(
+def test_uncommitted_files_block_the_evaluation_except_those_of_the_workspace_itself(
     folder: Path,
 ) -> None:
     repo = folder.parents[2]
@@ -154,7 +154,7 @@ def test_what_lies_uncommitted_around_a_workspace_keeps_it_from_evaluation_and_t
     assert workspace.transition(move("IMPLEMENTATION", "EVALUATION"))["new_state"] == "EVALUATION"
 
 
-def test_outside_of_a_repository_work_can_be_resumed_but_not_judged(tmp_path: Path) -> None:
+def test_outside_of_a_repository_work_can_be_resumed_but_not_evaluated(tmp_path: Path) -> None:
     lone(tmp_path / "w").init(BEGINNING)
     in_implementation(tmp_path / "w")
     workspace = lone(tmp_path / "w")
@@ -164,7 +164,7 @@ def test_outside_of_a_repository_work_can_be_resumed_but_not_judged(tmp_path: Pa
         workspace.transition(move("IMPLEMENTATION", "EVALUATION"))
 
 
-def test_a_document_that_the_original_system_wrote_keeps_its_keys_and_gets_none_of_ours(folder: Path) -> None:
+def test_a_document_of_the_original_system_keeps_its_keys_and_gets_no_new_ones(folder: Path) -> None:
     rewritten(folder, mcp_preflight={"servers_registered": ["jira"]})
     before = document(folder)
     lone(folder).fail(report("nil pointer at a/b.go:1"))
@@ -174,7 +174,7 @@ def test_a_document_that_the_original_system_wrote_keeps_its_keys_and_gets_none_
     assert after["states"] == before["states"]
 
 
-def test_failures_beyond_the_newest_200_move_to_a_file_and_ids_count_on(folder: Path) -> None:
+def test_failures_beyond_the_newest_200_move_to_a_file_and_ids_continue(folder: Path) -> None:
     outcome: Json = {"type": "test_failure", "summary": "nil pointer", "owner": "me"}
     old: list[Json] = [{"id": f"fail-{n:03d}", "state": "EVALUATION", "actual_outcome": outcome} for n in range(1, 251)]
     rewritten(folder, failure_log=old)
@@ -187,7 +187,7 @@ def test_failures_beyond_the_newest_200_move_to_a_file_and_ids_count_on(folder: 
     assert summary["total_failures"] == 251
 
 
-def test_two_writers_at_once_lose_nothing(folder: Path) -> None:
+def test_two_concurrent_writers_lose_nothing(folder: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
     writers = [
@@ -201,7 +201,7 @@ def test_two_writers_at_once_lose_nothing(folder: Path) -> None:
     assert cast(dict[str, Json], found["failure_summary"])["total_failures"] == WRITERS * REPORTS
 
 
-def test_a_writer_waits_for_whoever_holds_the_workspace(folder: Path) -> None:
+def test_a_writer_waits_for_the_holder_of_the_lock(folder: Path) -> None:
     with (folder / ".state.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         writer = threading.Thread(target=lambda: lone(folder).fail(report("x")))
@@ -214,7 +214,7 @@ def test_a_writer_waits_for_whoever_holds_the_workspace(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[]", b"{", b'{"current_state": "NOWHERE"}', b'{"failure_log": 7}'])
-def test_a_folder_without_a_state_says_so_and_how_to_begin(tmp_path: Path, content: bytes | None) -> None:
+def test_a_folder_without_a_state_is_reported_with_instructions(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "state.json").write_bytes(content)
     with pytest.raises((NoWorkspace, UnreadableState), match=r"state\.json"):
@@ -230,7 +230,7 @@ def test_a_state_that_is_a_link_is_not_followed(tmp_path: Path, folder: Path) ->
         lone(tmp_path / "nowhere").fail(report("x"))
 
 
-def test_a_workspace_is_begun_once_and_by_a_pipeline_that_there_is(folder: Path) -> None:
+def test_a_workspace_is_created_once_and_with_an_existing_pipeline(folder: Path) -> None:
     with pytest.raises(OperationRefused) as caught:
         lone(folder).init(BEGINNING)
     assert caught.value.document["error"] == "STATE_EXISTS"
@@ -241,7 +241,7 @@ def test_a_workspace_is_begun_once_and_by_a_pipeline_that_there_is(folder: Path)
 
 @pytest.fixture
 def at_rest(tmp_path: Path) -> Path:
-    """The folder of a task that was taken in and whose daemon has stopped."""
+    """Return the folder of an accepted task whose daemon has stopped."""
     repository(tmp_path / "repo")
     desk = desk_at(tmp_path / "data")
 
@@ -261,7 +261,7 @@ def journal(folder: Path) -> list[Mapping[str, Json]]:
     return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
 
 
-def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_rest: Path) -> None:
+def test_a_task_whose_daemon_is_stopped_is_changed_by_a_decision_in_its_journal(at_rest: Path) -> None:
     assert is_task(at_rest)
     task = OfflineTask(at_rest, clock.now, "ada uid:1000")
     assert task.fail(report("it broke"))["failure_id"] == "fail-001"
@@ -276,7 +276,7 @@ def test_a_task_whose_daemon_rests_is_changed_by_a_decision_in_its_journal(at_re
     assert task.transition(move("TICKET_INTAKE", "BLOCKED"))["new_state"] == "BLOCKED"
 
 
-def test_a_task_whose_daemon_is_at_work_is_left_to_it(at_rest: Path) -> None:
+def test_a_task_whose_daemon_runs_is_left_to_it(at_rest: Path) -> None:
     store = FolderStore(at_rest.parent.parent)
     with pytest.raises(StoreInUse):
         OfflineTask(at_rest, clock.now, "ada").fail(report("x"))

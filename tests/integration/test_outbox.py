@@ -1,4 +1,4 @@
-"""What is taken in from an outbox, with a stranger filling it."""
+"""Reading an outbox that an untrusted process fills."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ def reasons(taken: Imported) -> dict[str, str]:
     return {refusal.name: refusal.reason for refusal in taken.refused}
 
 
-def test_wanted_files_are_taken_in_whole_and_private(outbox: Path, task: Path) -> None:
+def test_requested_files_are_read_completely_and_stored_privately(outbox: Path, task: Path) -> None:
     (outbox / "analysis.md").write_text("# Größe\n")
     (outbox / "design-v2.md").write_text("")
     taken = import_files(outbox, ALLOWED, task)
@@ -45,7 +45,7 @@ def test_wanted_files_are_taken_in_whole_and_private(outbox: Path, task: Path) -
     assert {path.name for path in task.iterdir()} == {"analysis.md", "design-v2.md"}
 
 
-def test_the_same_content_again_is_not_written_again(outbox: Path, task: Path) -> None:
+def test_the_same_content_is_not_written_again(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("one")
     import_files(outbox, ALLOWED, task)
     before = (task / "plan.md").stat()
@@ -56,7 +56,7 @@ def test_the_same_content_again_is_not_written_again(outbox: Path, task: Path) -
     assert read_text(task, "plan.md") == "two"
 
 
-def test_names_that_nobody_asked_for_stay_where_they_are(outbox: Path, task: Path) -> None:
+def test_files_that_were_not_requested_stay_where_they_are(outbox: Path, task: Path) -> None:
     for name in (
         "state.json",
         "journal.jsonl",
@@ -74,13 +74,13 @@ def test_names_that_nobody_asked_for_stay_where_they_are(outbox: Path, task: Pat
     assert list(task.iterdir()) == []
 
 
-def test_a_wide_pattern_admits_no_name_that_cannot_be_shown_or_is_hidden(outbox: Path, task: Path) -> None:
+def test_a_wide_pattern_admits_no_hidden_or_unprintable_name(outbox: Path, task: Path) -> None:
     for name in ("a\nb", "tab\t", "\udcff", ".hidden", "n" * 240):
         (outbox / name).write_text("x")
     assert import_files(outbox, ("*",), task).files == ()
 
 
-def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, tmp_path: Path) -> None:
+def test_anything_but_a_plain_file_is_refused_at_once(outbox: Path, task: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (outbox / "design-v1.md").symlink_to(secret)
@@ -97,18 +97,18 @@ def test_whatever_is_no_plain_file_is_refused_at_once(outbox: Path, task: Path, 
     assert reasons(taken) == {
         "design-v1.md": "it is a link",
         "design-v2.md": "it has more than one name (a hard link); copy it instead",
-        "design-v3.md": "it is no regular file",
-        "design-v4.md": "it is no regular file",
+        "design-v3.md": "it is not a regular file",
+        "design-v4.md": "it is not a regular file",
         "design-v5.md": "it is a link",
         "design-v6.md": "it is a link",
-        "design-v7.md": "it is no regular file",
+        "design-v7.md": "it is not a regular file",
     }
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_is_refused(outbox: Path, task: Path) -> None:
     os.mknod(outbox / "plan.md", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
-    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is no regular file"}
+    assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is not a regular file"}
 
 
 def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, task: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_gibibyte_and_a_thousand_links_are_quick_and_harmless(outbox: Path, ta
     assert reasons(taken)["analysis.md"] == "it is larger than 2097152 bytes"
 
 
-def test_more_entries_than_anybody_needs_are_not_looked_at(outbox: Path, task: Path) -> None:
+def test_the_number_of_inspected_entries_is_bounded(outbox: Path, task: Path) -> None:
     for number in range(MAX_ENTRIES + 5):
         (outbox / f"{number}").touch()
     taken = import_files(outbox, ALLOWED, task)
@@ -133,17 +133,17 @@ def test_more_entries_than_anybody_needs_are_not_looked_at(outbox: Path, task: P
 
 
 @pytest.mark.parametrize(("size", "taken_in"), [(100, 1), (101, 0)])
-def test_the_limit_is_exact(outbox: Path, task: Path, size: int, taken_in: int) -> None:
+def test_the_size_limit_is_exact(outbox: Path, task: Path, size: int, taken_in: int) -> None:
     (outbox / "plan.md").write_text("x" * size)
     assert len(import_files(outbox, ALLOWED, task, Limits(100)).files) == taken_in
 
 
-def test_what_is_not_utf8_is_refused_with_the_place(outbox: Path, task: Path) -> None:
+def test_text_that_is_not_utf8_is_refused_with_the_position(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_bytes(b"fine so far\xff")
     assert reasons(import_files(outbox, ALLOWED, task)) == {"plan.md": "it is not UTF-8: byte 11"}
 
 
-def test_an_outbox_that_became_something_else_is_refused(outbox: Path, task: Path, tmp_path: Path) -> None:
+def test_an_outbox_that_was_replaced_is_refused(outbox: Path, task: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/plan.md").write_text("not the agent's")
     outbox.rmdir()
@@ -157,7 +157,7 @@ def test_an_outbox_that_became_something_else_is_refused(outbox: Path, task: Pat
         import_files(outbox, ALLOWED, task)
 
 
-def test_an_artifact_that_is_not_there_or_was_replaced_is_not_read(task: Path) -> None:
+def test_an_artifact_that_is_missing_or_was_replaced_is_not_read(task: Path) -> None:
     assert read_text(task, "plan.md") is None
     assert read_text(task / "nowhere", "plan.md") is None
     (task / "plan.md").symlink_to("/etc/passwd")
@@ -169,7 +169,7 @@ def test_an_artifact_that_is_not_there_or_was_replaced_is_not_read(task: Path) -
         read_text(task, "plan.md", limit=3)
 
 
-def test_a_file_with_something_in_it_that_is_objected_to_stays_where_it_is(outbox: Path, task: Path) -> None:
+def test_a_file_with_objectionable_content_stays_where_it_is(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("the password is hunter2")
     (outbox / "analysis.md").write_text("the password is in DB_PASSWORD")
     taken = import_files(outbox, ALLOWED, task, Limits(objection=lambda body: "it tells" if b"hunter2" in body else ""))

@@ -1,4 +1,4 @@
-"""What people ask at the command line of a task whose change is out, or that has ended."""
+"""Commands on tasks whose change is published or that have ended."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def orchestrator(tmp_path: Path) -> Shell:
 
 @pytest_asyncio.fixture
 async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
-    """A daemon without processes, at work where the program looks for it."""
+    """A daemon without processes, running where the program looks for it."""
     desk = desk_at(orchestrator.data)
     async with at_work(desk):
         yield desk
@@ -64,12 +64,12 @@ async def proposed(orchestrator: Shell, desk: Desk, number: int = 7, name: str =
 
 
 def kept(desk: Desk) -> list[str]:
-    """The tasks that have a folder."""
+    """Return the tasks that have a folder."""
     return [path.name for path in desk.store.files.root.iterdir()]
 
 
 async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> int:
-    """The exit code of a command whose user has typed ahead."""
+    """Return the exit code of a command at a terminal with this input."""
     ours, theirs = os.openpty()
     os.write(ours, typed)
     env = {"PATH": os.environ["PATH"], "HOME": str(orchestrator.home), "PYTHONPATH": str(ROOT)}
@@ -83,7 +83,7 @@ async def at_a_terminal(orchestrator: Shell, typed: bytes, *arguments: str) -> i
     return code
 
 
-async def test_a_merge_is_asked_for_and_told_with_what_stood_against_it(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_merge_is_requested_and_its_earlier_blockers_are_shown(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     done = await orchestrator("merge", task)
     assert (done.code, done.out) == (0, f"{task} will be merged: https://forge.example/team/shop/pull/7\n"), done.err
@@ -91,9 +91,7 @@ async def test_a_merge_is_asked_for_and_told_with_what_stood_against_it(orchestr
     assert desk.supervisor.tasks[task].next_action is NextAction.MERGE
 
 
-async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_was_refused(
-    orchestrator: Shell, desk: Desk
-) -> None:
+async def test_without_a_pending_merge_the_reason_of_the_last_refusal_is_shown(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     desk.supervisor.tasks[task] = replace(
         desk.supervisor.tasks[task],
@@ -105,13 +103,13 @@ async def test_where_nothing_waits_to_be_merged_it_is_said_why_the_last_merge_wa
     assert "allowed now: review" in said
 
 
-async def test_a_refused_merge_can_be_asked_for_again(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_refused_merge_can_be_requested_again(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     assert (await orchestrator("merge", task)).code == 0
     desk.inbox.post(task, MergeRefused(at=clock.now(), hindrances=("1 of 2 approvals",)))
     await desk.inbox.settled()
     done = await orchestrator("merge", task, "--json")
-    assert json.loads(done.out)["owed"] == "merge"
+    assert json.loads(done.out)["nextAction"] == "merge"
     assert done.err == ""
 
 
@@ -125,20 +123,20 @@ async def test_a_task_without_a_pull_request_is_not_merged(orchestrator: Shell, 
 @pytest.mark.parametrize(
     "name", ["7", "#7", "https://forge.example/team/shop/pull/7", "https://forge.example/team/shop/pull/7/files"]
 )
-async def test_a_round_of_review_is_asked_for_by_number_or_address(orchestrator: Shell, desk: Desk, name: str) -> None:
+async def test_a_round_of_review_is_requested_by_number_or_url(orchestrator: Shell, desk: Desk, name: str) -> None:
     task = await proposed(orchestrator, desk)
     done = await orchestrator("review", name)
     assert done.out == f"{task} is being checked for comments: https://forge.example/team/shop/pull/7\n", done.err
     assert desk.supervisor.tasks[task].publication.asked_for_round
 
 
-async def test_a_round_of_review_is_asked_for_by_the_task(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_round_of_review_is_requested_by_the_task(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     assert json.loads((await orchestrator("review", task, "--json")).out)["id"] == task
     assert desk.supervisor.tasks[task].publication.asked_for_round
 
 
-async def test_a_number_that_several_pull_requests_have_names_none(orchestrator: Shell, desk: Desk) -> None:
+async def test_an_ambiguous_pull_request_number_is_refused(orchestrator: Shell, desk: Desk) -> None:
     first, second = await proposed(orchestrator, desk), await proposed(orchestrator, desk, name="bakery")
     said = only_error(await orchestrator("review", "7"), 2)
     assert first in said
@@ -170,7 +168,7 @@ async def test_a_draft_is_deleted_without_being_cancelled_first(orchestrator: Sh
     only_error(await orchestrator("submit", "--task", draft), 4)
 
 
-async def test_at_a_terminal_a_task_is_deleted_only_after_a_yes(orchestrator: Shell, desk: Desk) -> None:
+async def test_at_a_terminal_a_task_is_deleted_only_after_confirmation(orchestrator: Shell, desk: Desk) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert (await orchestrator("cancel", task)).code == 0
     assert await at_a_terminal(orchestrator, b"n\n", "delete", task) == 1
@@ -179,7 +177,7 @@ async def test_at_a_terminal_a_task_is_deleted_only_after_a_yes(orchestrator: Sh
     assert task not in kept(desk)
 
 
-async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrator: Shell, desk: Desk) -> None:
+async def test_show_displays_the_state_of_the_change_and_who_answered(orchestrator: Shell, desk: Desk) -> None:
     task = await proposed(orchestrator, desk)
     results = {
         "unit_test (first try)": CheckResult(verdict=Verdict.FAIL, reason="exit code 1"),
@@ -206,7 +204,7 @@ async def test_show_tells_what_became_of_the_change_and_who_answered(orchestrato
     assert shown.splitlines()[-1].startswith("pull request: https://forge.example/team/shop/pull/7, merged as dddd")
 
 
-async def test_who_waits_for_a_task_is_told_in_the_end_what_became_of_it(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_command_that_waits_for_a_task_ends_with_its_result(orchestrator: Shell, desk: Desk) -> None:
     draft = (await orchestrator("submit", "text", "--draft")).out.strip()
     waiting = await orchestrator.start("submit", "--task", draft, "--wait")
     assert waiting.stdout is not None

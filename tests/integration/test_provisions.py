@@ -1,4 +1,4 @@
-"""What people provided for a task, where its agents and the daemon's own looks find it."""
+"""Values that users provided for a task, and how agents and the daemon find them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,7 +26,7 @@ def provisions(tmp_path: Path) -> ProvidedSecrets:
 def wanting(
     tmp_path: Path, *dependencies: tuple[str, DependencyType], status: RequestStatus = RequestStatus.PROVIDED
 ) -> Task:
-    """A task whose agent asked for dependencies, all of them answered alike."""
+    """Return a task whose agent requested dependencies, all of them answered alike."""
     asks = tuple(
         UserRequest(
             number=number,
@@ -56,7 +56,7 @@ def test_an_agent_finds_values_in_its_variables_and_files_by_their_path(
     assert provisions.values(task) == {"STRIPE_KEY": "sk-1234567", "CERT": "one\ntwo\n"}
 
 
-def test_only_what_was_provided_is_had(provisions: ProvidedSecrets, tmp_path: Path) -> None:
+def test_only_provided_values_are_available(provisions: ProvidedSecrets, tmp_path: Path) -> None:
     rejected = wanting(tmp_path, ("TOKEN", DependencyType.API_KEY), status=RequestStatus.REJECTED)
     provisions.keep(rejected, "TOKEN", "sk-1234567")
     for had in (provisions.environment, provisions.values, provisions.secrets):
@@ -64,7 +64,7 @@ def test_only_what_was_provided_is_had(provisions: ProvidedSecrets, tmp_path: Pa
         assert had(wanting(tmp_path, ("NET", DependencyType.PERMISSION))) == {}
 
 
-def test_an_address_may_stand_in_the_work_and_a_password_may_not(provisions: ProvidedSecrets, tmp_path: Path) -> None:
+def test_a_url_may_appear_in_the_work_and_a_password_may_not(provisions: ProvidedSecrets, tmp_path: Path) -> None:
     given = {
         "APP_ENV": (DependencyType.ENV_VARIABLE, "production"),
         "DB_PASSWORD": (DependencyType.ENV_VARIABLE, "hunter2hunter2"),
@@ -79,7 +79,7 @@ def test_an_address_may_stand_in_the_work_and_a_password_may_not(provisions: Pro
     assert set(provisions.values(task)) == set(given)
 
 
-def test_what_is_forgotten_is_off_the_disk_and_forgotten_again_without_harm(
+def test_forgotten_values_are_removed_from_the_disk_and_can_be_forgotten_again(
     provisions: ProvidedSecrets, tmp_path: Path
 ) -> None:
     task = wanting(tmp_path, ("CERT", DependencyType.FILE))
@@ -93,7 +93,7 @@ def test_what_is_forgotten_is_off_the_disk_and_forgotten_again_without_harm(
 
 
 @pytest.mark.parametrize("lost", [FILE, "../vault.key"])
-def test_what_is_lost_is_named_with_the_command_that_brings_it_back_and_then_had_again(
+def test_lost_values_are_named_with_the_command_that_restores_them(
     provisions: ProvidedSecrets, tmp_path: Path, lost: str
 ) -> None:
     task = wanting(tmp_path, ("STRIPE KEY", DependencyType.API_KEY))
@@ -107,7 +107,7 @@ def test_what_is_lost_is_named_with_the_command_that_brings_it_back_and_then_had
     assert provisions.environment(task) == {"STRIPE_KEY": "sk-7654321"}
 
 
-def test_values_that_are_provided_at_the_same_time_are_all_kept(provisions: ProvidedSecrets, tmp_path: Path) -> None:
+def test_values_provided_concurrently_are_all_kept(provisions: ProvidedSecrets, tmp_path: Path) -> None:
     names = [f"TOKEN_{number}" for number in range(40)]
     task = wanting(tmp_path, *((name, DependencyType.API_KEY) for name in names))
     with ThreadPoolExecutor(8) as threads:

@@ -1,4 +1,4 @@
-"""What may go wrong while a change leaves, with a forge on loopback and a bare repository behind it."""
+"""Failures while a change is published, with a forge on loopback and a bare repository behind it."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ BRANCH = "feature/T-1"
 
 
 class Stage:
-    """A task whose change is ready to leave."""
+    """A task whose change is ready to be published."""
 
     def __init__(self, folder: Path, server: ForgeServer) -> None:
         repo, bare, self.server = folder / "repo", folder / "bare.git", server
@@ -74,11 +74,11 @@ class Stage:
         )
 
     def proposed(self) -> Task:
-        """The task, after its change was proposed."""
+        """Return the task after its change was proposed."""
         return replace(self.task, publication=replace(self.task.publication, head=self.head))
 
     def seen(self, task: Task | None = None, **told: tuple[str, ...] | bool) -> publish_events.PullRequestSeen:
-        """A look at the newest pull request."""
+        """Poll the newest pull request."""
         number = self.server.pulls[-1].number
         look = do.LookAtPullRequest(number=number, **{"round": 1, "seen": (), **told})  # type: ignore[arg-type]  # any
         seen = self.after(look, task or self.proposed())
@@ -113,7 +113,7 @@ def stage(tmp_path: Path, server: ForgeServer) -> Stage:
     return Stage(tmp_path, server)
 
 
-def test_a_comment_that_was_deleted_and_a_reviewer_who_left_hold_nothing_up(stage: Stage) -> None:
+def test_a_deleted_comment_and_an_unknown_reviewer_block_nothing(stage: Stage) -> None:
     number = stage.opened().number
     there = stage.server.says("alice", "rename it", ("a.txt", 1))
     gone, kept = Reply(comment_id="thread:999", mark="a"), Reply(comment_id=f"thread:{there.id}", mark="b")
@@ -123,7 +123,7 @@ def test_a_comment_that_was_deleted_and_a_reviewer_who_left_hold_nothing_up(stag
     assert stage.server.pulls[-1].asked == ["alice"]
 
 
-def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage: Stage) -> None:
+def test_an_answer_names_only_the_commits_of_its_round(stage: Stage) -> None:
     stage.opened()
     before = stage.proposed()
     said = [stage.server.says("alice", text, ("a.txt", 1)) for text in ("why?", "rename it")]
@@ -138,7 +138,7 @@ def test_an_answer_names_the_commits_of_its_round_and_none_from_before_it(stage:
     assert second.endswith(" and 2 more.")
 
 
-def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_the_label(stage: Stage) -> None:
+def test_a_secret_in_a_commit_message_blocks_the_branch_and_one_in_a_label_the_label(stage: Stage) -> None:
     token = "ghp_" + "0123456789abcdefghij" * 2
     related = {"scope": ["parser", f"module {token}"], "impacts": []}
     (Path(stage.task.folder) / "related-code.json").write_text(json.dumps(related))
@@ -152,20 +152,20 @@ def test_a_secret_in_a_commit_message_keeps_the_branch_here_and_one_in_a_label_t
     assert git(stage.bare, "rev-parse", BRANCH) == stage.head
 
 
-def test_who_looked_before_is_asked_again_also_after_a_round_without_comments(stage: Stage) -> None:
+def test_earlier_reviewers_are_asked_again_also_after_a_round_without_comments(stage: Stage) -> None:
     stage.opened()
     for _ in range(2):
         stage.opened(reviewers=("alice",))
     assert stage.server.pulls[-1].asked == ["alice"]
 
 
-def test_of_many_comments_each_is_heard_and_answered_once_also_after_a_restart(stage: Stage) -> None:
+def test_of_many_comments_each_is_reported_and_answered_once_also_after_a_restart(stage: Stage) -> None:
     stage.opened()
     said = [stage.server.says("alice", f"Line {number}", ("a.txt", 1)) for number in range(230)]
     seen: tuple[str, ...] = ()
     heard: list[Reply] = []
     while (new := stage.seen(seen=seen)).feedback:
-        assert stage.seen(seen=seen).marks == new.marks, "a daemon that was killed before it noted them looks again"
+        assert stage.seen(seen=seen).marks == new.marks, "a daemon that was killed before it noted them polls again"
         seen = newest_marks((*seen, *new.marks))
         heard += [Reply(comment_id=one, mark=mark) for one, mark in new.comments]
     assert [reply.comment_id for reply in heard] == [f"thread:{one.id}" for one in said]
@@ -175,7 +175,7 @@ def test_of_many_comments_each_is_heard_and_answered_once_also_after_a_restart(s
     assert answered == [one.id for one in said[-3:]]
 
 
-def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None:
+def test_an_account_without_write_access_is_not_asked_for_another_review(stage: Stage) -> None:
     number = stage.opened().number
     stage.server.reviews("alice", "CHANGES_REQUESTED")
     stage.server.reviews("mallory", "CHANGES_REQUESTED")
@@ -184,7 +184,7 @@ def test_who_may_not_write_is_not_asked_for_another_review(stage: Stage) -> None
     assert seen.reviewers == ("alice",)
 
 
-def test_what_was_merged_without_the_last_round_is_proposed_anew(stage: Stage) -> None:
+def test_a_pull_request_merged_without_the_last_round_is_opened_again(stage: Stage) -> None:
     first = stage.opened()
     pull = stage.server.pulls[-1]
     pull.status, pull.merge_commit, pull.head_sha = "merged", "c" * 40, "d" * 40
@@ -193,13 +193,13 @@ def test_what_was_merged_without_the_last_round_is_proposed_anew(stage: Stage) -
     assert stage.opened().number == second.number
 
 
-def test_what_was_merged_with_the_last_round_is_not_proposed_again(stage: Stage) -> None:
+def test_a_pull_request_merged_with_the_last_round_is_not_opened_again(stage: Stage) -> None:
     first = stage.opened()
     stage.server.pulls[-1].status = "merged"
     assert stage.opened().number == first.number
 
 
-def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
+def test_a_commit_whose_message_is_not_utf_8_can_be_merged(stage: Stage) -> None:
     commit(stage.worktree, {"b.txt": "x"}, "Zo\udceb: @alice \u202e fixes #1")
     stage.head = stage.workspace.facts("T-1", stage.task.source.base_commit, stage.task.source.base_commit).head
     stage.server.branches[BRANCH] = stage.head
@@ -214,7 +214,7 @@ def test_a_commit_whose_message_is_no_utf_8_can_be_merged(stage: Stage) -> None:
     assert "fixes #1" not in message
 
 
-def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
+def test_forges_that_never_respond_block_nothing_else(tmp_path: Path) -> None:
     asked, answered = threading.Semaphore(0), threading.Event()
 
     def silent(_: ForgeServer, __: Asked) -> Answer:
@@ -226,7 +226,7 @@ def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
         look = do.LookAtPullRequest(number=1, round=1, seen=())
         looks = [asyncio.ensure_future(stage.publisher.execute(stage.task, look)) for _ in range(2 * AT_ONCE)]
         for _ in range(AT_ONCE):
-            while not asked.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread that tells
+            while not asked.acquire(blocking=False):  # noqa: ASYNC110 - a thread sets it
                 await asyncio.sleep(0.01)
         try:
             return await asyncio.to_thread(lambda: "at work")
@@ -238,7 +238,7 @@ def test_forges_that_never_answer_hold_up_nothing_else(tmp_path: Path) -> None:
         assert asyncio.run(others_go_on(Stage(tmp_path, server))) == "at work"
 
 
-def test_of_a_commit_that_was_not_judged_nothing_is_taken_up_and_the_wish_for_it_is_kept(stage: Stage) -> None:
+def test_for_an_unevaluated_head_no_feedback_is_handled_and_the_request_is_kept(stage: Stage) -> None:
     stage.opened()
     stage.server.says("alice", "rename it", ("a.txt", 1))
     ours = stage.server.pulls[-1].head_sha
@@ -252,7 +252,7 @@ def test_of_a_commit_that_was_not_judged_nothing_is_taken_up_and_the_wish_for_it
     assert (seen.feedback, len(seen.comments), seen.asked) == ("review-feedback-1", 1, True)
 
 
-def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: Stage) -> None:
+def test_logs_of_failed_checks_that_were_reported_are_not_fetched_again(stage: Stage) -> None:
     stage.opened()
     stage.server.runs("actions/unit", "FAILURE", log="it broke")
     (mark,) = stage.seen().marks
@@ -264,7 +264,7 @@ def test_logs_of_failed_checks_that_were_told_of_are_not_fetched_again(stage: St
     assert not [one.path for one in stage.server.asked[asked:] if one.path.endswith("/logs")]
 
 
-def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None:
+def test_a_rate_limit_of_the_forge_is_respected_between_polls(stage: Stage) -> None:
     stage.opened()
     policy = replace(stage.task.policy, look_every=300.0)
     for retry_after, wait in (("3600", 3600.0), ("5", 300.0)):
@@ -273,7 +273,7 @@ def test_a_limit_of_the_forge_is_kept_to_between_two_looks(stage: Stage) -> None
         assert stage.seen(replace(stage.proposed(), policy=policy)).look_after == wait
 
 
-def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon_but_not_for_ever(stage: Stage) -> None:
+def test_a_forge_that_is_still_computing_mergeability_is_polled_again_soon_for_a_limited_time(stage: Stage) -> None:
     stage.opened()
     stage.server.pulls[-1].checking = True
     first = stage.seen()
@@ -284,7 +284,7 @@ def test_a_forge_that_works_out_whether_it_can_be_merged_is_looked_at_again_soon
 
 
 class Thoughtful(ForgeServer):
-    """A forge that knows whether something can be merged when it is asked for the third time."""
+    """A forge that knows whether it can merge only at the third request."""
 
     def answer(self, asked: Asked, authorization: str) -> Answer | None:
         if "mergeStateStatus" in str(asked.body):
@@ -293,7 +293,7 @@ class Thoughtful(ForgeServer):
         return super().answer(asked, authorization)
 
 
-def test_a_merge_waits_until_the_forge_has_worked_out_whether_it_can_be(
+def test_a_merge_waits_until_the_forge_has_computed_mergeability(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Unreachable, "usual_wait", 0.01)
@@ -306,7 +306,7 @@ def test_a_merge_waits_until_the_forge_has_worked_out_whether_it_can_be(
     assert isinstance(merged, publish_events.PullRequestMerged)
 
 
-def test_a_repository_that_has_moved_is_found_when_its_remote_is_set_anew(stage: Stage) -> None:
+def test_a_moved_repository_is_found_when_its_remote_is_updated(stage: Stage) -> None:
     stage.opened()
     moved = replace(
         stage.proposed(), publication=replace(stage.proposed().publication, forge="https://forge.test/old/name")

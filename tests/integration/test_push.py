@@ -1,4 +1,4 @@
-"""Pushing one ref with real git: once, never forced, and who mends what hinders it."""
+"""Pushing one ref with real git: once, never forced, and with errors that say who can fix them."""
 
 from pathlib import Path
 from socket import socket
@@ -41,7 +41,7 @@ def hook(bare: Path, said: str) -> None:
     script.chmod(0o755)
 
 
-def test_one_ref_is_pushed_and_asking_again_changes_nothing(clone: Clone, home: Path, bare: Path) -> None:
+def test_one_ref_is_pushed_and_a_repeated_push_changes_nothing(clone: Clone, home: Path, bare: Path) -> None:
     head = git(home, "rev-parse", "HEAD")
     assert remote_commit(clone.git, str(bare), REF, None) is None
     for _ in range(2):
@@ -50,7 +50,7 @@ def test_one_ref_is_pushed_and_asking_again_changes_nothing(clone: Clone, home: 
     assert remote_commit(clone.git, str(bare), REF, None) == head
 
 
-def test_what_stands_elsewhere_is_never_overwritten(clone: Clone, home: Path, bare: Path) -> None:
+def test_a_different_remote_branch_is_never_overwritten(clone: Clone, home: Path, bare: Path) -> None:
     old = git(home, "rev-parse", "HEAD")
     theirs = commit(home, {"b.txt": "two\n"})
     git(home, "push", "--quiet", str(bare), f"{theirs}:{REF}")
@@ -59,13 +59,13 @@ def test_what_stands_elsewhere_is_never_overwritten(clone: Clone, home: Path, ba
     assert remote_commit(clone.git, str(bare), REF, None) == theirs
 
 
-def test_what_the_remote_says_is_told_whatever_it_sounds_like(clone: Clone, home: Path, bare: Path) -> None:
+def test_the_output_of_the_remote_is_reported(clone: Clone, home: Path, bare: Path) -> None:
     hook(bare, "connection timed out, says the hook")
     with pytest.raises(PushRefused, match="connection timed out, says the hook"):
         push(clone, str(bare), git(home, "rev-parse", "HEAD"), REF, None)
 
 
-def test_a_remote_that_does_not_answer_is_tried_again_and_its_login_is_not_shown(clone: Clone, home: Path) -> None:
+def test_an_unresponsive_remote_is_retried_and_its_login_is_not_shown(clone: Clone, home: Path) -> None:
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -77,12 +77,12 @@ def test_a_remote_that_does_not_answer_is_tried_again_and_its_login_is_not_shown
             remote_commit(clone.git, f"https://{host}/a/b.git", REF, None)
 
 
-def test_a_remote_that_is_not_there_is_for_a_person_to_mend(clone: Clone, home: Path, tmp_path: Path) -> None:
+def test_a_missing_remote_has_to_be_fixed_by_a_user(clone: Clone, home: Path, tmp_path: Path) -> None:
     with pytest.raises(PushRefused, match="make sure that `git push` works by hand, then retry"):
         push(clone, str(tmp_path / "nowhere"), git(home, "rev-parse", "HEAD"), REF, None)
 
 
-def test_the_address_is_that_of_pushes_and_else_of_fetches(home: Path) -> None:
+def test_the_push_url_takes_precedence_over_the_fetch_url(home: Path) -> None:
     assert push_address(home) is None
     git(home, "remote", "add", "origin", "https://git.example.test/a/b.git")
     assert push_address(home) == "https://git.example.test/a/b.git"

@@ -1,4 +1,4 @@
-"""A release: its changelog as a commit of the daemon's, whatever the repository's own looks like."""
+"""A release: its changelog as a commit of the daemon, for any changelog of the repository."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ LATIN = b"# Changelog\n\nbegun by Zo\xeb\n\n## 1.0.0 - 2020-01-01\n\n- the begin
 
 
 class Stage:
-    """A user's repository and the release of it that is being made."""
+    """A user's repository and a release in progress."""
 
     def __init__(self, folder: Path, ticket: str) -> None:
         self.repo, self.workspace = folder / "repo", Workspace(folder / "data")
@@ -42,7 +42,7 @@ class Stage:
         return self.release.tag(self.task, order, self.upstream)
 
 
-def test_a_changelog_that_is_no_utf_8_keeps_its_bytes(tmp_path: Path) -> None:
+def test_a_changelog_that_is_not_utf_8_keeps_its_bytes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
     (stage.worktree / "CHANGELOG.md").write_bytes(LATIN)
     commit(stage.worktree, {})
@@ -57,13 +57,13 @@ def test_a_changelog_that_is_no_utf_8_keeps_its_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("title", ["Release 1.2.3-a..b", "Release 1.2.3-x.lock"])
-def test_a_version_that_cannot_be_a_tag_is_refused_in_words(tmp_path: Path, title: str) -> None:
+def test_a_version_that_cannot_be_a_tag_is_refused_with_a_message(tmp_path: Path, title: str) -> None:
     stage = Stage(tmp_path, title)
     with pytest.raises(ReleaseError, match="cannot be the name of a tag"):
         stage.prepare()
 
 
-def test_a_changelog_that_is_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_changelog_that_is_a_folder_is_refused_with_a_message(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
     commit(stage.worktree, {"CHANGELOG.md/a.txt": "x"})
     with pytest.raises(ReleaseError, match=r"CHANGELOG\.md is not a file"):
@@ -71,7 +71,7 @@ def test_a_changelog_that_is_a_folder_is_refused_in_words(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["at home", "upstream"])
-def test_a_tag_that_is_taken_is_noticed_before_anybody_is_asked(tmp_path: Path, where: str) -> None:
+def test_an_existing_tag_is_noticed_before_a_user_is_asked(tmp_path: Path, where: str) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
     taken = stage.repo if where == "at home" else stage.bare
     git(taken, "tag", "v1.1.0", stage.base)
@@ -81,11 +81,11 @@ def test_a_tag_that_is_taken_is_noticed_before_anybody_is_asked(tmp_path: Path, 
     git(taken, "tag", "--delete", "v1.1.0")
     version, made = stage.prepare()
     assert stage.tag(version, made) == "v1.1.0"
-    assert stage.prepare() == (version, made), "its own tag stands in nobody's way"
+    assert stage.prepare() == (version, made), "its own tag is no conflict"
 
 
 @pytest.mark.parametrize("where", ["at home", "upstream"])
-def test_a_tag_that_was_set_after_somebody_was_asked_stays_where_it_is(tmp_path: Path, where: str) -> None:
+def test_a_tag_that_was_set_after_a_user_was_asked_is_not_moved(tmp_path: Path, where: str) -> None:
     stage = Stage(tmp_path, "Release 1.1.0")
     version, made = stage.prepare()
     taken, other = (stage.repo, stage.bare) if where == "at home" else (stage.bare, stage.repo)

@@ -23,7 +23,7 @@ EVENT = AlarmRang(at=START)
 
 
 def reports(folder: Path) -> Reports:
-    """Those of the task whose folder this is."""
+    """Return the reports of the task with this folder."""
     return Reports(
         lambda _: full_pipeline(),
         lambda _: Change(size="1 file"),
@@ -66,7 +66,7 @@ def test_an_explanation_is_added_and_the_time_of_the_evaluation_stays(tmp_path: 
     assert "Generated: 2026-11-21T22:00:00.000Z" in told
 
 
-def test_what_is_not_whole_is_not_told_and_what_is_missing_after_a_crash_is_written(tmp_path: Path) -> None:
+def test_an_incomplete_evaluation_has_no_report_and_a_report_missing_after_a_crash_is_written(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
     keeper.on_decision(with_results(evaluated(tmp_path), {}), EVENT)
     keeper.catch_up(with_results(evaluated(tmp_path), {}))
@@ -84,7 +84,7 @@ def test_a_report_that_the_disk_refuses_is_written_with_the_next_decision(tmp_pa
     assert (folder / "test-report.md").is_file()
 
 
-def test_a_halt_is_summed_up_once_and_again_when_more_has_failed(tmp_path: Path) -> None:
+def test_a_halt_is_summarised_once_and_again_after_further_failures(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
     halt = submitted(
         tmp_path.name, folder=str(tmp_path), status=TaskStatus.BLOCKED, block_reason="the password hunter2"
@@ -100,7 +100,7 @@ def test_a_halt_is_summed_up_once_and_again_when_more_has_failed(tmp_path: Path)
     assert not (tmp_path / "summary.md").exists()
 
 
-def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(tmp_path: Path) -> None:
+def test_a_summary_missing_after_a_crash_is_written_at_the_next_start(tmp_path: Path) -> None:
     for status, name in ((TaskStatus.BLOCKED, "BLOCKED-summary.md"), (TaskStatus.COMPLETED, "summary.md")):
         folder = tmp_path / status
         folder.mkdir()
@@ -110,7 +110,7 @@ def test_a_summary_that_a_crash_kept_from_the_disk_is_written_at_the_next_start(
     assert not list(tmp_path.glob("*.md"))
 
 
-def test_a_summary_is_brought_up_to_date_when_the_change_is_out(tmp_path: Path) -> None:
+def test_a_summary_is_updated_when_the_change_is_published(tmp_path: Path) -> None:
     keeper = reports(tmp_path)
     task = submitted(tmp_path.name, folder=str(tmp_path), status=TaskStatus.REVIEW)
     keeper.on_decision(task, EVENT)
@@ -120,7 +120,7 @@ def test_a_summary_is_brought_up_to_date_when_the_change_is_out(tmp_path: Path) 
     assert "tag: v1.0.0" in (tmp_path / "summary.md").read_text()
 
 
-def test_a_change_is_measured_in_the_clone_and_not_told_where_that_is_gone(tmp_path: Path) -> None:
+def test_a_change_is_measured_in_the_clone_and_left_out_without_it(tmp_path: Path) -> None:
     base = repository(tmp_path / "repo")
     workspace = Workspace(tmp_path / "data")
     task = submitted(repo=str(tmp_path / "repo"), base_commit=base)

@@ -1,4 +1,4 @@
-"""What people see on a terminal, rendered as it is there."""
+"""Output as it is rendered on a terminal."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def rendered(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("columns", "missing"), [(120, set()), (84, {"AGE"}), (76, {"AGE", "DONE"})])
-def test_a_narrow_terminal_goes_without_age_and_then_without_progress(
+def test_a_narrow_terminal_hides_the_age_and_then_the_progress(
     columns: int, missing: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = rendered(columns, monkeypatch, capsys)
@@ -25,7 +25,7 @@ def test_a_narrow_terminal_goes_without_age_and_then_without_progress(
     assert all(word in out for word in (ID, "in_progress", "IMPLEMENTATION"))
 
 
-def test_an_id_is_whole_however_narrow_the_terminal(
+def test_an_id_is_complete_in_a_terminal_of_any_width(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ID in rendered(30, monkeypatch, capsys)

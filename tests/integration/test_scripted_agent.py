@@ -1,4 +1,4 @@
-"""The scripted agent: what it does by itself, every action of its vocabulary, and that it behaves as the CLI does."""
+"""The scripted agent: its defaults, every action of its scenarios, and its conformity with the CLI."""
 
 import json
 import os
@@ -58,13 +58,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def git(worktree: Path, *args: str) -> str:
-    """What git prints, without its last newline."""
+    """Return the output of git without its last newline."""
     return subprocess.run(["git", *args], cwd=worktree, check=True, capture_output=True, text=True).stdout.rstrip()
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """The small repository of the demo, and a task on a branch of it."""
+    """Return the small repository of the demo, and a task on its own branch."""
     worktree = tmp_path / "work tree"
     (worktree / "textkit").mkdir(parents=True)
     (worktree / "tests").mkdir()
@@ -103,7 +103,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def evidence(stage: Stage) -> guards.Evidence:
-    """What a gate would find in the outbox."""
+    """Return the evidence that a gate would find in the outbox."""
     files = {}
     for file in stage.outbox.iterdir():
         text = file.read_text()
@@ -114,7 +114,7 @@ def evidence(stage: Stage) -> guards.Evidence:
 
 
 def unittests(worktree: Path) -> int:
-    """The exit code of the repository's own check."""
+    """Return the exit code of the repository's own check."""
     command = [sys.executable, "-B", "-m", "unittest"]
     return subprocess.run(command, cwd=worktree, check=False, capture_output=True).returncode
 
@@ -124,7 +124,7 @@ def planned(stage: Stage) -> tuple[Step, ...]:
 
 
 def execute(stage: Stage, agent: Conversation) -> None:
-    """Every step of the plan in the outbox, each with its commit."""
+    """Return every step of the plan in the outbox, each with its commit."""
     steps = planned(stage)
     for step in steps:
         agent.turn(stage.step(step.step_id, steps=steps))
@@ -132,7 +132,7 @@ def execute(stage: Stage, agent: Conversation) -> None:
         assert git(stage.worktree, "status", "--porcelain") == ""
 
 
-def test_without_a_scenario_it_leaves_what_every_gate_of_the_pipeline_looks_for(stage: Stage) -> None:
+def test_without_a_scenario_it_writes_what_every_gate_of_the_pipeline_requires(stage: Stage) -> None:
     with stage.agent() as agent:
         for name in ("ANALYSIS", "PLANNING", "DESIGN"):
             events = agent.turn(stage.turn(name))
@@ -169,7 +169,7 @@ def test_a_planted_bug_fails_the_check_and_the_next_round_repairs_it(stage: Stag
     assert unittests(stage.worktree) == 0
 
 
-def test_a_turn_opens_and_closes_as_the_cli_opens_and_closes_it(stage: Stage) -> None:
+def test_a_turn_has_the_first_and_last_lines_of_the_cli(stage: Stage) -> None:
     with stage.agent() as agent:
         events = agent.turn(stage.turn("ANALYSIS"))
     assert events[0] == SessionState(state=SessionActivity.RUNNING)
@@ -181,7 +181,7 @@ def test_a_turn_opens_and_closes_as_the_cli_opens_and_closes_it(stage: Stage) ->
     assert [tool.id for tool in of(ToolStarted, events)] == [tool.id for tool in of(ToolFinished, events)]
 
 
-def test_what_it_used_adds_up_over_turns_and_over_a_resumed_session(stage: Stage) -> None:
+def test_its_usage_is_summed_over_turns_and_over_a_resumed_session(stage: Stage) -> None:
     with stage.agent() as agent:
         first = of(TurnFinished, agent.turn(stage.turn("ANALYSIS")))[0]
         second = of(TurnFinished, agent.turn(stage.turn("PLANNING")))[0]
@@ -204,7 +204,7 @@ def test_the_same_uuid_is_one_turn_also_across_a_resume(stage: Stage) -> None:
         assert agent.output.count(b'"type": "result"') == 1
 
 
-def test_a_session_is_neither_begun_twice_nor_resumed_from_nothing(stage: Stage) -> None:
+def test_a_session_can_neither_start_twice_nor_be_resumed_from_nothing(stage: Stage) -> None:
     with stage.agent(resume=True) as agent:
         assert agent.exit_code() == 1
         assert of(TurnFinished, agent.rest())[0].error is ErrorClass.SESSION
@@ -235,14 +235,14 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
 
 
-def test_a_lock_that_a_killed_git_left_behind_does_not_keep_it_from_committing(stage: Stage) -> None:
+def test_a_lock_left_by_a_killed_git_does_not_keep_it_from_committing(stage: Stage) -> None:
     (stage.worktree / ".git/index.lock").touch()
     with stage.agent() as agent:
         agent.turn(stage.step(1, steps=(Step(step_id=1, description="Implement slugify in textkit"),)))
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
 
 
-def test_asked_once_more_for_a_commit_it_makes_one(stage: Stage) -> None:
+def test_asked_again_for_a_commit_it_makes_one(stage: Stage) -> None:
     steps = (Step(step_id=1, description="Implement slugify in textkit"),)
     with stage.agent() as agent:
         agent.turn(stage.step(1, steps=steps))
@@ -250,7 +250,7 @@ def test_asked_once_more_for_a_commit_it_makes_one(stage: Stage) -> None:
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "3"
 
 
-def test_a_command_runs_in_a_session_and_group_of_its_own(stage: Stage) -> None:
+def test_a_command_runs_in_its_own_session_and_group(stage: Stage) -> None:
     stage.scenario = {"*": {"run": "echo $$ > pid; ps -o pgid=,sid= -p $$ | tr -s ' ' > ids; sleep 30"}}
     with stage.agent() as agent:
         agent.send(user_line("go"))
@@ -265,7 +265,7 @@ def test_a_command_runs_in_a_session_and_group_of_its_own(stage: Stage) -> None:
     assert not psutil.pid_exists(pid)
 
 
-def test_an_interrupt_ends_the_turn_and_the_next_one_is_taken(stage: Stage) -> None:
+def test_an_interrupt_ends_the_turn_and_the_next_one_is_accepted(stage: Stage) -> None:
     stage.scenario = {"*": {"run": "echo $$ > pid; sleep 30"}, "ANALYSIS": [None]}
     with stage.agent() as agent:
         agent.send(user_line("go"))
@@ -290,13 +290,13 @@ ASK = {"ask": {"tool": "Bash", "input": {"command": "ls"}, "file": "answer"}}
 
 
 def allowed(request: Asked) -> bytes:
-    """The line that allows what is asked for."""
+    """Return the line that allows the request."""
     decision = {"behavior": "allow", "updatedInput": request.input}
     response = {"subtype": "success", "request_id": request.request_id, "response": decision}
     return json.dumps({"type": "control_response", "response": response}).encode() + b"\n"
 
 
-def test_it_asks_by_the_cli_s_protocol_and_waits_for_the_answer(stage: Stage) -> None:
+def test_it_asks_in_the_clis_protocol_and_waits_for_the_answer(stage: Stage) -> None:
     stage.scenario = {"*": ASK}
     with stage.agent() as agent:
         agent.send(user_line("go"))
@@ -312,7 +312,7 @@ def test_it_asks_by_the_cli_s_protocol_and_waits_for_the_answer(stage: Stage) ->
         assert answer == {"behavior": "allow", "updatedInput": {"command": "ls"}}
 
 
-def test_what_is_refused_is_told_as_an_error_of_the_tool(stage: Stage) -> None:
+def test_a_refusal_is_reported_as_an_error_of_the_tool(stage: Stage) -> None:
     stage.scenario = {"*": ASK}
     with stage.agent() as agent:
         agent.send(user_line("go"))
@@ -333,7 +333,7 @@ def test_a_request_is_withdrawn_by_an_interrupt(stage: Stage) -> None:
         assert (finished.outcome, finished.reason) == (Outcome.INTERRUPTED, "aborted_tools")
 
 
-def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
+def test_it_asks_and_reports_errors_in_blocks_of_its_text(stage: Stage) -> None:
     question = {"category": "choice", "question": "Which?", "options": ["A", "B"], "default": "A", "required": False}
     needed = {"type": "api_key", "name": "STRIPE_KEY", "description": "For the tests.", "required": True}
     trouble = {"type": "recoverable", "message": "No build server.", "recovery": "pause_and_retry"}
@@ -351,14 +351,14 @@ def test_it_asks_and_complains_in_blocks_of_its_text(stage: Stage) -> None:
     assert [type(one) for one in said[3:]] == [Malformed]
 
 
-def test_a_command_may_run_out_of_time(stage: Stage) -> None:
+def test_a_command_may_time_out(stage: Stage) -> None:
     events = stage.playing({"*": {"tool_times_out": {"command": "echo begun; exec sleep 60", "seconds": 2.0}}})
     tool = of(ToolFinished, events)[0]
     assert (tool.ok, tool.timed_out) == (False, True)
     assert "begun" in tool.summary
 
 
-def test_the_tokens_of_a_turn_are_told_as_it_goes(stage: Stage) -> None:
+def test_the_tokens_of_a_turn_are_reported_during_the_turn(stage: Stage) -> None:
     events = stage.playing({"*": [{"say": "one"}, {"say": "two"}, {"no_work": True}]})
     assert [spent.tokens for spent in of(TokenUsage, events)] == [101, 101]
     assert of(TurnFinished, events)[0].usage.input_tokens == 200
@@ -373,7 +373,7 @@ def test_turns_of_a_stage_are_counted_over_all_attempts(stage: Stage) -> None:
         assert of(Text, agent.turn(stage.turn("ANALYSIS")))[0].text == "second"
 
 
-def test_a_turn_may_wait_for_a_file_and_then_go_on(stage: Stage) -> None:
+def test_a_turn_may_wait_for_a_file_and_then_continue(stage: Stage) -> None:
     stage.scenario = {"*": [{"say": "waiting"}, {"wait_for": "$ORCHESTRATOR_OUTBOX/go"}, {"say": "going"}]}
     with stage.agent() as agent:
         agent.send(user_line("hello"))
@@ -382,7 +382,7 @@ def test_a_turn_may_wait_for_a_file_and_then_go_on(stage: Stage) -> None:
         assert of(Text, agent.until(lambda event: isinstance(event, TurnFinished)))[0].text == "going"
 
 
-def test_it_says_writes_and_commits_what_the_scenario_says(stage: Stage) -> None:
+def test_it_prints_writes_and_commits_what_the_scenario_says(stage: Stage) -> None:
     write = {"file": "$ORCHESTRATOR_OUTBOX/x.md", "text": "x"}
     turn = {"say": "hi", "think_ms": 1, "run": "echo y > y", "commit": "Add y", "write": write, "no_work": True}
     events = stage.playing({"ANALYSIS": [turn]}, stage.turn("ANALYSIS"))
@@ -392,14 +392,14 @@ def test_it_says_writes_and_commits_what_the_scenario_says(stage: Stage) -> None
     assert [file.name for file in stage.outbox.iterdir()] == ["x.md"]
 
 
-def test_a_turn_without_work_ends_well_and_leaves_nothing(stage: Stage) -> None:
+def test_a_turn_without_work_succeeds_and_leaves_nothing(stage: Stage) -> None:
     events = stage.playing({"ANALYSIS": [{"no_work": True}]}, stage.turn("ANALYSIS"))
     assert of(TurnFinished, events)[0].outcome is Outcome.OK
     assert of(ToolStarted, events) == []
     assert list(stage.outbox.iterdir()) == []
 
 
-def test_a_tick_stops_while_its_session_is_stopped(stage: Stage) -> None:
+def test_a_ticker_stops_while_its_session_is_stopped(stage: Stage) -> None:
     stage.scenario = {"*": {"tick": {"file": "ticks", "seconds": 20}}}
     ticks = stage.worktree / "ticks"
     with stage.agent() as agent:
@@ -426,7 +426,7 @@ def test_a_grandchild_outlives_its_turn_and_its_agent(stage: Stage) -> None:
     grandchild.kill()
 
 
-def test_an_agent_that_ignores_term_goes_on(stage: Stage) -> None:
+def test_an_agent_that_ignores_term_continues(stage: Stage) -> None:
     stage.scenario = {"*": [{"ignore_term": True}, {"say": "deaf"}, {"wait_for": "go"}]}
     with stage.agent() as agent:
         agent.send(user_line("go"))
@@ -446,7 +446,7 @@ def test_garbage_is_noise_and_a_huge_line_is_one_line(stage: Stage) -> None:
     assert of(TurnFinished, events)[0].outcome is Outcome.OK
 
 
-def test_a_limit_looks_like_the_cli_s_and_the_next_turn_goes_on(stage: Stage) -> None:
+def test_a_limit_looks_like_the_clis_and_the_next_turn_works(stage: Stage) -> None:
     stage.scenario = {"ANALYSIS": [{"limit": {"resets_at": 1795224600}}]}
     with stage.agent() as agent:
         events = agent.turn(stage.turn("ANALYSIS"))
@@ -463,7 +463,7 @@ def test_a_limit_looks_like_the_cli_s_and_the_next_turn_goes_on(stage: Stage) ->
         assert agent.end() == 0
 
 
-def test_a_failed_call_ends_the_turn_with_the_error_that_was_asked_for(stage: Stage) -> None:
+def test_a_failed_call_ends_the_turn_with_the_configured_error(stage: Stage) -> None:
     stage.scenario = {"*": {"error": {"text": "API Error: Overloaded", "status": 529}}}
     with stage.agent() as agent:
         finished = of(TurnFinished, agent.turn("go"))[0]
@@ -478,13 +478,13 @@ def test_a_turn_may_end_without_a_result(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("action", "lines"), [("hang_after_result", 4), ("silent", 0)])
-def test_a_hanging_agent_hears_neither_turns_nor_the_end_of_input(stage: Stage, action: str, lines: int) -> None:
+def test_a_hanging_agent_reacts_neither_to_turns_nor_to_the_end_of_input(stage: Stage, action: str, lines: int) -> None:
     stage.scenario = {"*": {action: True, "no_work": True}}
     with stage.agent() as agent:
         agent.send(user_line("one"))
         agent.send(user_line("two"))
         agent.close_input()
-        appeared(stage.home / "s-1.jsonl")  # it has taken the turn
+        appeared(stage.home / "s-1.jsonl")  # it has accepted the turn
         if lines:
             agent.until(lambda event: isinstance(event, TurnFinished))
         with pytest.raises(subprocess.TimeoutExpired):
@@ -505,16 +505,14 @@ def test_a_hanging_agent_hears_neither_turns_nor_the_end_of_input(stage: Stage, 
         ("/nowhere.json", b"No such file"),
     ],
 )
-def test_a_scenario_that_it_does_not_understand_is_refused_before_the_first_turn(
-    tmp_path: Path, scenario: str, complaint: bytes
-) -> None:
+def test_an_invalid_scenario_is_refused_before_the_first_turn(tmp_path: Path, scenario: str, complaint: bytes) -> None:
     env = {**os.environ, "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path), "ORCHESTRATOR_SCENARIO": scenario}
     ended = subprocess.run([sys.executable, AGENT], env=env, input=b"", capture_output=True, check=False)
     assert ended.returncode == 2
     assert complaint in ended.stderr
 
 
-def test_a_line_that_is_no_json_ends_it_as_it_ends_the_cli(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_ends_it_as_it_ends_the_cli(tmp_path: Path) -> None:
     env = {**os.environ, "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path)}
     ended = subprocess.run([sys.executable, AGENT], env=env, input=b'{"type": \n', capture_output=True, check=False)
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""What is looked for before a task begins: real files of registered servers."""
+"""MCP servers that are looked up before a task starts: real files of registered servers."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def registered(folder: Path, text: str = SERVERS) -> Path:
     return path
 
 
-def test_servers_that_roles_name_are_found_and_what_they_lack_is_told(tmp_path: Path) -> None:
+def test_servers_that_roles_name_are_found_and_missing_variables_are_reported(tmp_path: Path) -> None:
     roles = [role("planner", "cks"), role("implementer"), role("evaluator", "chain", "cks")]
     env = {"HOME": "/root", "TOKEN": "x", "CKS_CONFIG": ""}
     assert preflight(roles, registered(tmp_path), env) == Preflight(
@@ -34,7 +34,7 @@ def test_servers_that_roles_name_are_found_and_what_they_lack_is_told(tmp_path: 
     )
 
 
-def test_roles_that_need_nothing_ask_for_no_file(tmp_path: Path) -> None:
+def test_roles_without_servers_read_no_file(tmp_path: Path) -> None:
     assert preflight([role("planner")], tmp_path / "gone.json", {}) == Preflight()
 
 
@@ -47,7 +47,7 @@ def test_roles_that_need_nothing_ask_for_no_file(tmp_path: Path) -> None:
         ("{", r"registers no servers \(the whole of it: Invalid JSON"),
     ],
 )
-def test_a_server_that_is_not_registered_stops_the_task(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unregistered_server_stops_the_task(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ServersMissing, match=said):
         preflight([role("planner", "ckx")], registered(tmp_path, text), {})
 
@@ -57,11 +57,11 @@ def test_without_a_file_the_setting_is_named() -> None:
         preflight([role("planner", "cks")], None, {})
 
 
-def test_variables_are_those_without_a_default() -> None:
+def test_only_variables_without_a_default_are_required() -> None:
     assert variables_in(["${A} ${B:-1} $C ${A}${D}", "${1}"]) == ("A", "D")
 
 
-def test_a_registered_server_is_had_with_its_variables_put_in(tmp_path: Path) -> None:
+def test_a_registered_server_is_expanded_with_its_variables(tmp_path: Path) -> None:
     env = {"CKS_BIN": "/bin/cks", "CKS_CONFIG": "", "HOME": "/root", "TOKEN": "x${HOME}", "PLACE": "p"}
     assert server_of("cks", registered(tmp_path), env) == McpServer(
         command="/bin/cks", args=("--config", "", "/root"), env={"LEVEL": "1"}
@@ -70,7 +70,7 @@ def test_a_registered_server_is_had_with_its_variables_put_in(tmp_path: Path) ->
     assert (there.url, there.headers) == ("https://chain.example/p", {"X": "x${HOME}"})
 
 
-def test_a_server_that_cannot_be_had_is_told_with_what_mends_it(tmp_path: Path) -> None:
+def test_an_unusable_server_is_reported_with_instructions(tmp_path: Path) -> None:
     with pytest.raises(ServersMissing, match=r"needs CKS_BIN, HOME in the daemon's environment; set it there"):
         server_of("cks", registered(tmp_path), {"CKS_CONFIG": "c"})
     with pytest.raises(ServersMissing, match=r"mcp\.json does not register the server 'ckx'; did you mean 'cks'"):
@@ -81,5 +81,5 @@ def test_a_server_that_cannot_be_had_is_told_with_what_mends_it(tmp_path: Path) 
         find_server("x", registered(tmp_path, '{"mcpServers": {"x": {}}}'))
 
 
-def test_a_variable_that_is_empty_or_missing_is_its_default() -> None:
+def test_an_empty_or_missing_variable_has_its_default() -> None:
     assert put_in("${A}-${B:-b}-${C:-c}-${D}-$A", {"A": "a", "C": "", "B": "${A}"}) == "a-${A}-c--$A"

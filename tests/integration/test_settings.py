@@ -17,7 +17,7 @@ DEFAULTS = Path("config/orchestrator.toml")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of our own, in which nothing is set."""
+    """A temporary home without settings."""
     for name in os.environ:
         places = {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "XDG_STATE_HOME"}
         if name.startswith(("ORCHESTRATOR_", "JIRA_")) or name in places:
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
-    """Every key of the settings, dotted."""
+    """Return every key of the settings, dotted."""
     found: dict[str, object] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
@@ -55,7 +55,7 @@ def problems_of(path: Path) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_the_default_file_documents_every_key_and_no_other() -> None:
+def test_the_default_file_documents_exactly_the_existing_keys() -> None:
     text = re.sub(r"(?m)^# (\w+ = )", r"\1", DEFAULTS.read_text(encoding="utf-8"))
     known = keys(Settings)
     assert list(flat(tomllib.loads(text), known)) == list(known)
@@ -64,11 +64,11 @@ def test_the_default_file_documents_every_key_and_no_other() -> None:
             assert "#" in line, f"say what it is for: {line}"
 
 
-def test_the_default_file_says_what_holds_without_it() -> None:
+def test_the_default_file_states_the_defaults() -> None:
     assert load_settings(DEFAULTS) == load_settings()
 
 
-def test_later_layers_win_key_by_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_layers_override_key_by_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = home / "config/orchestrator/orchestrator.toml"
     user.write_text("max_agents = 2\nturn_timeout = 20\n[graces]\neof = 2\nterm = 2\nkill = 2\ninterrupt = 2\n")
     given = home / "given.toml"
@@ -80,14 +80,14 @@ def test_later_layers_win_key_by_key(home: Path, monkeypatch: pytest.MonkeyPatch
     assert settings.graces.model_dump() == {"eof": 2, "term": 3, "kill": 4, "interrupt": 5}
 
 
-def test_data_and_socket_lie_where_systemd_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_and_socket_are_in_the_folders_of_systemd(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", f"{home}/lib:{home}/other")
     monkeypatch.setenv("RUNTIME_DIRECTORY", f"{home}/run")
     settings = load_settings()
     assert (settings.data_dir, settings.socket) == (home / "lib", home / "run/orchestrator.sock")
 
 
-def test_without_systemd_they_lie_in_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_systemd_they_are_in_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().data_dir == home / ".local/state/orchestrator"
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     settings = load_settings()
@@ -95,7 +95,7 @@ def test_without_systemd_they_lie_in_the_home_of_the_user(home: Path, monkeypatc
     assert settings.socket == home / "state/orchestrator/orchestrator.sock"
 
 
-def test_a_given_data_dir_takes_the_socket_along(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_data_dir_moves_the_socket_along(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_DATA_DIR", "~/data")
     assert load_settings().socket == home / "data/orchestrator.sock"
 
@@ -128,14 +128,14 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a = 1\0", ":1: this is binary, not text"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_with_its_line(home: Path, text: str, message: str) -> None:
+def test_an_error_in_a_file_is_reported_with_its_line(home: Path, text: str, message: str) -> None:
     file = home / "given.toml"
     file.write_text(text)
     found = problems_of(file)
     assert any(problem.startswith(f"{file}{message}") for problem in found), found
 
 
-def test_what_follows_the_last_failed_evaluation_goes_by_who_is_asked_unless_it_is_said(home: Path) -> None:
+def test_on_blocked_depends_on_the_autonomy_unless_it_is_set(home: Path) -> None:
     file = home / "given.toml"
     file.write_text('on_blocked = "halt"')
     unsaid, said = (
@@ -146,7 +146,7 @@ def test_what_follows_the_last_failed_evaluation_goes_by_who_is_asked_unless_it_
     assert said == dict.fromkeys(Autonomy, OnBlocked.HALT)
 
 
-def test_a_file_that_was_asked_for_must_be_there(home: Path) -> None:
+def test_a_requested_file_must_exist(home: Path) -> None:
     assert problems_of(home / "none.toml") == [f"{home}/none.toml: cannot be read: No such file or directory"]
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_was_asked_for_must_be_there(home: Path) -> None:
         ("ORCHESTRATOR_MAX_AGENTS", "x", "environment: max_agents: input should be a valid integer"),
     ],
 )
-def test_a_wrong_variable_is_refused_by_name(
+def test_an_invalid_variable_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -171,7 +171,7 @@ def test_a_wrong_variable_is_refused_by_name(
         load_settings()
 
 
-def test_what_agents_are_told_about_themselves_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_for_agents_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_TASK", "T-1")
     monkeypatch.setenv("ORCHESTRATOR_OUTBOX", "/tmp/out")
     assert load_settings().max_agents == 1
@@ -184,7 +184,7 @@ def test_the_users_definitions_are_searched_after_the_bundled_ones(home: Path) -
     assert folders.pipelines[0] == Path("config/pipelines").absolute()
 
 
-def test_jira_is_known_by_the_variables_of_the_original_system_unless_a_file_says_otherwise(
+def test_jira_is_configured_by_the_variables_of_the_original_system_unless_a_file_sets_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JIRA_BASE_URL", "https://old.example")
@@ -209,7 +209,7 @@ def test_jira_is_known_by_the_variables_of_the_original_system_unless_a_file_say
         ("", "write https://host"),
     ],
 )
-def test_a_tracker_to_which_no_token_may_go_is_refused(home: Path, url: str, said: str) -> None:
+def test_a_tracker_that_must_not_get_a_token_is_refused(home: Path, url: str, said: str) -> None:
     given = home / "given.toml"
     given.write_text(f'[trackers.jira]\nurl = "{url}"\n')
     (problem,) = problems_of(given)
@@ -218,7 +218,7 @@ def test_a_tracker_to_which_no_token_may_go_is_refused(home: Path, url: str, sai
     assert "secret" not in problem
 
 
-def test_a_wrong_variable_of_the_original_system_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_variable_of_the_original_system_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JIRA_BASE_URL", "jira.acme.example")
     with pytest.raises(SettingsError, match=r"JIRA_… variables: trackers\.jira\.url: "):
         load_settings()
@@ -227,7 +227,7 @@ def test_a_wrong_variable_of_the_original_system_is_told_as_one(monkeypatch: pyt
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8080", "http://localhost:1", "http://[::1]:8", "https://a.example/j"]
 )
-def test_plain_http_is_good_enough_on_loopback(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_plain_http_is_accepted_on_loopback(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("ORCHESTRATOR_TRACKERS__GITLAB__URL", url)
     assert load_settings().trackers.gitlab.url == url
 
@@ -239,7 +239,7 @@ def test_plain_http_is_good_enough_on_loopback(monkeypatch: pytest.MonkeyPatch, 
         ('url = "https://jira.example"\ngateway = "gate"', "jira.gateway = 'gate' needs mcp_config in [agent]"),
     ],
 )
-def test_a_gateway_is_a_registered_server_of_a_jira_that_people_can_open(home: Path, given: str, said: str) -> None:
+def test_a_gateway_is_a_registered_server_of_a_jira_with_a_web_address(home: Path, given: str, said: str) -> None:
     file = home / "given.toml"
     file.write_text(f"[trackers.jira]\n{given}\n")
     (problem,) = problems_of(file)

@@ -1,4 +1,4 @@
-"""Simulated weeks: the real core and supervisor among made-up agents, people and limits, killed again and again."""
+"""Simulations: the real core and supervisor with simulated agents, users and limits, and many crashes."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport
 from orchestrator.supervisor.simulation.probabilities import Probabilities
-from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
+from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 from tests.fakes.tasks import full_pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,19 +29,19 @@ WEEK = SimulationPlan(tasks=60, days=7.0, crashes=120)
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Thousands of decisions are not worth a line each."""
+    """Silence the log, which would have a line for each of thousands of decisions."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     yield
     structlog.reset_defaults()
 
 
 def model_of(task: Task) -> str:
-    """Implementers use one family of models, everybody else another."""
+    """Implementers use one family of models, all other roles another."""
     return "claude-opus" if task.stage == "IMPLEMENTATION" else "claude-sonnet"
 
 
-def house(room: Capacity) -> SimulatedDaemon:
-    return SimulatedDaemon(
+def config(room: Capacity) -> DaemonConfig:
+    return DaemonConfig(
         room=room,
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
         policy=Settings.model_construct().policy,
@@ -52,14 +52,14 @@ def house(room: Capacity) -> SimulatedDaemon:
     )
 
 
-def lived(order: SimulationPlan, room: Capacity) -> SimulationReport:
-    return asyncio.run(Simulation(house(room), order).live())
+def simulate(plan: SimulationPlan, room: Capacity) -> SimulationReport:
+    return asyncio.run(Simulation(config(room), plan).run())
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", range(3))
-def test_no_law_is_broken_in_a_week_of_trouble(seed: int) -> None:
-    report = lived(replace(WEEK, seed=seed), Capacity(places=4))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
+def test_no_invariant_is_violated_in_a_week_of_trouble(seed: int) -> None:
+    report = simulate(replace(WEEK, seed=seed), Capacity(places=4))
     assert not report.violations, report.violations[0]
     assert report.crashes >= 80
     assert report.tasks["completed"] >= 30
@@ -71,28 +71,28 @@ def test_no_law_is_broken_in_a_week_of_trouble(seed: int) -> None:
     ("room", "kind"),
     [
         pytest.param(Capacity(places=2), "rate_limit", id="usage limits"),
-        pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="the day's money"),
+        pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="daily budget"),
     ],
 )
-def test_no_law_is_broken_where_agents_hit_a_wall_all_the_time(room: Capacity, kind: str) -> None:
-    odds = Probabilities(hangs=0.15, garbles=0.2, asks=0.2, walls_a_day=8.0)
-    report = lived(replace(WEEK, days=4.0, odds=odds), room)
+def test_no_invariant_is_violated_when_agents_keep_reaching_limits(room: Capacity, kind: str) -> None:
+    probabilities = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0)
+    report = simulate(replace(WEEK, days=4.0, probabilities=probabilities), room)
     assert not report.violations, report.violations[0]
     assert {kind, "service", "question"} <= {waits.kind for waits in report.waits}
 
 
 def test_the_same_seed_gives_the_same_days() -> None:
-    order = SimulationPlan(tasks=10, days=1.0, seed=7, crashes=20)
-    first, second = (replace(lived(order, Capacity()), seconds=0.0, hours_a_second=0.0) for _ in range(2))
+    plan = SimulationPlan(tasks=10, days=1.0, seed=7, crashes=20)
+    first, second = (replace(simulate(plan, Capacity()), seconds=0.0, hours_a_second=0.0) for _ in range(2))
     assert first == second
 
 
-def test_the_command_tells_what_came_of_it_as_one_document(tmp_path: Path) -> None:
+def test_the_command_prints_its_report_as_one_json_document(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--json"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["violations"] == []
-    assert told["seed"] == 0
-    assert sum(told["tasks"].values()) <= 5
+    report = json.loads(done.stdout)
+    assert report["violations"] == []
+    assert report["seed"] == 0
+    assert sum(report["tasks"].values()) <= 5

@@ -1,4 +1,4 @@
-"""Signs of life of real process trees, and the turns that are looked at for them."""
+"""Activity of real process trees, and the detection of stalled turns."""
 
 import socket
 import sys
@@ -53,7 +53,7 @@ def sleeps(folder: Path) -> bool:
 
 
 class Watched:
-    """One agent of a stage, watched with a patience of its own."""
+    """One agent of a stage, watched with its own time limit."""
 
     def __init__(self, stage: Stage, stall_after: float) -> None:
         folder = stage.folder().parent.parent
@@ -68,17 +68,17 @@ class Watched:
         )
 
     def hear(self, offset: int) -> None:
-        """The agent has said something."""
+        """Record output of the agent."""
         self.task = replace(self.task, agent=replace(self.task.agent, read_offset=offset))
 
 
-async def test_a_turn_without_a_sign_of_life_is_told_of_with_what_was_looked_at(stage: Stage) -> None:
+async def test_a_turn_without_activity_is_reported_with_the_evidence(stage: Stage) -> None:
     folder = await stage.start(python(SLEEPER))
     await stage.says(folder, b"ready")
     await until(lambda: sleeps(folder))
     watched = Watched(stage, stall_after=0.0)
     await watched.stalls.look()
-    assert watched.told == [], "one look is none"
+    assert watched.told == [], "one sample is not enough"
     await watched.stalls.look()
     (seen,) = watched.told
     assert isinstance(seen, StallSeen)
@@ -100,7 +100,7 @@ async def test_each_further_stall_takes_as_long_as_the_first(stage: Stage) -> No
     assert len(watched.told) == 2
 
 
-async def test_what_was_said_begins_the_silence_anew(stage: Stage) -> None:
+async def test_output_restarts_the_silence(stage: Stage) -> None:
     folder = await stage.start(python(SLEEPER))
     await stage.says(folder, b"ready")
     watched = Watched(stage, stall_after=0.0)
@@ -110,7 +110,7 @@ async def test_what_was_said_begins_the_silence_anew(stage: Stage) -> None:
     assert watched.told == []
 
 
-async def test_a_pause_begins_the_silence_anew(stage: Stage) -> None:
+async def test_a_pause_restarts_the_silence(stage: Stage) -> None:
     folder = await stage.start(python(SLEEPER))
     await stage.says(folder, b"ready")
     watched = Watched(stage, stall_after=0.0)
@@ -123,14 +123,14 @@ async def test_a_pause_begins_the_silence_anew(stage: Stage) -> None:
     assert watched.told == []
 
 
-async def test_processor_time_is_a_sign_of_life(stage: Stage) -> None:
+async def test_processor_time_is_activity(stage: Stage) -> None:
     folder = await stage.start(python(BURNER))
     await stage.says(folder, b"ready")
     before = Look(at=0.0, activity=activity_of(folder))
     await until(lambda: is_sign_of_life(before, Look(at=0.0, activity=activity_of(folder))))
 
 
-async def test_words_that_come_in_over_a_socket_are_a_sign_of_life(stage: Stage, tmp_path: Path) -> None:
+async def test_data_received_over_a_socket_is_activity(stage: Stage, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket"))
         server.listen()
@@ -140,13 +140,13 @@ async def test_words_that_come_in_over_a_socket_are_a_sign_of_life(stage: Stage,
         with peer:
             before = Look(at=0.0, activity=activity_of(folder))
             for _ in range(200):
-                await until(lambda: sleeps(folder))  # only who waits is woken
+                await until(lambda: sleeps(folder))  # only the waiting process is woken
                 peer.sendall(b"a few words")
                 assert peer.recv(100)
             assert is_sign_of_life(before, Look(at=10.0, activity=activity_of(folder)))
 
 
-async def test_a_new_process_is_a_sign_of_life(stage: Stage) -> None:
+async def test_a_new_process_is_activity(stage: Stage) -> None:
     code = f"{READY}import subprocess\nsys.stdin.readline()\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(600)\n"
     folder = await stage.start((sys.executable, "-I", "-c", code))
     await stage.says(folder, b"ready")
@@ -156,7 +156,7 @@ async def test_a_new_process_is_a_sign_of_life(stage: Stage) -> None:
     assert is_sign_of_life(before, Look(at=3600.0, activity=activity_of(folder)))
 
 
-async def test_what_a_holder_does_is_no_sign_of_life(stage: Stage) -> None:
+async def test_the_holders_work_is_not_activity(stage: Stage) -> None:
     folder = await stage.start(python(SLEEPER))
     await stage.says(folder, b"ready")
     before = activity_of(folder)
@@ -168,13 +168,13 @@ async def test_what_a_holder_does_is_no_sign_of_life(stage: Stage) -> None:
     assert stage.holder(folder) not in before.pids
 
 
-def test_an_event_loop_that_waits_gives_no_sign_of_life() -> None:
+def test_a_waiting_event_loop_shows_no_activity() -> None:
     before = Activity(pids=frozenset({7}), cpu_seconds=0.90, io_bytes=543_770, wakes=685)
     after = Activity(pids=frozenset({7}), cpu_seconds=1.07, io_bytes=544_778, wakes=762)
     assert not is_sign_of_life(Look(at=0.0, activity=before), Look(at=20.0, activity=after))
 
 
-def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
+def test_a_streamed_response_is_activity() -> None:
     before = Activity(pids=frozenset({7}), cpu_seconds=0.90, io_bytes=543_770, wakes=685)
     after = replace(before, wakes=before.wakes + 30 * 20)
     assert is_sign_of_life(Look(at=0.0, activity=before), Look(at=30.0, activity=after))
@@ -204,5 +204,5 @@ def test_an_answer_that_is_being_streamed_is_a_sign_of_life() -> None:
         (replace(AT_WORK, agent=replace(AT_WORK.agent, turn=replace(AT_WORK.agent.turn, retry_until=NOW))), True),
     ],
 )
-def test_only_a_turn_under_way_with_nothing_to_wait_for_can_stall(task: Task, may: bool) -> None:
+def test_only_a_running_turn_with_nothing_to_wait_for_can_stall(task: Task, may: bool) -> None:
     assert may_stall(task, NOW) is may

@@ -1,4 +1,4 @@
-"""The state operations as programs and agents meet them: over the socket, and as commands."""
+"""The state operations as programs and agents use them: over the socket, and as commands."""
 
 import asyncio
 import json
@@ -15,9 +15,10 @@ import pytest_asyncio
 from orchestrator import clock
 from orchestrator.core.events.events import WorkspaceReady
 from orchestrator.core.task.task import Task
+from orchestrator.daemon import callers
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
-from orchestrator.storage import tokens
+from tests import fork_server
 from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
 from tests.fakes.repositories import repository
 
@@ -28,7 +29,7 @@ SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 @pytest_asyncio.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    """A daemon without processes, at work."""
+    """A daemon without processes, running."""
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -48,7 +49,7 @@ async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest_asyncio.fixture
 async def task(desk: Desk) -> Task:
-    """A task whose workspace was made and whose ticket is under way."""
+    """A task with a workspace in its first stage."""
     repo = desk.settings.data_dir.parent / "repo"
     task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
     await desk.inbox.settled()
@@ -66,9 +67,15 @@ async def task(desk: Desk) -> Task:
 async def run(
     home: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Run `orchestrator` to its end: its exit code and what it said."""
-    pipe = asyncio.subprocess.PIPE
-    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), **(env or {})}
+    """Run `orchestrator` to its end: its exit code and what it said.
+
+    With more variables it runs in an interpreter of its own: the daemon knows agents by those that they began with.
+    """
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    if env is None:
+        done = await asyncio.to_thread(fork_server.run, *arguments, stdin=stdin, cwd=home, env=given, timeout=PATIENCE)
+        return done.returncode, done.stdout, done.stderr
+    pipe, given = asyncio.subprocess.PIPE, {**given, **env}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "orchestrator", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=home
     )
@@ -77,11 +84,11 @@ async def run(
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """The files of a task that hold a text."""
+    """Return the files of a task that contain a text."""
     return [path for path in folder.glob("*.json*") if text in path.read_text()]
 
 
-async def test_a_refused_operation_is_a_problem_with_the_members_of_the_seed(
+async def test_a_refused_operation_is_a_problem_with_the_members_of_the_original_format(
     client: httpx.AsyncClient, task: Task
 ) -> None:
     moved = await client.post(
@@ -96,7 +103,7 @@ async def test_a_refused_operation_is_a_problem_with_the_members_of_the_seed(
     assert (unknown.status_code, unknown.json()["error"]) == (409, "UNKNOWN_STEP")
 
 
-async def test_a_failure_goes_on_record_once_for_each_key_and_without_secrets(
+async def test_a_failure_is_recorded_once_per_key_and_without_secrets(
     client: httpx.AsyncClient, task: Task, desk: Desk
 ) -> None:
     entry = {"actual_outcome": {**OUTCOME, "details": f"key {SECRET}"}, "agent": "evaluator"}
@@ -113,7 +120,7 @@ async def test_a_failure_goes_on_record_once_for_each_key_and_without_secrets(
     assert (shown["current_state"], shown["failure_summary"]["total_failures"]) == ("TICKET_INTAKE", 2)
 
 
-async def test_a_move_is_let_by_what_the_daemon_finds_and_forced_with_a_reason(
+async def test_a_transition_is_allowed_by_the_daemons_evidence_or_forced_with_a_reason(
     client: httpx.AsyncClient, task: Task, desk: Desk
 ) -> None:
     path = f"/api/tasks/{task.id}"
@@ -137,13 +144,13 @@ async def test_a_move_is_let_by_what_the_daemon_finds_and_forced_with_a_reason(
 
 
 def agents(task: Task, attempt: int) -> dict[str, str]:
-    """The environment of an agent of the task: its marker and its word."""
+    """Return the environment of an agent of the task: its marker and its token."""
     run = Path(task.folder) / f"agents/{attempt}"
     run.mkdir(parents=True, exist_ok=True)
-    return {MARKER: str(run), "ORCHESTRATOR_TOKEN": tokens.issue_token(run)}
+    return {MARKER: str(run), "ORCHESTRATOR_TOKEN": callers.issue_token(run)}
 
 
-async def test_an_agent_may_tell_of_its_own_task_with_its_word_and_nothing_else(
+async def test_an_agents_token_allows_reports_on_its_own_task_and_nothing_else(
     client: httpx.AsyncClient, desk: Desk, task: Task
 ) -> None:
     await client.post(
@@ -169,9 +176,7 @@ async def test_an_agent_may_tell_of_its_own_task_with_its_word_and_nothing_else(
     assert (await run(home, *socket, "state", "get", task.folder, env=of_another))[0] == 1
 
 
-async def test_a_word_opens_nothing_to_an_attempt_that_is_over(
-    client: httpx.AsyncClient, desk: Desk, task: Task
-) -> None:
+async def test_a_token_of_an_ended_attempt_is_refused(client: httpx.AsyncClient, desk: Desk, task: Task) -> None:
     await client.post(
         f"/api/tasks/{task.id}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"}
     )
@@ -181,7 +186,7 @@ async def test_a_word_opens_nothing_to_an_attempt_that_is_over(
     assert "attempt 7" in err
 
 
-async def test_commands_speak_json_to_a_workspace_and_tell_refusals_by_their_exit_code(tmp_path: Path) -> None:
+async def test_commands_read_and_write_json_in_a_workspace_and_report_refusals_by_exit_code(tmp_path: Path) -> None:
     where = str(tmp_path / "w")
     code, out, _ = await run(tmp_path, "state", "init", where, "--ticket", "STABLE-1")
     assert (code, json.loads(out)["state"]["config"]["autonomy"]["mode"]) == (0, "interactive")
@@ -200,7 +205,7 @@ async def test_commands_speak_json_to_a_workspace_and_tell_refusals_by_their_exi
     assert "state init" in err
 
 
-async def test_a_person_forces_a_task_by_a_command(desk: Desk, task: Task) -> None:
+async def test_a_user_forces_a_task_by_a_command(desk: Desk, task: Task) -> None:
     home = desk.settings.data_dir.parent
     given = ("--socket", str(desk.settings.socket), "transition", task.id)
     code, out, err = await run(home, *given, "DESIGN", "--force", "--reason", "I know")

@@ -1,4 +1,4 @@
-"""The loop over a real store: what is on disk when, who is told what, who may start, and what an ending leaves."""
+"""The loop with a real store: what is on disk and when, who is notified, who may start, and what an end leaves."""
 
 import asyncio
 import errno
@@ -33,12 +33,12 @@ from tests.fakes.world import START
 from tests.unit.playbook import limit_hit
 
 PATIENCE = 60.0
-"""Seconds until a test that waits has failed."""
+"""Seconds until a waiting test fails."""
 
 
 @dataclass
 class NotingHands:
-    """Hands that carry nothing out and note what was asked, and which decision was the last on disk just then."""
+    """An executor that only records commands, with the last decision on disk at that time."""
 
     tasks_dir: Path
     asked: list[tuple[str, do.Command]] = field(default_factory=list)
@@ -78,7 +78,7 @@ class RefusingStore(FolderStore):
 
 @dataclass
 class House:
-    """A supervisor over a data folder; the time in it stands still."""
+    """A supervisor over a data folder; its clock does not advance."""
 
     store: RefusingStore
     room: Capacity = field(default_factory=Capacity)
@@ -115,7 +115,7 @@ class House:
         await self.settled()
 
     async def with_agent(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
-        """A task whose first agent is at its first turn."""
+        """Return a task whose first agent is in its first turn."""
         await self.submitted(task_id, change)
         seen = Evidence(files={"ticket.json": FileFacts(chars=80)})
         await self.told(
@@ -130,7 +130,7 @@ class House:
 
 @asynccontextmanager
 async def at_work(data_dir: Path, room: Capacity | None = None) -> AsyncIterator[House]:
-    """A house whose loop runs; a loop that died fails the test."""
+    """Run a house's loop; a loop that dies fails the test."""
     house = House(RefusingStore(data_dir), room or Capacity())
     loop = asyncio.create_task(house.supervisor.run())
     try:
@@ -148,21 +148,21 @@ def short_of_disk(reason: str) -> Shortage:
 
 
 def journal(folder: Path) -> list[tuple[int, str]]:
-    """Number and trigger of every decision on disk."""
+    """Return number and trigger of every decision on disk."""
     return [(int(str(line["seq"])), str(line["trigger"])) for line in lines(folder)]
 
 
 def decisions(house: House, task_id: str) -> list[str]:
-    """What was decided, in order; the numbers leave nothing out and say nothing twice."""
+    """Return the decisions in order, after checking that the numbers have no gap and no repetition."""
     found = journal(house.store.files.path_of(task_id))
     assert [number for number, _ in found] == list(range(1, len(found) + 1))
     return [trigger for _, trigger in found]
 
 
-# On disk first
+# Decisions on disk first
 
 
-async def test_a_decision_is_on_disk_before_its_commands_go_out_and_before_anybody_is_answered(tmp_path: Path) -> None:
+async def test_a_decision_is_on_disk_before_its_commands_are_sent_and_its_requester_is_answered(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         heard: list[tuple[int, int]] = []
         house.supervisor.listen(lambda task, _: heard.append((task.seq, len(decisions(house, task.id)))))
@@ -176,7 +176,7 @@ async def test_a_decision_is_on_disk_before_its_commands_go_out_and_before_anybo
         assert all(decided == written for decided, written in house.hands.on_disk + heard)
 
 
-async def test_a_fact_that_the_disk_refuses_is_tried_until_it_is_taken_once(tmp_path: Path) -> None:
+async def test_an_event_that_the_disk_refuses_is_retried_until_it_is_committed_once(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
         house.store.refusals = 2
@@ -186,7 +186,7 @@ async def test_a_fact_that_the_disk_refuses_is_tried_until_it_is_taken_once(tmp_
         assert house.hands.names("A") == ["PrepareWorkspace", "LookAtGate"]
 
 
-async def test_an_admission_that_the_disk_refuses_is_tried_until_it_is_taken_once(tmp_path: Path) -> None:
+async def test_an_admission_that_the_disk_refuses_is_retried_until_it_is_committed_once(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
 
         def refuse_the_next(_task: Task, event: events.Event) -> None:
@@ -198,7 +198,7 @@ async def test_an_admission_that_the_disk_refuses_is_tried_until_it_is_taken_onc
         assert decisions(house, "A") == ["TaskSubmitted", "TaskAdmitted"]
 
 
-async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_request_that_the_disk_refuses_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
         task = house.task("A")
@@ -214,7 +214,7 @@ async def test_a_request_that_the_disk_refuses_is_answered_so_and_changes_nothin
         assert (await house.inbox.request("A", events.PauseRequested(at=START))).is_paused
 
 
-async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice(tmp_path: Path) -> None:
+async def test_an_error_beside_the_journal_repeats_no_decision(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
         (house.store.files.path_of("A") / ".state.json.partial").mkdir()
@@ -224,10 +224,10 @@ async def test_what_hinders_the_files_beside_the_journal_makes_no_decision_twice
         assert house.store.load("A").task == house.task("A")
 
 
-# Requests, late news, telemetry
+# Requests, late events, telemetry
 
 
-async def test_what_a_task_does_not_allow_reaches_whoever_asked(tmp_path: Path) -> None:
+async def test_a_refusal_reaches_the_requester(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
         before = house.task("A")
@@ -238,7 +238,7 @@ async def test_what_a_task_does_not_allow_reaches_whoever_asked(tmp_path: Path) 
         assert house.task("A") is before
 
 
-async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> None:
+async def test_late_events_change_nothing_and_write_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("A")
         told, state = decisions(house, "A"), (house.store.files.path_of("A") / "state.json").read_bytes()
@@ -255,7 +255,7 @@ async def test_late_news_changes_nothing_and_writes_nothing(tmp_path: Path) -> N
         assert (house.store.files.path_of("A") / "state.json").read_bytes() == state
 
 
-async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path: Path) -> None:
+async def test_telemetry_keeps_its_order_with_events_and_is_not_a_decision(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
         seen: list[int] = []
@@ -278,7 +278,7 @@ async def test_telemetry_keeps_its_order_with_events_and_is_no_decision(tmp_path
         assert house.store.load("A").task.agent.read_offset == 501
 
 
-async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(tmp_path: Path) -> None:
+async def test_a_turn_beyond_the_daily_budget_is_ended_and_resumed_on_the_next_day(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as house:
         await house.with_agent("A")
         house.inbox.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
@@ -300,7 +300,7 @@ async def test_a_turn_beyond_the_day_s_budget_is_ended_and_goes_on_the_next_day(
 # Who may start
 
 
-async def test_places_go_by_priority_and_then_by_age(tmp_path: Path) -> None:
+async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=1, draining=True)) as house:
         for number, (name, priority) in enumerate(
             [("old", Priority.NORMAL), ("new", Priority.NORMAL), ("low", Priority.LOW), ("urgent", Priority.CRITICAL)]
@@ -331,13 +331,13 @@ async def test_no_more_tasks_work_than_there_are_places(tmp_path: Path) -> None:
         assert house.task("C").holds_slot
         await house.inbox.request("A", events.ResumeRequested(at=START))
         await house.settled()
-        assert house.task("A").is_paused, "what goes on passes admission"
+        assert house.task("A").is_paused, "a resumed task passes admission"
         await house.inbox.request("C", events.CancelRequested(at=START))
         await house.settled()
         assert not house.task("A").is_paused
 
 
-async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_time(tmp_path: Path) -> None:
+async def test_a_task_starts_after_its_predecessors_and_not_before_its_time(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=9)) as house:
         later = START + timedelta(hours=1)
         await house.submitted("first")
@@ -353,13 +353,13 @@ async def test_a_task_starts_after_the_ones_it_comes_after_and_not_before_its_ti
         assert house.task("timed").status is TaskStatus.IN_PROGRESS
         await house.inbox.request("first", events.CancelRequested(at=START))
         await house.settled()
-        assert house.task("second").status is TaskStatus.PENDING, "only a completed task lets others go on"
+        assert house.task("second").status is TaskStatus.PENDING, "only a completed task lets its successors start"
         house.supervisor.ended["first"] = TaskStatus.COMPLETED
         await house.told("nobody", events.AlarmRang(at=START))
         assert house.task("second").status is TaskStatus.IN_PROGRESS
 
 
-async def test_pressure_freezes_what_runs_and_holds_what_waits_until_it_is_over(tmp_path: Path) -> None:
+async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_is_over(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("A")
         house.supervisor.update_pressure(short_of_disk("only 1.0 GiB are free"))
@@ -378,7 +378,7 @@ async def test_pressure_freezes_what_runs_and_holds_what_waits_until_it_is_over(
         assert decisions(house, "A").count("PauseRequested") == decisions(house, "A").count("ResumeRequested") == 1
 
 
-async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
+async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
         await house.inbox.request("A", events.PauseRequested(at=START))
@@ -391,7 +391,7 @@ async def test_a_person_s_pause_outlasts_pressure(tmp_path: Path) -> None:
         )
 
 
-async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_path: Path) -> None:
+async def test_one_resume_after_a_usage_limit_is_for_all_tasks_that_reached_it(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         for name in ("ABC-1", "ABC-2"):
             await house.with_agent(name, lambda task: replace(task, policy=TaskPolicy(auto_resume=False)))
@@ -403,7 +403,7 @@ async def test_one_word_after_a_usage_limit_is_for_all_tasks_that_met_it(tmp_pat
         assert all(house.task(name).holds_slot for name in ("ABC-1", "ABC-2"))
 
 
-async def test_people_are_told_once_of_each_missing_login_by_a_task_that_waits_for_it(tmp_path: Path) -> None:
+async def test_users_are_notified_once_of_each_missing_login_by_a_task_that_waits_for_it(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         missing, tasks = "claude is not logged in", ("ABC-1", "ABC-2")
 
@@ -432,10 +432,10 @@ async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
         assert house.task("A").status is TaskStatus.PENDING
 
 
-# Other hands, endings, restarts
+# Foreign edits, ends, restarts
 
 
-async def test_a_foreign_edit_is_put_on_record_and_undone(tmp_path: Path) -> None:
+async def test_a_foreign_edit_is_recorded_and_undone(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.submitted("A")
         state = house.store.files.path_of("A") / "state.json"
@@ -466,10 +466,10 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
         assert house.hands.abandoned == ["A"]
         assert "A" not in house.supervisor.tasks
         assert house.supervisor.ended == {"A": TaskStatus.FAILED}
-        assert (await house.inbox.request("B", events.PauseRequested(at=START))).is_paused, "others go on"
+        assert (await house.inbox.request("B", events.PauseRequested(at=START))).is_paused, "the other tasks continue"
 
 
-async def test_a_task_leaves_memory_when_it_has_ended_and_its_run_too(tmp_path: Path) -> None:
+async def test_a_task_leaves_memory_when_it_and_its_run_have_ended(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         await house.with_agent("A")
         await house.inbox.request("A", events.CancelRequested(at=START))
@@ -482,7 +482,7 @@ async def test_a_task_leaves_memory_when_it_has_ended_and_its_run_too(tmp_path: 
         assert house.store.load("A").task.run is None
 
 
-async def test_a_restart_asks_again_for_all_that_is_owed(tmp_path: Path) -> None:
+async def test_a_restart_repeats_the_desired_commands(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("A")
     async with at_work(tmp_path) as house:
@@ -495,7 +495,7 @@ async def test_a_restart_asks_again_for_all_that_is_owed(tmp_path: Path) -> None
         assert decisions(house, "A")[before.seq :] == ["ForeignEditFound", "DaemonStarted"]
 
 
-async def test_a_bug_that_one_task_meets_puts_that_task_aside_and_no_other(tmp_path: Path) -> None:
+async def test_a_bug_in_one_task_sets_that_task_aside_and_no_other(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as house:
         await house.with_agent("T-1")
         await house.with_agent("T-2")
@@ -507,7 +507,7 @@ async def test_a_bug_that_one_task_meets_puts_that_task_aside_and_no_other(tmp_p
         assert house.task("T-2").is_paused
 
 
-async def test_a_bug_in_a_request_is_told_to_whoever_asked_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_bug_in_a_request_is_reported_to_the_requester_and_changes_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as house:
         before = await house.with_agent("T-1")
         house.undecidable.add("T-1")

@@ -14,13 +14,13 @@ PATIENCE = 60.0
 
 @pytest_asyncio.fixture
 async def timers() -> AsyncIterator[Timers]:
-    """Alarms that nobody has started yet."""
+    """Alarms that have not been started."""
     made = Timers()
     yield made
     made.close()
 
 
-async def test_every_alarm_rings_in_the_event_loop_and_no_thread_of_its_own(timers: Timers) -> None:
+async def test_every_alarm_rings_in_the_event_loop_without_a_thread_of_its_own(timers: Timers) -> None:
     rang: asyncio.Queue[tuple[str, threading.Thread]] = asyncio.Queue()
     timers.start()
     timers.ring_at("once", datetime.now(UTC), lambda: rang.put_nowait(("once", threading.current_thread())))
@@ -31,7 +31,7 @@ async def test_every_alarm_rings_in_the_event_loop_and_no_thread_of_its_own(time
     assert [name for name, _ in heard].count("once") == 1
 
 
-async def test_an_alarm_whose_time_is_over_rings_and_a_new_one_of_its_name_replaces_it(timers: Timers) -> None:
+async def test_an_overdue_alarm_rings_and_a_new_one_of_the_same_name_replaces_it(timers: Timers) -> None:
     rang: asyncio.Queue[str] = asyncio.Queue()
     now = datetime.now(UTC)
     timers.start()

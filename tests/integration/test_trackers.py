@@ -1,4 +1,4 @@
-"""Trackers over real HTTP on loopback: what a ticket becomes, and what may go wrong on the way."""
+"""Trackers over real HTTP on loopback: the requirements made from tickets, and possible failures."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ def _nobody_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @contextmanager
 def serving(name: str, issue: Issue = ISSUE, token: str = "") -> Iterator[JiraServer | GitHubServer | GitLabServer]:
-    """The kind of tracker on which a ticket of this name lies."""
+    """Return the kind of tracker that has a ticket of this name."""
     issues = {name: issue}
     server = {KINDS[0]: JiraServer, KINDS[1]: GitHubServer, KINDS[2]: GitLabServer}[name](issues, token)
     with server:
@@ -112,13 +112,13 @@ def test_an_issue_of_jira_cloud_becomes_a_requirement() -> None:
     )
 
 
-def test_a_jira_server_of_ones_own_is_asked_in_its_own_version() -> None:
+def test_a_self_hosted_jira_server_uses_its_own_api_version() -> None:
     with JiraServer({"ABC-12": Issue(title="T", body="h2. 요약\nText <!-- unseen -->")}, "secret") as server:
         assert fetched("ABC-12", server.account).text == "h2. 요약\nText \n"
     assert server.asked[0].path.startswith("/rest/api/2/")
 
 
-def test_an_issue_that_was_moved_comes_under_its_new_key() -> None:
+def test_a_moved_issue_has_its_new_key() -> None:
     with JiraServer({"NEW-7": Issue(title="T")}) as server:
         server.moved = {"OLD-1": "NEW-7"}
         found = fetched("OLD-1", server.account)
@@ -150,7 +150,7 @@ def test_an_issue_of_github_becomes_a_requirement() -> None:
     )
 
 
-def test_a_pull_request_is_a_thing_to_be_reviewed() -> None:
+def test_a_pull_request_is_a_ticket_for_a_review() -> None:
     with GitHubServer({"acme/app#3": Issue(title="Fix it", labels=("bug",), is_pull=True)}) as server:
         found = fetched(f"{server.url}/acme/app/pull/3/files", server.account)
     assert (found.type, found.url) == (TicketType.CODE_REVIEW, f"{server.url}/acme/app/pull/3")
@@ -168,13 +168,13 @@ def test_an_issue_of_gitlab_becomes_a_requirement() -> None:
     assert found.url == f"{server.url}/acme/tools/app/-/issues/5"
 
 
-def test_a_line_that_names_the_type_is_believed_before_the_tracker() -> None:
+def test_a_line_that_names_the_type_takes_precedence_over_the_tracker() -> None:
     with GitHubServer({"a/b#1": Issue(title="T", body="## Type: release\n", labels=("bug",))}) as server:
         assert fetched("a/b#1", server.account).type is TicketType.RELEASE
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_of_many_comments_the_newest_are_taken_page_by_page(name: str) -> None:
+def test_of_many_comments_the_newest_are_read_page_by_page(name: str) -> None:
     comments = tuple(Said(author="ada", text=f"comment {number}") for number in range(230))
     with serving(name, Issue(title="T", comments=comments)) as server:
         text = fetched(name, server.account).text
@@ -184,7 +184,7 @@ def test_of_many_comments_the_newest_are_taken_page_by_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_said_apart_and_by_machines_does_not_hide_what_people_said(name: str) -> None:
+def test_internal_and_automatic_comments_do_not_hide_those_of_people(name: str) -> None:
     unseen = Said(author="bot", text="unseen", apart=name == KINDS[0], system=name == KINDS[2])
     people = tuple(Said(author="ada", text=f"comment {number}") for number in range(20))
     comments = people + (unseen,) * (0 if name == KINDS[1] else 60)
@@ -195,7 +195,7 @@ def test_what_is_said_apart_and_by_machines_does_not_hide_what_people_said(name:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_login_that_is_not_accepted_says_where_to_put_a_new_one(name: str) -> None:
+def test_a_rejected_login_names_where_to_set_a_new_one(name: str) -> None:
     with serving(name, token="good") as server:
         stranger = TrackerAccount(kind=server.account.kind, url=server.url, token="gone", setting="HERE")
         with pytest.raises(AuthenticationFailed, match=r"answered 401 .*\. Put a token .* into HERE"):
@@ -207,14 +207,14 @@ def test_a_login_that_is_not_accepted_says_where_to_put_a_new_one(name: str) -> 
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_ticket_that_is_not_there_is_told_so(name: str) -> None:
+def test_a_missing_ticket_is_reported(name: str) -> None:
     with serving(name, token="good") as server:
         server.issues = {}
         with pytest.raises(NotFound, match=f"answered 404 to {name} on .*check that it exists"):
             fetched(name, server.account)
 
 
-def test_a_login_that_jira_only_pretends_to_accept_is_told_so() -> None:
+def test_a_login_that_jira_silently_ignores_is_reported() -> None:
     with serving("ABC-1") as server:
         server.mishaps = [Status(404, {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"})]
         with pytest.raises(AuthenticationFailed):
@@ -241,14 +241,14 @@ def in_a_moment() -> str:
         Status(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}),
     ],
 )
-def test_a_busy_tracker_is_asked_again(name: str, mishap: Mishap) -> None:
+def test_a_busy_tracker_is_retried(name: str, mishap: Mishap) -> None:
     with serving(name) as server:
         server.mishaps = [mishap, mishap]
         assert fetched(name, server.account).title == "Add --json"
     assert len(server.asked) >= 3
 
 
-def test_a_tracker_that_stays_busy_is_given_up_and_so_is_one_that_wants_too_long_a_pause() -> None:
+def test_a_tracker_that_stays_busy_or_demands_too_long_a_delay_is_abandoned() -> None:
     with serving("acme/app#1") as server:
         server.mishaps = [Status(500)] * 4
         with pytest.raises(Unreachable, match="answered 500"):
@@ -265,7 +265,7 @@ def test_a_tracker_that_stays_busy_is_given_up_and_so_is_one_that_wants_too_long
             fetched("acme/app#1", server.account)
 
 
-def test_a_ticket_that_this_login_may_not_see_is_told_so() -> None:
+def test_a_ticket_without_access_is_reported() -> None:
     with serving("acme/app#1") as server:
         server.mishaps = [Status(403)]
         with pytest.raises(AccessDenied, match="answered 403 to acme/app#1 "):
@@ -273,7 +273,7 @@ def test_a_ticket_that_this_login_may_not_see_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_tracker_that_falls_silent_is_asked_again_and_then_given_up(name: str) -> None:
+def test_a_silent_tracker_is_retried_and_then_abandoned(name: str) -> None:
     with serving(name) as server:
         server.mishaps = [Silent()]
         assert fetched(name, server.account, replace(HASTY, tries=50)).title == "Add --json"
@@ -282,14 +282,14 @@ def test_a_tracker_that_falls_silent_is_asked_again_and_then_given_up(name: str)
             fetched(name, server.account, HASTY)
 
 
-def test_one_ticket_may_not_take_for_ever() -> None:
+def test_the_time_for_one_ticket_is_limited() -> None:
     with serving("acme/app#1") as server:
         server.mishaps = [Silent()]
         with pytest.raises(Unreachable, match=r"could not be fetched within 0\.2 s"):
             fetched("acme/app#1", server.account, Patience(ticket=0.2))
 
 
-def test_a_tracker_that_is_down_is_told_so() -> None:
+def test_an_unreachable_tracker_is_reported() -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # and listens to nobody
         account = TrackerAccount(kind=Tracker.GITHUB, url=f"http://127.0.0.1:{deaf.getsockname()[1]}")
@@ -313,7 +313,7 @@ def test_a_tracker_that_is_down_is_told_so() -> None:
         (Status(418), "answered 418"),
     ],
 )
-def test_what_is_no_answer_is_refused_and_not_asked_for_again(name: str, mishap: Mishap, reason: str) -> None:
+def test_an_invalid_response_is_refused_and_not_retried(name: str, mishap: Mishap, reason: str) -> None:
     with serving(name) as server:
         server.mishaps = [mishap]
         with pytest.raises(Refused, match=reason):
@@ -321,7 +321,7 @@ def test_what_is_no_answer_is_refused_and_not_asked_for_again(name: str, mishap:
     assert len(server.asked) == 1
 
 
-def test_within_its_host_a_tracker_may_lead_us_on_but_not_in_circles() -> None:
+def test_a_tracker_may_redirect_within_its_host_but_not_in_circles() -> None:
     with GitHubServer({"new/app#4": ISSUE}, "secret") as server:
         server.mishaps = [Status(301, {"Location": "/api/v3/repos/new/app/issues/4"})]
         assert fetched("old/app#1", server.account).title == "Add --json"
@@ -331,12 +331,12 @@ def test_within_its_host_a_tracker_may_lead_us_on_but_not_in_circles() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_description_that_is_too_large_is_refused_by_the_ticket_s_name(name: str) -> None:
+def test_a_description_that_is_too_large_is_refused_by_the_tickets_name(name: str) -> None:
     with serving(name, Issue(title="T", body="x" * (LARGEST_TEXT + 1))) as server, pytest.raises(NoTicket, match=name):
         fetched(name, server.account)
 
 
-def test_long_comments_are_cut_and_the_oldest_left_out_where_there_is_no_room() -> None:
+def test_long_comments_are_truncated_and_the_oldest_left_out_if_there_is_no_room() -> None:
     comments = tuple(Said(author="ada", text=f"{number} " + "한" * 60000) for number in range(40))
     with serving("acme/app#1", Issue(title="T", body="x" * (LARGEST_TEXT // 2), comments=comments)) as server:
         text = fetched("acme/app#1", server.account).text
@@ -346,14 +346,14 @@ def test_long_comments_are_cut_and_the_oldest_left_out_where_there_is_no_room() 
     assert "more characters are left out)" in text
 
 
-def test_a_token_goes_to_no_host_but_its_own() -> None:
+def test_a_token_is_sent_only_to_its_own_host() -> None:
     with serving("acme/app#1") as stranger, GitHubServer({}, "secret") as server:
         with pytest.raises(NoTicket, match="is on no configured tracker"):
             fetched(f"{stranger.url}/acme/app/issues/1", server.account)
         assert not stranger.asked
 
 
-def test_neither_messages_nor_logs_nor_an_account_s_own_words_hold_a_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_neither_messages_nor_logs_nor_the_repr_of_an_account_contain_a_token(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with serving("acme/app#1", token="tok-8w7e6r") as server:
         server.mishaps = [Status(401), Status(500)]
@@ -383,7 +383,7 @@ def test_a_gh_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
         assert fetched("acme/app#1", server.account, Patience(login=0.1)).key == "GH-1"
 
 
-def test_a_reference_to_a_tracker_that_is_no_longer_set_up_is_refused() -> None:
+def test_a_reference_to_a_tracker_that_is_no_longer_configured_is_refused() -> None:
     reference = Reference(site=Site(kind=Tracker.JIRA, url="https://gone.example"), project="ABC", number=1)
     with pytest.raises(NoTicket, match=r"ABC-1 on gone\.example is on no configured tracker"):
         asyncio.run(Trackers().fetch(reference))
@@ -397,11 +397,11 @@ def test_a_reference_to_a_tracker_that_is_no_longer_set_up_is_refused() -> None:
         ("https://git.acme.example", "https://git.acme.example/api/v3"),
     ],
 )
-def test_each_github_has_its_api_in_its_own_place(url: str, api: str) -> None:
+def test_each_github_has_its_own_api_address(url: str, api: str) -> None:
     assert api_of(url) == api
 
 
-def test_public_trackers_are_known_unless_an_account_on_them_is_set_up() -> None:
+def test_public_trackers_are_known_unless_an_account_on_them_is_configured() -> None:
     named = Trackers().named("acme/app#1")
     assert named is not None
     assert named.site == PUBLIC[0].site
@@ -410,7 +410,7 @@ def test_public_trackers_are_known_unless_an_account_on_them_is_set_up() -> None
     assert again == named
 
 
-def test_a_text_is_taken_as_it_is_and_asks_nobody() -> None:
+def test_a_text_is_used_as_it_is_and_needs_no_tracker() -> None:
     with serving("acme/app#1") as server:
         assert fetched("# Fix the login\n\nIt fails.", server.account) == Requirement(
             title="", text="# Fix the login\n\nIt fails.", type=TicketType.BUGFIX
@@ -419,7 +419,7 @@ def test_a_text_is_taken_as_it_is_and_asks_nobody() -> None:
 
 
 def page_of(name: str, server: JiraServer | GitHubServer | GitLabServer) -> str:
-    """Where people read the ticket of this name."""
+    """Return the web address of the ticket of this name."""
     pages = {KINDS[0]: "browse/ABC-1", KINDS[1]: "acme/app/issues/1", KINDS[2]: "acme/tools/app/-/issues/1"}
     return f"{server.url}/{pages[name]}"
 
@@ -429,7 +429,7 @@ MANY = tuple(Said(author="ada", text=f"comment {number}") for number in range(25
 
 @pytest.mark.parametrize("user", ["", "me@acme.example"], ids=["server", "cloud"])
 @pytest.mark.parametrize("name", KINDS)
-def test_what_was_left_on_a_ticket_is_not_left_again_however_much_was_said_before_it(name: str, user: str) -> None:
+def test_a_comment_is_posted_once_however_many_comments_came_before_it(name: str, user: str) -> None:
     report = "# Findings\n\n- one\n- two\n\n\n    code"
     with serving(name, replace(ISSUE, comments=MANY), "token") as server:
         if isinstance(server, JiraServer):
@@ -440,7 +440,7 @@ def test_what_was_left_on_a_ticket_is_not_left_again_however_much_was_said_befor
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(name: str) -> None:
+def test_a_response_whose_headers_come_byte_by_byte_is_abandoned(name: str) -> None:
     hurried, brief = replace(SHORT, request=0.5, tries=2), replace(SHORT, ticket=1.0)
     with serving(name) as server:
         server.mishaps = [Dripping(), Dripping()]
@@ -464,8 +464,8 @@ def test_an_answer_whose_head_comes_byte_by_byte_is_given_up(name: str) -> None:
         (Status(302, {"Location": "//xn--a"}), "cannot be reached"),
     ],
 )
-def test_what_keeps_a_tracker_from_being_told_is_said_in_words(name: str, mishap: Mishap, words: str) -> None:
-    """Whatever it answers: the work is done, and nothing else may come of it."""
+def test_every_failure_to_post_to_a_tracker_has_a_message(name: str, mishap: Mishap, words: str) -> None:
+    """Whatever it responds: the work is done, and no other error may follow."""
     with serving(name) as server:
         server.mishaps = [mishap] * SHORT.tries
         patience = replace(SHORT, request=1.0) if isinstance(mishap, Silent) else SHORT

@@ -1,4 +1,4 @@
-"""What people provided: kept, found again, and of no use to whoever has only the disk."""
+"""Provided values: stored, read back, and useless to anyone who has only the disk."""
 
 import json
 import os
@@ -49,14 +49,14 @@ def edit(folder: Path, values: object) -> None:
 
 
 def refusal(vault: Vault, folder: Path, task: str = TASK) -> VaultError:
-    """The error of a task whose values cannot be read, and which holds none of them."""
+    """Return the error of a task whose values cannot be read, which contains none of them."""
     with pytest.raises(VaultError) as caught:
         vault.values(folder, task)
     assert VALUE not in f"{caught.value}{caught.value!r}"
     return caught.value
 
 
-def test_what_was_provided_is_there_after_a_restart_also_in_its_latest_form(data: Path, folder: Path) -> None:
+def test_provided_values_are_available_after_a_restart_also_in_their_latest_version(data: Path, folder: Path) -> None:
     vault = Vault(data)
     assert (vault.names(folder, TASK), vault.values(folder, TASK)) == ((), {})
     vault.put(folder, TASK, NAME, "an earlier one")
@@ -67,7 +67,7 @@ def test_what_was_provided_is_there_after_a_restart_also_in_its_latest_form(data
     assert again.values(folder, TASK) == {NAME: VALUE, "config/host name": "x"}
 
 
-def test_no_value_stands_in_any_file_and_all_files_are_private(data: Path, folder: Path) -> None:
+def test_no_value_is_in_any_file_and_all_files_are_private(data: Path, folder: Path) -> None:
     Vault(data).put(folder, TASK, NAME, VALUE)
     files = [path for path in data.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {"secrets", "vault.key"}
@@ -76,14 +76,14 @@ def test_no_value_stands_in_any_file_and_all_files_are_private(data: Path, folde
         assert b"sk_live" not in path.read_bytes()
 
 
-def test_the_same_value_never_looks_the_same(data: Path, folder: Path) -> None:
+def test_the_same_value_is_encrypted_differently_each_time(data: Path, folder: Path) -> None:
     vault = Vault(data)
     for name in ("a", "b"):
         vault.put(folder, TASK, name, VALUE)
     assert entries(folder)["a"] != entries(folder)["b"]
 
 
-def test_the_key_is_made_once_and_only_when_there_is_something_to_keep(data: Path, folder: Path) -> None:
+def test_the_key_is_created_once_and_only_when_there_is_something_to_store(data: Path, folder: Path) -> None:
     vault = Vault(data)
     vault.values(folder, TASK)
     assert not (data / "vault.key").exists()
@@ -94,7 +94,7 @@ def test_the_key_is_made_once_and_only_when_there_is_something_to_keep(data: Pat
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
-def test_a_key_that_others_can_read_is_refused_with_the_command_that_mends_it(
+def test_a_key_that_others_can_read_is_refused_with_the_command_that_fixes_it(
     data: Path, folder: Path, mode: int
 ) -> None:
     vault = Vault(data)
@@ -102,13 +102,15 @@ def test_a_key_that_others_can_read_is_refused_with_the_command_that_mends_it(
     (data / "vault.key").chmod(mode)
     said = str(refusal(vault, folder))
     assert said.endswith(f"chmod 600 {data / 'vault.key'}")
-    with pytest.raises(VaultError, match="open to others"):
+    with pytest.raises(VaultError, match="chmod 600"):
         vault.put(folder, TASK, NAME, VALUE)
     (data / "vault.key").chmod(0o600)
     assert vault.values(folder, TASK) == {NAME: VALUE}
 
 
-def test_the_service_managers_credential_goes_before_the_file(tmp_path: Path, data: Path, folder: Path) -> None:
+def test_the_service_managers_credential_takes_precedence_over_the_file(
+    tmp_path: Path, data: Path, folder: Path
+) -> None:
     place = credentials(tmp_path, key_text() + "\n")
     Vault(data, place).put(folder, TASK, NAME, VALUE)
     assert not (data / "vault.key").exists()
@@ -116,32 +118,30 @@ def test_the_service_managers_credential_goes_before_the_file(tmp_path: Path, da
     assert refusal(Vault(data), folder).names == (NAME,)
 
 
-def test_a_credential_for_everybody_is_refused_and_one_that_is_not_there_is_done_without(
+def test_a_credential_readable_by_others_is_refused_and_a_missing_one_is_ignored(
     tmp_path: Path, data: Path, folder: Path
 ) -> None:
-    with pytest.raises(VaultError, match="open to others"):
+    with pytest.raises(VaultError, match="chmod 600"):
         Vault(data, credentials(tmp_path, key_text(), 0o444)).put(folder, TASK, NAME, VALUE)
     Vault(data, tmp_path / "nothing here").put(folder, TASK, NAME, VALUE)
     assert Vault(data).values(folder, TASK) == {NAME: VALUE}
 
 
-def test_a_folder_of_credentials_that_cannot_be_looked_into_is_an_error_and_no_reason_for_another_key(
-    data: Path, folder: Path
-) -> None:
+def test_an_unreadable_folder_of_credentials_is_an_error_and_no_new_key_is_created(data: Path, folder: Path) -> None:
     with pytest.raises(VaultError, match="cannot be read"):
         Vault(data, data / ("n" * 300)).put(folder, TASK, NAME, VALUE)
     assert not (data / "vault.key").exists()
 
 
 @pytest.mark.parametrize("text", ["", "short", "!" * 44, b64encode(b"x" * 31).decode(), b64encode(b"x" * 33).decode()])
-def test_a_key_that_is_none_is_refused_with_the_command_that_makes_one(
+def test_an_invalid_key_is_refused_with_the_command_that_creates_one(
     tmp_path: Path, data: Path, folder: Path, text: str
 ) -> None:
     with pytest.raises(VaultError, match="openssl rand -base64 32"):
         Vault(data, credentials(tmp_path, text)).put(folder, TASK, NAME, VALUE)
 
 
-def test_a_key_that_is_a_link_or_a_pipe_is_not_waited_for(data: Path, folder: Path) -> None:
+def test_a_key_that_is_a_link_or_a_pipe_does_not_block(data: Path, folder: Path) -> None:
     (data / "vault.key").symlink_to("/dev/zero")
     with pytest.raises(VaultError, match="cannot be read"):
         Vault(data).put(folder, TASK, NAME, VALUE)
@@ -151,7 +151,7 @@ def test_a_key_that_is_a_link_or_a_pipe_is_not_waited_for(data: Path, folder: Pa
         Vault(data).put(folder, TASK, NAME, VALUE)
 
 
-def test_another_key_opens_nothing_and_every_value_is_asked_for_again(data: Path, folder: Path) -> None:
+def test_with_another_key_no_value_can_be_read_and_every_value_is_requested_again(data: Path, folder: Path) -> None:
     vault = Vault(data)
     for name in (NAME, "a b"):
         vault.put(folder, TASK, name, VALUE)
@@ -163,16 +163,16 @@ def test_another_key_opens_nothing_and_every_value_is_asked_for_again(data: Path
     assert refusal(vault, folder).names == ("a b",)
 
 
-def test_a_key_that_is_gone_is_not_replaced_before_something_new_is_kept(data: Path, folder: Path) -> None:
+def test_a_missing_key_is_not_replaced_before_something_new_is_stored(data: Path, folder: Path) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, NAME, VALUE)
     (data / "vault.key").unlink()
     found = refusal(vault, folder)
-    assert (found.names, "is gone" in str(found)) == ((NAME,), True)
+    assert (found.names, "is missing" in str(found)) == ((NAME,), True)
     assert not (data / "vault.key").exists()
 
 
-def test_where_the_service_gives_its_credential_no_more_it_is_named_and_wanted_back(
+def test_a_credential_that_the_service_no_longer_passes_is_named_in_the_error(
     tmp_path: Path, data: Path, folder: Path
 ) -> None:
     given = credentials(tmp_path, key_text())
@@ -180,11 +180,11 @@ def test_where_the_service_gives_its_credential_no_more_it_is_named_and_wanted_b
     said = str(refusal(Vault(data), folder))
     assert "credential orchestrator-key" in said
     assert str(data / "vault.key") in said
-    assert "bring back the key of then, or provide again" in said
+    assert "restore the original key, or provide the lost values again" in said
     assert Vault(data, given).values(folder, TASK) == {NAME: VALUE}
 
 
-def test_an_entry_moved_to_another_name_or_task_does_not_open(data: Path, folder: Path) -> None:
+def test_an_entry_moved_to_another_name_or_task_cannot_be_read(data: Path, folder: Path) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, NAME, VALUE)
     vault.put(folder, TASK, "HARMLESS", "x")
@@ -197,7 +197,7 @@ def test_an_entry_moved_to_another_name_or_task_does_not_open(data: Path, folder
 
 
 @pytest.mark.parametrize("place", [0, 20, -5])
-def test_one_letter_that_was_changed_is_noticed(data: Path, folder: Path, place: int) -> None:
+def test_one_changed_letter_is_detected(data: Path, folder: Path, place: int) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, NAME, VALUE)
     letters = list(entries(folder)[NAME])
@@ -207,7 +207,7 @@ def test_one_letter_that_was_changed_is_noticed(data: Path, folder: Path, place:
 
 
 @pytest.mark.parametrize("sealed", ["", "AAAA", "no base64 ü", "QUFB" * 4])
-def test_an_entry_that_is_none_is_to_be_provided_again(data: Path, folder: Path, sealed: str) -> None:
+def test_an_invalid_entry_has_to_be_provided_again(data: Path, folder: Path, sealed: str) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, "good", VALUE)
     edit(folder, {**entries(folder), NAME: sealed})
@@ -217,7 +217,7 @@ def test_an_entry_that_is_none_is_to_be_provided_again(data: Path, folder: Path,
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\x00", b"[]", b"{}", b'{"values": 3}', b'{"values": {"a": 1}}', b'{"values": {"\\n": "x"}}']
 )
-def test_a_damaged_file_says_so_and_a_new_value_mends_it(data: Path, folder: Path, content: bytes) -> None:
+def test_a_damaged_file_is_reported_and_a_new_value_repairs_it(data: Path, folder: Path, content: bytes) -> None:
     vault = Vault(data)
     (folder / "secrets").write_bytes(content)
     assert f"provide every value of {TASK} again" in str(refusal(vault, folder))
@@ -247,7 +247,7 @@ def test_a_link_is_neither_read_nor_written_through(tmp_path: Path, data: Path, 
         ("ü" * (LARGEST_VALUE // 2) + "h", "larger than 64 KiB"),
     ],
 )
-def test_a_value_that_cannot_be_handed_on_is_refused_without_being_told(
+def test_a_value_that_cannot_be_passed_on_is_refused_without_being_shown(
     data: Path, folder: Path, value: str, why: str
 ) -> None:
     with pytest.raises(VaultError, match=why) as caught:
@@ -257,13 +257,13 @@ def test_a_value_that_cannot_be_handed_on_is_refused_without_being_told(
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\udcff", "\x1b[2J", "n" * (LONGEST_NAME + 1)])
-def test_a_name_that_cannot_be_shown_is_refused(data: Path, folder: Path, name: str) -> None:
-    with pytest.raises(VaultError, match="a name is one line") as caught:
+def test_an_unprintable_name_is_refused(data: Path, folder: Path, name: str) -> None:
+    with pytest.raises(VaultError, match="one line") as caught:
         Vault(data).put(folder, TASK, name, VALUE)
     assert str(caught.value).isprintable()
 
 
-def test_a_task_keeps_a_hundred_of_the_largest_values_and_no_more(data: Path, folder: Path) -> None:
+def test_a_task_stores_at_most_a_hundred_of_the_largest_values(data: Path, folder: Path) -> None:
     vault = Vault(data)
     for number in range(MOST_VALUES):
         vault.put(folder, TASK, f"name {number}", "x" * LARGEST_VALUE)
@@ -273,7 +273,7 @@ def test_a_task_keeps_a_hundred_of_the_largest_values_and_no_more(data: Path, fo
     assert len(vault.values(folder, TASK)) == MOST_VALUES
 
 
-def test_what_was_forgotten_is_off_the_disk_and_may_be_forgotten_again(data: Path, folder: Path) -> None:
+def test_forgotten_values_are_removed_from_the_disk_and_can_be_forgotten_again(data: Path, folder: Path) -> None:
     vault = Vault(data)
     vault.put(folder, TASK, NAME, VALUE)
     for _ in range(2):
@@ -283,7 +283,7 @@ def test_what_was_forgotten_is_off_the_disk_and_may_be_forgotten_again(data: Pat
     assert vault.values(folder, TASK) == {}
 
 
-def test_what_the_disk_refuses_is_an_error_of_ours_and_leaves_no_plain_text(data: Path, folder: Path) -> None:
+def test_a_disk_error_is_one_of_our_errors_and_leaves_no_plain_text(data: Path, folder: Path) -> None:
     vault = Vault(data)
     with pytest.raises(VaultError, match="cannot be written"):
         vault.put(data / "tasks/NONE-1", TASK, NAME, VALUE)

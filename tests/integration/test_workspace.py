@@ -1,4 +1,4 @@
-"""Worktrees, checkpoints, checkouts and delivery, on real repositories with a stranger in the worktree."""
+"""Worktrees, checkpoints, checkouts and delivery, with real repositories and an untrusted agent in the worktree."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_worktree_stands_on_a_new_branch_and_is_the_same_when_asked_again(stage: Stage) -> None:
+def test_a_worktree_is_on_a_new_branch_and_a_repeated_request_returns_it(stage: Stage) -> None:
     assert git(stage.worktree, "symbolic-ref", "HEAD") == "refs/heads/feature/T-1"
     assert git(stage.worktree, "status", "--porcelain") == ""
     (stage.worktree / "a.txt").write_text("work\n")
@@ -56,13 +56,13 @@ def test_a_worktree_stands_on_a_new_branch_and_is_the_same_when_asked_again(stag
     assert (stage.worktree / "a.txt").read_text() == "work\n"
 
 
-def test_a_worktree_needs_nothing_of_the_user_once_it_stands(stage: Stage) -> None:
+def test_an_existing_worktree_does_not_need_the_users_repository(stage: Stage) -> None:
     shutil.rmtree(stage.repo)
     assert stage.prepare() == stage.prepared
     git(stage.worktree, "fsck", "--strict")
 
 
-def test_a_lost_worktree_comes_back_at_the_last_commit_seen(stage: Stage) -> None:
+def test_a_lost_worktree_is_restored_at_the_last_commit_seen(stage: Stage) -> None:
     last = commit(stage.worktree, {"a.txt": "work\n"})
     assert stage.head() == last
     shutil.rmtree(stage.worktree)
@@ -70,7 +70,7 @@ def test_a_lost_worktree_comes_back_at_the_last_commit_seen(stage: Stage) -> Non
     assert git(stage.worktree, "rev-parse", "feature/T-1") == last
 
 
-def test_a_worktree_that_was_half_made_is_made_anew(stage: Stage) -> None:
+def test_an_incomplete_worktree_is_created_again(stage: Stage) -> None:
     shutil.rmtree(stage.worktree)
     half = stage.worktree.with_name(".T-1.new")
     (half / ".git").mkdir(parents=True)
@@ -80,26 +80,26 @@ def test_a_worktree_that_was_half_made_is_made_anew(stage: Stage) -> None:
     assert stage.dirty() == set()
 
 
-def test_a_name_that_is_taken_gets_the_time_then_a_number(stage: Stage) -> None:
+def test_a_used_name_gets_the_time_and_then_a_number(stage: Stage) -> None:
     assert stage.prepare("T-2", at="20260102_030405").branch == "feature/T-1-20260102_030405"
     assert stage.prepare("T-3").branch == "feature/T-1-2"
     git(stage.repo, "branch", "feature/T-1-3")
     assert stage.prepare("T-4").branch == "feature/T-1-4"
 
 
-def test_a_branch_in_the_way_of_a_folder_of_branches_is_walked_around(stage: Stage) -> None:
+def test_a_branch_that_conflicts_with_a_folder_of_branches_is_avoided(stage: Stage) -> None:
     git(stage.repo, "branch", "fix")
     assert stage.prepare("T-2", "fix/it").branch == "fix-it"
 
 
 @pytest.mark.parametrize("name", ["-d", "a..b", "a b", "x\n", "", "a/.lock", "ü\x1b"])
-def test_a_name_that_git_would_not_take_is_refused(stage: Stage, name: str) -> None:
-    with pytest.raises(WorkspaceError, match="cannot be the name of a branch"):
+def test_a_name_that_git_would_refuse_is_refused(stage: Stage, name: str) -> None:
+    with pytest.raises(WorkspaceError, match="is not a valid branch name"):
         stage.prepare("T-2", name)
 
 
 @pytest.mark.parametrize("task_id", ["", "..", "a/b", "-a", ".a", "a..b", "a.lock", "a\n", "a b"])
-def test_a_task_id_that_is_no_plain_name_is_refused(stage: Stage, task_id: str) -> None:
+def test_a_task_id_that_is_not_a_plain_name_is_refused(stage: Stage, task_id: str) -> None:
     with pytest.raises(WorkspaceError):
         stage.prepare(task_id)
 
@@ -107,7 +107,7 @@ def test_a_task_id_that_is_no_plain_name_is_refused(stage: Stage, task_id: str) 
 @pytest.mark.parametrize(
     "name", ["with space", "ünïcode", "new\nline", "-dash", 'quo"te\\', "per%41cent", "a:b", "$HOME;x"]
 )
-def test_folders_of_any_name_work_to_the_end(tmp_path: Path, name: str) -> None:
+def test_folders_of_any_name_work_throughout(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     stage = Stage(tmp_path / name, name)
     last = commit(stage.worktree, {name: "x\n"})
@@ -128,7 +128,7 @@ def test_commits_are_made_in_the_name_of_the_user(tmp_path: Path) -> None:
     assert git(made.worktree, "config", "user.email") == "ada@example.org"
 
 
-def test_facts_tell_commits_changes_and_what_is_uncommitted(stage: Stage) -> None:
+def test_facts_have_the_commits_the_changes_and_the_uncommitted_files(stage: Stage) -> None:
     first = commit(stage.worktree, {"a.txt": "one\ntwo\n"}, "first\x07")
     second = commit(stage.worktree, {"b.bin": "\0"}, "second")
     (stage.worktree / "inner/b.txt").unlink()
@@ -145,7 +145,7 @@ def test_facts_tell_commits_changes_and_what_is_uncommitted(stage: Stage) -> Non
     ]
 
 
-def test_no_more_than_fifty_uncommitted_names_are_told(stage: Stage) -> None:
+def test_at_most_fifty_uncommitted_names_are_reported(stage: Stage) -> None:
     for number in range(120):
         (stage.worktree / f"{number}").touch()
     assert len(stage.dirty()) == 50
@@ -167,7 +167,7 @@ def test_an_agent_cannot_hide_a_change_in_its_own_index(stage: Stage) -> None:
     assert stage.dirty() == {"a.txt", "inner/b.txt", "new.txt"}
 
 
-def test_nothing_that_an_agent_plants_is_run_by_the_daemon(stage: Stage, tmp_path: Path) -> None:
+def test_the_daemon_runs_nothing_that_an_agent_plants(stage: Stage, tmp_path: Path) -> None:
     last = commit(stage.worktree, {".gitattributes": "* filter=trap diff=trap\n", "a.txt": "two\n"})
     inner = stage.worktree / "module"
     commit_of_inner = repository(inner)
@@ -194,7 +194,7 @@ def test_nothing_that_an_agent_plants_is_run_by_the_daemon(stage: Stage, tmp_pat
     assert trap.sprung == ""
 
 
-def test_nothing_that_the_users_repository_names_is_run(stage: Stage, tmp_path: Path) -> None:
+def test_no_program_named_by_the_users_repository_runs(stage: Stage, tmp_path: Path) -> None:
     trap = Trap(tmp_path / "trap")
     trap.set_in(stage.repo / ".git")
     stage.prepare("T-2")
@@ -220,7 +220,7 @@ def test_a_worktree_replaced_by_a_link_is_refused(stage: Stage) -> None:
         stage.head()
 
 
-def test_a_forged_object_is_not_believed(stage: Stage) -> None:
+def test_a_forged_object_is_not_trusted(stage: Stage) -> None:
     last = commit(stage.worktree, {"a.txt": "honest\n"})
     blob = git(stage.worktree, "rev-parse", "HEAD:a.txt")
     (stage.worktree / "evil.txt").write_text("forged\n")
@@ -234,7 +234,7 @@ def test_a_forged_object_is_not_believed(stage: Stage) -> None:
     assert git(stage.worktree, "rev-parse", "HEAD") == last
 
 
-def test_a_checkpoint_keeps_everything_and_touches_nothing(stage: Stage) -> None:
+def test_a_checkpoint_saves_everything_and_changes_nothing(stage: Stage) -> None:
     (stage.worktree / "a.txt").write_text("half done\n")
     git(stage.worktree, "add", "a.txt")
     (stage.worktree / "a.txt").write_text("more than half done\n")
@@ -276,17 +276,17 @@ def test_the_same_work_on_another_commit_is_another_checkpoint(stage: Stage) -> 
     assert stage.workspace.git_of("T-1").run("rev-parse", f"{second.commit}^").strip() == second.head
 
 
-def test_only_older_checkpoints_that_nobody_keeps_are_forgotten(stage: Stage) -> None:
+def test_only_older_checkpoints_without_a_pin_are_removed(stage: Stage) -> None:
     for number in range(1, 6):
         (stage.worktree / "a.txt").write_text(f"{number}\n")
         stage.workspace.checkpoint("T-1", number, "work")
     stage.workspace.forget("T-1", {2, 4})
     refs = stage.workspace.git_of("T-1").run("for-each-ref", "--format=%(refname:lstrip=3)", "refs/orchestrator/T-1")
-    assert {ref for ref in refs.split() if ref.isdecimal()} == {"2", "4", "5"}, "a newer one is not on record yet"
+    assert {ref for ref in refs.split() if ref.isdecimal()} == {"2", "4", "5"}, "a newer one is not recorded yet"
     stage.workspace.forget("T-1", ())
 
 
-def test_a_worktree_goes_back_to_a_checkpoint_and_its_branch_stays(stage: Stage) -> None:
+def test_a_worktree_is_reset_to_a_checkpoint_and_its_branch_stays(stage: Stage) -> None:
     (stage.worktree / "a.txt").write_text("then\n")
     (stage.worktree / "inner/b.txt").unlink()
     (stage.worktree / "new").mkdir()
@@ -304,7 +304,7 @@ def test_a_worktree_goes_back_to_a_checkpoint_and_its_branch_stays(stage: Stage)
     assert not (stage.worktree / "inner/b.txt").exists()
     assert (stage.worktree / "new/link").is_symlink()
     assert (stage.worktree / "noise.log").read_text() == "ignored\n"
-    assert everything(stage.worktree / ".git") == git_folder, "neither its index nor its branch is touched"
+    assert everything(stage.worktree / ".git") == git_folder, "neither its index nor its branch is changed"
     assert stage.head() == last
     stage.workspace.bring_to("T-1", now)
     assert (stage.worktree / "a.txt").read_text() == "now\n"
@@ -312,7 +312,7 @@ def test_a_worktree_goes_back_to_a_checkpoint_and_its_branch_stays(stage: Stage)
 
 
 @pytest.mark.parametrize("at", ["kept/precious", "kept", "kept/precious/deep"])
-def test_what_no_checkpoint_has_is_never_overwritten(stage: Stage, at: str) -> None:
+def test_work_that_is_in_no_checkpoint_is_never_overwritten(stage: Stage, at: str) -> None:
     (stage.worktree / "kept").mkdir()
     (stage.worktree / "kept/precious").write_text("then\n")
     then = stage.workspace.checkpoint("T-1", 1, "then").whole
@@ -326,7 +326,7 @@ def test_what_no_checkpoint_has_is_never_overwritten(stage: Stage, at: str) -> N
     assert (stage.worktree / ".gitignore").read_text() == "kept\n"
 
 
-def test_a_file_too_large_to_be_kept_stays_as_it_is(stage: Stage) -> None:
+def test_a_file_too_large_to_be_saved_stays_as_it_is(stage: Stage) -> None:
     then = stage.workspace.checkpoint("T-1", 1, "then").whole
     with (stage.worktree / "huge").open("wb") as huge:
         huge.truncate(1024**3)
@@ -334,7 +334,7 @@ def test_a_file_too_large_to_be_kept_stays_as_it_is(stage: Stage) -> None:
     assert (stage.worktree / "huge").stat().st_size == 1024**3
 
 
-def test_a_checkpoint_leaves_out_what_cannot_be_kept(stage: Stage) -> None:
+def test_a_checkpoint_leaves_out_what_cannot_be_saved(stage: Stage) -> None:
     os.mkfifo(stage.worktree / "fifo")
     (stage.worktree / "a.txt").unlink()
     os.mkfifo(stage.worktree / "a.txt")
@@ -347,7 +347,7 @@ def test_a_checkpoint_leaves_out_what_cannot_be_kept(stage: Stage) -> None:
     assert names == [".gitignore", "a.txt", "inner/b.txt", "small"]
 
 
-def test_a_checkpoint_survives_a_folder_that_became_a_file_and_the_other_way_round(stage: Stage) -> None:
+def test_a_checkpoint_survives_a_folder_that_became_a_file_and_vice_versa(stage: Stage) -> None:
     shutil.rmtree(stage.worktree / "inner")
     (stage.worktree / "inner").write_text("a file now\n")
     (stage.worktree / "a.txt").unlink()
@@ -391,7 +391,7 @@ def test_only_a_commit_that_was_seen_can_be_checked_out(stage: Stage) -> None:
             stage.workspace.checkout("T-1", name, "unit_test")
 
 
-def test_the_checkouts_of_earlier_checks_are_discarded_and_the_one_to_keep_stays(stage: Stage) -> None:
+def test_the_checkouts_of_earlier_checks_are_discarded_and_the_current_one_stays(stage: Stage) -> None:
     earlier = stage.workspace.checkout("T-1", stage.base, "1-unit_test")
     latest = stage.workspace.checkout("T-1", stage.base, "2-unit_test")
     stage.workspace.discard("T-1", keep=latest)
@@ -401,13 +401,13 @@ def test_the_checkouts_of_earlier_checks_are_discarded_and_the_one_to_keep_stays
 
 
 @pytest.mark.parametrize("name", ["..", "../worktrees", "/", "", "T-1/.."])
-def test_what_cannot_name_a_task_discards_nothing(stage: Stage, name: str) -> None:
+def test_an_invalid_task_name_discards_nothing(stage: Stage, name: str) -> None:
     with pytest.raises(WorkspaceError):
         stage.workspace.discard(name)
     assert stage.worktree.exists()
 
 
-def test_what_a_check_does_to_its_repository_reaches_no_other(stage: Stage) -> None:
+def test_a_check_can_affect_only_its_own_repository(stage: Stage) -> None:
     checkout = stage.workspace.checkout("T-1", stage.base, "unit_test")
     commit(checkout, {"a.txt": "by the check\n"})
     git(checkout, "branch", "--force", "feature/T-1")
@@ -416,7 +416,7 @@ def test_what_a_check_does_to_its_repository_reaches_no_other(stage: Stage) -> N
     assert git(stage.worktree, "rev-parse", "feature/T-1") == stage.base
 
 
-def test_a_delivery_makes_one_branch_and_touches_nothing_else(stage: Stage) -> None:
+def test_a_delivery_makes_one_branch_and_changes_nothing_else(stage: Stage) -> None:
     (stage.repo / "a.txt").write_text("the user is at work\n")
     before = {name: body for name, body in everything(stage.repo).items() if not name.startswith(".git/objects")}
     last = commit(stage.worktree, {"a.txt": "two\n"})
@@ -448,7 +448,7 @@ def test_a_branch_of_that_name_at_another_commit_is_left_alone(stage: Stage) -> 
     assert git(stage.repo, "rev-parse", "feature/T-1") == stage.base
 
 
-def test_a_branch_that_cannot_be_made_says_why_and_where_the_work_is(stage: Stage) -> None:
+def test_a_branch_that_cannot_be_created_states_why_and_where_the_work_is(stage: Stage) -> None:
     git(stage.repo, "branch", "feature/T-1/sub")
     last = commit(stage.worktree, {"a.txt": "two\n"})
     with pytest.raises(DeliveryError, match=f"the work itself is safe at {last}"):

@@ -1,9 +1,9 @@
-"""A conversation with the machine as one expression: `>>` something happens, `<<` what becomes owed by it.
+"""Tests write a conversation with the state machine as one expression: `>>` is an event, `<<` a command it causes.
 
     Playbook(at("ANALYSIS")) >> finished() << "look at ANALYSIS" >> looked() << "stop agents/1"
 
-Every command has to be named, in its order; what is not named was not expected. When the two differ, both
-conversations are printed side by side. Time stands still but for `>> later(seconds)`.
+Every command has to be named, in order; any other command is unexpected. When the two differ, both conversations are
+printed side by side. Time advances only by `>> later(seconds)`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ LEFT_BEHIND = {
     "DESIGN": Evidence(files={"design-v1.md": FileFacts(chars=900)}, fresh=("design-v1.md",)),
     "EVALUATION": Evidence(fresh=("failure-analysis.json",), analysis=EXPLAINED),
 }
-"""What a good agent leaves in each stage; a step's evidence is `committed`."""
+"""What a successful agent leaves in each stage; the evidence of a step is `committed`."""
 
 
 LEFT_ELSEWHERE = {
@@ -63,21 +63,21 @@ LEFT_ELSEWHERE = {
         files={"review-report.md": FileFacts(chars=900, headings=("## Findings",))}, fresh=("review-report.md",)
     ),
 }
-"""What a good agent leaves in stages of other pipelines that are called as one of the full one."""
+"""What a successful agent leaves in stages of other pipelines that share a name with one of the full pipeline."""
 
 
 def full() -> Pipeline:
-    """The bundled pipeline."""
+    """Return the bundled pipeline."""
     return full_pipeline()
 
 
 def a_task() -> Task:
-    """A task as it is handed in, with two checks."""
+    """Return a task as it is submitted, with two checks."""
     return submitted(checks=TWO_CHECKS)
 
 
 class Playbook:
-    """One task and what was said; `task` is how it stands now."""
+    """One task and its conversation; `task` is its current state."""
 
     def __init__(self, task: Task, pipeline: Pipeline | None = None) -> None:
         self.pipeline = pipeline or full()
@@ -87,7 +87,7 @@ class Playbook:
 
     @classmethod
     def submitted(cls, task: Task, pipeline: Pipeline | None = None) -> Self:
-        """A conversation from its beginning."""
+        """Return a conversation from its start."""
         begun, commands = machine.begin(pipeline or full(), events.TaskSubmitted(at=START, task=task))
         play = cls(begun, pipeline)
         play._actual = [f"  << {said(command, START)}" for command in commands]
@@ -95,7 +95,7 @@ class Playbook:
 
     @property
     def task(self) -> Task:
-        """The task as it stands, once everything said so far was expected."""
+        """The current task, once all events and commands so far were expected."""
         self._settle()
         return self._task
 
@@ -127,7 +127,7 @@ class Playbook:
 
 
 def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - one case for each command
-    """A command in the few words by which playbooks name it."""
+    """Return the short name of a command in playbooks."""
     match command:
         case do.PrepareWorkspace():
             return "prepare the workspace"
@@ -174,39 +174,39 @@ def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - on
 
 
 def later(seconds: float) -> timedelta:
-    """Time goes by."""
+    """Let time pass."""
     return timedelta(seconds=seconds)
 
 
 def daemon_started(task: Task, at: datetime) -> events.Event:
-    """The daemon is back, and the run, if there is one, is alive."""
+    """The daemon was restarted, and the run, if there is one, is alive."""
     return events.DaemonStarted(at=at, run_alive=task.run is not None)
 
 
 def admitted(task: Task, at: datetime) -> events.Event:
-    """There is a place."""
+    """There is a free place."""
     return events.TaskAdmitted(at=at)
 
 
 def ready(task: Task, at: datetime) -> events.Event:
-    """The worktree stands at the base commit."""
+    """The worktree is ready at the base commit."""
     return events.WorkspaceReady(at=at, worktree="/w", branch=task.source.branch, head=task.source.base_commit)
 
 
 def started(task: Task, at: datetime) -> events.Event:
-    """The run that is wanted runs."""
+    """The desired run has started."""
     return events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
 
 
 def session(task: Task, at: datetime) -> events.Event:
-    """The CLI says which session it is in."""
+    """The CLI reports its session."""
     return events.SessionStarted(at=at, attempt=task.agent.attempt, session_id=task.agent.session.id or "s")
 
 
 def finished(
     reason: str = "", tool_uses: int = 3, error_class: str | None = None, malformed: tuple[str, ...] = ()
 ) -> Happening:
-    """The agent's turn came to a result, a bad one if there is a reason."""
+    """The agent's turn ended with a result, a failure if there is a reason."""
     return lambda task, at: events.TurnFinished(
         at=at,
         attempt=task.agent.attempt,
@@ -222,7 +222,7 @@ def finished(
 
 
 def interrupted(task: Task, at: datetime) -> events.Event:
-    """The agent ended its turn because it was told to."""
+    """The agent ended its turn because it was interrupted."""
     return events.TurnFinished(
         at=at,
         attempt=task.agent.attempt,
@@ -234,7 +234,7 @@ def interrupted(task: Task, at: datetime) -> events.Event:
 def asking(
     *things: RequestDraft, trouble: AgentError | None = None, answers: tuple[Answer | None, ...] = ()
 ) -> Happening:
-    """The agent asked for these things in one line of its output, or reported trouble."""
+    """The agent sent these requests in one line of its output, or reported an error."""
     return lambda task, at: events.AgentSaid(
         at=at,
         attempt=task.agent.attempt,
@@ -252,21 +252,21 @@ def question(
     default: str | None = None,
     request_id: str | None = None,
 ) -> RequestDraft:
-    """A question as an agent asks it, in its text or by a request."""
+    """Return a question as an agent asks it, in its text or by a request."""
     return RequestDraft(
         subject=Subject.QUESTION, text=text, options=options, required=required, default=default, request_id=request_id
     )
 
 
 def permission(request_id: str = "r1", text: str = "command: rm -r build") -> RequestDraft:
-    """A tool that an agent wants to use, over the CLI's own protocol."""
+    """Return a request for a tool in the CLI's own protocol."""
     return RequestDraft(
         subject=Subject.PERMISSION, text=text, name="Bash", options=(ALLOW, DENY), request_id=request_id, start=7
     )
 
 
 def dependency(name: str = "API_KEY", required: bool = True, default: str | None = None) -> RequestDraft:
-    """Something that only a person can provide."""
+    """Return a dependency that only a user can provide."""
     return RequestDraft(
         subject=Subject.DEPENDENCY,
         text="the service wants a key",
@@ -280,54 +280,54 @@ def dependency(name: str = "API_KEY", required: bool = True, default: str | None
 def answered(
     number: int, status: RequestStatus, answer: str = "", digest: str | None = None, by: str = "ada"
 ) -> Happening:
-    """Somebody answered what was asked under that number."""
+    """A user answered the request with this number."""
     return lambda _, at: events.AskAnswered(at=at, number=number, status=status, answer=answer, digest=digest, by=by)
 
 
 def answer_sent(request_id: str = "r1") -> Happening:
-    """The agent's process was given the answer to its request."""
+    """The agent's process received the answer to its request."""
     return lambda task, at: events.AnswerSent(at=at, attempt=task.agent.attempt, request_id=request_id)
 
 
 def withdrawn(request_id: str = "r1") -> Happening:
-    """The agent's process waits for no answer to its request any more."""
+    """The agent's process withdrew its request."""
     return lambda task, at: events.RequestWithdrawn(at=at, attempt=task.agent.attempt, request_id=request_id)
 
 
 def stalled(task: Task, at: datetime) -> events.Event:
-    """Nothing was heard or seen of the present turn."""
+    """The current turn had no output and no activity."""
     return events.StallSeen(
         at=at, attempt=task.agent.attempt, turn=task.agent.turn.number, evidence="no output for 900 s"
     )
 
 
 def retry(task: Task, at: datetime) -> events.Event:
-    """A person wants the blocked task tried anew."""
+    """A user retries the blocked task."""
     return events.RetryRequested(at=at, by="ada")
 
 
 def sent_off(task: Task, at: datetime) -> events.Event:
-    """A person sent the draft off."""
+    """A user submits the draft."""
     return events.DraftSubmitted(at=at, by="ada")
 
 
 def caps(limits: Caps) -> Happening:
-    """A person changed what the task may cost."""
+    """A user changes the caps of the task."""
     return lambda _, at: events.CapsChanged(at=at, caps=limits, by="ada")
 
 
 def urgent(task: Task, at: datetime) -> events.Event:
-    """A person wants the task to go before others."""
+    """A user raises the priority of the task."""
     return events.PriorityChanged(at=at, priority=Priority.CRITICAL, by="ada")
 
 
 def told(task: Task, at: datetime) -> events.Event:
-    """A person was told of the first thing there is to tell."""
+    """A user was notified of the first pending notice."""
     return events.PersonTold(at=at, key=task.notices[0].key if task.notices else "nothing")
 
 
 def limit_hit(resets_in: float | None = None, window: str | None = None) -> Happening:
-    """The agent's turn ended at a usage limit, whose name and end were told or were not."""
+    """The agent's turn ended at a usage limit, whose name and reset were reported or not."""
     return lambda task, at: events.TurnFinished(
         at=at,
         attempt=task.agent.attempt,
@@ -341,12 +341,12 @@ def limit_hit(resets_in: float | None = None, window: str | None = None) -> Happ
 
 
 def exited(task: Task, at: datetime) -> events.Event:
-    """The agent's process is gone."""
+    """The agent's process has exited."""
     return events.AgentExited(at=at, attempt=task.agent.attempt, reason="it was killed", signal=9)
 
 
 def looked(evidence: Evidence | None = None) -> Happening:
-    """The daemon looked at the present stage; a good agent had been there unless other evidence is given."""
+    """The daemon inspected the current stage; by default it finds the work of a successful agent."""
     return lambda task, at: events.GateLooked(
         at=at,
         stage=task.stage,
@@ -362,12 +362,12 @@ def _left_behind(task: Task) -> Evidence:
 
 
 def committed(*commits: str, dirty: Sequence[str] = ()) -> Evidence:
-    """What a step's turn left on the branch."""
+    """Return the evidence of a step's turn on the branch."""
     return Evidence(head=commits[-1] if commits else None, commits=commits, dirty=tuple(dirty))
 
 
 def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") -> Happening:
-    """The check that is wanted ended; without a verdict it was lost."""
+    """The running check ended; without a verdict it was lost."""
 
     def event(task: Task, at: datetime) -> events.Event:
         result = (
@@ -381,7 +381,7 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
 
 
 def delivered(task: Task, at: datetime) -> events.Event:
-    """The branch stands in the user's repository."""
+    """The branch is in the user's repository."""
     return events.BranchDelivered(at=at, branch=task.source.branch, commit=task.source.commit)
 
 
@@ -399,7 +399,7 @@ def seen(
     asked: bool = False,
     number: int = 7,
 ) -> Happening:
-    """The daemon looked at the pull request and found it so; comments are named by their marks."""
+    """The daemon polled the pull request with this result; comments are named by their marks."""
     return lambda task, at: publish_events.PullRequestSeen(
         at=at,
         number=number,
@@ -415,14 +415,14 @@ def seen(
 
 
 def to_be_seen_in(seconds: float, *hindrances: str) -> Happening:
-    """The forge said when it is to be looked at again."""
+    """The forge set the time of the next poll."""
     return lambda _, at: publish_events.PullRequestSeen(
         at=at, number=7, status=PullStatus.OPEN, hindrances=hindrances, look_after=seconds
     )
 
 
 def merged(task: Task, at: datetime) -> events.Event:
-    """The pull request stands merged."""
+    """The pull request is merged."""
     return publish_events.PullRequestMerged(at=at, commit="m" * 40)
 
 
@@ -442,72 +442,72 @@ def released(task: Task, at: datetime) -> events.Event:
 
 
 def posted(failure: str = "") -> Happening:
-    """The report is left on the ticket, unless that failed."""
+    """The report is posted to the ticket, unless that failed."""
     url = None if failure else "https://tickets.example/1"
     return lambda _, at: publish_events.ReportPosted(at=at, url=url, failure=failure)
 
 
 def round_asked(task: Task, at: datetime) -> events.Event:
-    """A person wants the comments on the pull request taken up."""
+    """A user wants the comments on the pull request handled."""
     return events.RoundRequested(at=at, by="ada")
 
 
 def archive(task: Task, at: datetime) -> events.Event:
-    """A person puts the ended task away."""
+    """A user archives the ended task."""
     return events.ArchiveRequested(at=at, by="ada")
 
 
 def failed(command: do.Command, reason: str = "no") -> Happening:
-    """What a command asks for cannot be had."""
+    """A command failed."""
     return lambda _, at: events.CommandFailed(at=at, command=command, reason=reason)
 
 
 def frozen(task: Task, at: datetime) -> events.Event:
-    """The present run stands still."""
+    """The current run is frozen."""
     return events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def freeze_failed(task: Task, at: datetime) -> events.Event:
-    """The present run would not stand still."""
+    """The current run could not be frozen."""
     return events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
 
 
 def thawed(task: Task, at: datetime) -> events.Event:
-    """The present run goes on."""
+    """The current run was thawed."""
     return events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def alarm(task: Task, at: datetime) -> events.Event:
-    """A time has come, or may have."""
+    """An alarm rang, possibly early."""
     return events.AlarmRang(at=at)
 
 
 def checkpoint(task: Task, at: datetime) -> events.Event:
-    """What recovery needs was written."""
+    """A checkpoint was saved."""
     return events.CheckpointSaved(at=at, number=task.seq)
 
 
 def pause(blocked_by: PauseReason = PauseReason.USER, park: bool = False, turn: int | None = None) -> Happening:
-    """Somebody wants the task to stand still."""
+    """A request to pause the task."""
     return lambda _, at: events.PauseRequested(at=at, blocked_by=blocked_by, park=park, turn=turn)
 
 
 def resume(blocked_by: PauseReason = PauseReason.USER) -> Happening:
-    """What made it stand still is over."""
+    """The reason for the pause is over."""
     return lambda _, at: events.ResumeRequested(at=at, blocked_by=blocked_by)
 
 
 def cancel(task: Task, at: datetime) -> events.Event:
-    """A person gives it up."""
+    """A user cancels the task."""
     return events.CancelRequested(at=at)
 
 
 PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted()}
-"""What becomes of the last stage's work, by pipeline."""
+"""How the work of the last stage is published, by pipeline."""
 
 
 def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - one case for each word
-    """What comes next in a world without trouble."""
+    """Return the next event in a world without errors."""
     match task.next_action:
         case NextAction.ADMISSION:
             return admitted(task, at)
@@ -544,7 +544,7 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
 
 
 def at(stage: str, owed: NextAction | None = None, begun: Task | None = None, pipeline: Pipeline | None = None) -> Task:
-    """A task that reached a stage without trouble, as soon as it owes this."""
+    """Return a task that reached a stage without errors, as soon as this is its next action."""
     pipeline = pipeline or full()
     task, _ = machine.begin(pipeline, events.TaskSubmitted(at=START, task=begun or a_task()))
     for _ in range(100):
@@ -563,12 +563,12 @@ def at_work(stage: str = "ANALYSIS", **policy: object) -> Task:
 
 
 def interactive(stage: str = "ANALYSIS", **policy: object) -> Task:
-    """A task at work that asks people."""
+    """Return an active interactive task."""
     return at_work(stage, autonomy=Autonomy.INTERACTIVE, **policy)
 
 
 def evaluating(*verdicts: Verdict) -> Task:
-    """A task whose two checks came to these verdicts, as far as they are given."""
+    """Return a task whose two checks have these verdicts, as far as they are given."""
     task = at("EVALUATION", NextAction.CHECKS)
     for verdict in verdicts:
         task, _ = machine.decide(full(), task, judged(verdict)(task, task.updated_at))
@@ -576,7 +576,7 @@ def evaluating(*verdicts: Verdict) -> Task:
 
 
 def failing_again(task: Task) -> Playbook:
-    """The task brought to its next evaluation, which fails and is explained, without trouble otherwise."""
+    """Continue the task to its next evaluation, which fails and is explained, without other errors."""
     while task.stage != "EVALUATION" or task.next_action is not NextAction.CHECKS:
         task, _ = machine.decide(full(), task, answer(task, task.updated_at))
     task, _ = machine.decide(full(), task, judged(Verdict.FAIL)(task, task.updated_at))
@@ -587,5 +587,5 @@ def failing_again(task: Task) -> Playbook:
 
 
 def with_budget(task: Task, name: str, used: int) -> Task:
-    """The task with so many tries of a budget used."""
+    """Return the task with this much of a budget used."""
     return replace(task, budgets={**task.budgets, name: replace(task.budgets[name], used=used)})

@@ -1,6 +1,6 @@
-"""The shape of the source: purity of the core, sizes of rooms, modules and functions, the top of the repository.
+"""The structure of the source: purity of the core, sizes of rooms, modules and functions, the top of the repository.
 
-Which room may import which is held by import-linter, in pyproject.toml.
+import-linter checks which room may import which; see pyproject.toml.
 """
 
 import ast
@@ -34,7 +34,7 @@ TOP_LEVEL = {
 SEES_THE_ENVIRONMENT = frozenset(
     {"orchestrator.settings", "orchestrator.workspaces.git", "orchestrator.processes.runs"}
 )
-"""The settings read it; the other two only hand it on to processes that they start."""
+"""The settings read it; the other two only pass it on to processes that they start."""
 
 MOST_MODULES = 15
 
@@ -44,7 +44,7 @@ IMPURE_CALLS = frozenset(
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("orchestrator.core")])
-def test_the_core_calls_nothing_that_reads_a_clock_a_file_or_chance(name: str) -> None:
+def test_the_core_reads_no_clock_no_file_and_no_randomness(name: str) -> None:
     calls = {
         node.func.id if isinstance(node.func, ast.Name) else node.func.attr
         for node in ast.walk(TREES[name])
@@ -53,18 +53,18 @@ def test_the_core_calls_nothing_that_reads_a_clock_a_file_or_chance(name: str) -
     assert not calls & IMPURE_CALLS
 
 
-def test_no_folder_holds_more_than_fifteen_modules() -> None:
+def test_no_folder_has_more_than_fifteen_modules() -> None:
     rooms = Counter(path.parent for path in SOURCES.values() if path.name != "__init__.py")
     assert {str(room.relative_to(ROOT)): count for room, count in rooms.items() if count > MOST_MODULES} == {}
 
 
-def test_unit_tests_lie_in_folders_named_like_the_rooms() -> None:
+def test_unit_tests_are_in_folders_named_like_the_rooms() -> None:
     folders = {path.parent.relative_to(ROOT / "tests/unit") for path in (ROOT / "tests/unit").rglob("test_*.py")}
     assert [str(folder) for folder in folders if not (ROOT / "orchestrator" / folder / "__init__.py").is_file()] == []
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_imports_stand_at_the_top_and_are_absolute(name: str) -> None:
+def test_imports_are_absolute_and_at_the_top(name: str) -> None:
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert not [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
@@ -73,7 +73,7 @@ def test_imports_stand_at_the_top_and_are_absolute(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_modules_and_functions_can_be_read_in_one_sitting(name: str) -> None:
+def test_modules_and_functions_have_bounded_sizes(name: str) -> None:
     assert len(SOURCES[name].read_text(encoding="utf-8").splitlines()) <= 400
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -87,6 +87,6 @@ def test_only_the_settings_read_the_environment(name: str) -> None:
             assert node.attr not in {"environ", "environb", "getenv"}, node.lineno
 
 
-def test_the_top_of_the_repository_holds_what_it_should_and_no_litter() -> None:
+def test_the_top_of_the_repository_contains_exactly_the_expected_entries() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split("/")[0] for line in listed.splitlines()} == TOP_LEVEL

@@ -16,7 +16,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import IS_SECRET, LONGEST_ANSWER, RequestKind, RequestStatus
 from orchestrator.server.client import Client, RequestRefused
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskList, AskView
+from orchestrator.server.schemas.user_requests import RequestList, RequestView
 
 LARGEST_VALUE = 64 * 1024
 """Bytes that are read of a value."""
@@ -97,10 +97,10 @@ def request_changes(
     _print([done], json=json)
 
 
-def _answer_in_turn(client: Client, asks: Sequence[AskView]) -> list[AskView]:
+def _answer_in_turn(client: Client, asks: Sequence[RequestView]) -> list[RequestView]:
     """Show each question and read its answer; on a terminal, a refused answer is asked for again."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    at_terminal, done = sys.stdin.isatty(), list[AskView]()
+    at_terminal, done = sys.stdin.isatty(), list[RequestView]()
     for one in asks:
         for part in render_request(one):
             screen.print(part)
@@ -116,7 +116,7 @@ def _answer_in_turn(client: Client, asks: Sequence[AskView]) -> list[AskView]:
     return done
 
 
-def _send(client: Client, ask: AskView, text: str) -> AskView:
+def _send(client: Client, ask: RequestView, text: str) -> RequestView:
     """Send an answer; an empty one means the default, or skips an optional question."""
     if text.strip():
         return client.answer(ask, _meant(ask, text.strip()))
@@ -125,19 +125,21 @@ def _send(client: Client, ask: AskView, text: str) -> AskView:
     return client.answer(ask, "") if ask.required else client.skip(ask)
 
 
-def _meant(ask: AskView, text: str) -> str:
+def _meant(ask: RequestView, text: str) -> str:
     """The answer; a number means the option with that number, unless an option has that text."""
     by_number = {str(at): option for at, option in enumerate(ask.options, 1)}
     return text if text in ask.options else by_number.get(text, text)
 
 
-def _wanted(task: TaskView) -> Sequence[AskView]:
+def _wanted(task: TaskView) -> Sequence[RequestView]:
     """Dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
-    given = [ask for ask in task.asks if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED]
+    given = [
+        ask for ask in task.requests if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
+    ]
     return given if given and task.status is TaskStatus.BLOCKED else pending(task, RequestKind.DEPENDENCY, "provide")
 
 
-def _named(asks: Sequence[AskView], name: str) -> AskView:
+def _named(asks: Sequence[RequestView], name: str) -> RequestView:
     found = next((ask for ask in asks if ask.name == name), None)
     if found is None:
         names = [ask.name for ask in asks]
@@ -147,7 +149,7 @@ def _named(asks: Sequence[AskView], name: str) -> AskView:
     return found
 
 
-def _value(ask: AskView) -> str:
+def _value(ask: RequestView) -> str:
     """Read the value without showing it, up to the size limit."""
     if sys.stdin.isatty():
         return getpass(f"{line(ask.name)} (not shown): ")
@@ -174,9 +176,9 @@ def _line() -> str:
     return text
 
 
-def _print(done: Sequence[AskView], *, json: bool) -> None:
+def _print(done: Sequence[RequestView], *, json: bool) -> None:
     if json:
-        print_json(AskList(asks=tuple(done)))
+        print_json(RequestList(requests=tuple(done)))
         return
     for ask in done:
         given = f": {ask.answer}" if ask.answer else ""

@@ -24,8 +24,7 @@ from orchestrator.cli.output import (
     table,
 )
 from orchestrator.cli.request_output import render_request
-from orchestrator.core.decide.work.checks import REPORT_FILE
-from orchestrator.core.task.checks import Verdict, first_try
+from orchestrator.core.task.checks import REPORT_FILE, Verdict, first_try
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
@@ -96,7 +95,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("used", _used(task) * bool(agent.attempt)),
         ("budget", budget_text(task.caps, task.spent)),
         ("retries used", budgets),
-        ("changes requested", "; ".join(task.wanted)),
+        ("changes requested", "; ".join(task.requested_changes)),
         ("feedback", "; ".join(task.feedback)),
         *_published(task.publication),
         ("worktree", task.worktree),
@@ -169,7 +168,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
             ask.text,
             ask.answer or "",
         )
-        for ask in task.asks
+        for ask in task.requests
         if ask.status is not RequestStatus.PENDING
     ]
     if asks:

@@ -1,4 +1,4 @@
-"""`simulate`: a week with these settings and pipelines, on a virtual clock."""
+"""`simulate`: simulate days of work with the user's settings and pipelines on a virtual clock."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,24 +17,24 @@ from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.settings import Settings
-from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation, Waits
-from orchestrator.supervisor.simulation.runner import SimulatedDaemon, Simulation, SimulationPlan
+from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation, WaitStatistics
+from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
 WAITED_FOR = {
-    "pending": "a place to start",
-    "place": "a place to continue",
-    "draft": "being submitted",
-    "user": "the person who paused it",
-    "blocked": "a person to unblock it",
+    "pending": "a place to begin",
+    "place": "a place to go on",
+    "draft": "submission of a draft",
+    "user": "a resume by a user",
+    "blocked": "a user's decision",
     "question": "an answer",
     "review": "a review",
     "dependency": "a dependency",
     "rate_limit": "a usage limit",
-    "service": "the model service",
-    "budget": "a larger budget",
+    "service": "the model's service",
+    "budget": "a higher budget",
     "pressure": "free resources",
 }
-"""What tasks wait for, in words."""
+"""Texts for what tasks wait for."""
 
 
 class ReportView(RootModel[SimulationReport]):
@@ -45,20 +45,20 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
     tasks: Annotated[int, typer.Option(min=1, max=100_000, help="How many tickets are submitted.")] = 500,
     days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How many days to simulate.")] = 7.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same week.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same number gives the same days.")] = 0,
     crashes: Annotated[int, typer.Option(min=0, max=100_000, help="How often the daemon is killed.")] = 200,
     pipeline: Annotated[str | None, typer.Option(help="Use only this pipeline; default: all.")] = None,
     json: Json = False,
 ) -> int:
-    """Simulate days of made-up agents, people and usage limits with your settings and pipelines.
+    """Simulate days of work with your settings and pipelines; agents, users and the account are made up.
 
-    All decisions are made by the real code. Exit code 1 if the daemon would have broken one of its guarantees.
+    Every decision is made by the real code. Exits with 1 if the daemon violated one of its invariants.
     """
     settings = context_of(context).settings()
     start_logging("error", settings.log.format)
     definitions = load_definitions(settings.definition_folders())
-    house = _house(settings, definitions, _chosen(definitions, pipeline))
-    report = asyncio.run(Simulation(house, SimulationPlan(tasks=tasks, days=days, seed=seed, crashes=crashes)).live())
+    config = _config(settings, definitions, _chosen(definitions, pipeline))
+    report = asyncio.run(Simulation(config, SimulationPlan(tasks=tasks, days=days, seed=seed, crashes=crashes)).run())
     if json:
         print_json(ReportView(report))
     else:
@@ -75,12 +75,12 @@ def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline
     return {name: definitions.pipelines[name]}
 
 
-def _house(settings: Settings, definitions: Definitions, pipelines: Mapping[str, Pipeline]) -> SimulatedDaemon:
+def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str, Pipeline]) -> DaemonConfig:
     def model_of(task: Task) -> str:
         role = pipelines[task.pipeline].stage(task.stage).role
         return (definitions.roles[role].model if role else None) or settings.agent.model
 
-    return SimulatedDaemon(
+    return DaemonConfig(
         room=Capacity(
             places=settings.max_agents,
             day=settings.budget.day.caps(),
@@ -102,12 +102,12 @@ def _house(settings: Settings, definitions: Definitions, pipelines: Mapping[str,
 
 def _show(report: SimulationReport) -> None:
     screen = console()
-    screen.print(table(("TASKS", "HOW MANY"), ((name, str(count)) for name, count in report.tasks.items())))
+    screen.print(table(("TASKS", "COUNT"), ((name, str(count)) for name, count in report.tasks.items())))
     screen.print()
     screen.print(
         table(
-            ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "STILL"),
-            ((WAITED_FOR.get(one.kind, one.kind), *_how_long(one)) for one in report.waits),
+            ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "OPEN"),
+            ((WAITED_FOR.get(one.kind, one.kind), *_columns(one)) for one in report.waits),
         )
     )
     screen.print()
@@ -115,25 +115,25 @@ def _show(report: SimulationReport) -> None:
         facts(
             (
                 ("crashes", f"{report.crashes}, {report.restarts} restarts"),
-                ("decisions", f"{report.decisions:,}, {report.turns:,} turns of agents"),
-                ("people", f"{report.answers} answers taken, {report.refusals} requests refused"),
-                ("limits", f"reached {report.limits_met} times"),
+                ("decisions", f"{report.decisions:,}, {report.turns:,} agent turns"),
+                ("people", f"{report.answers} answers accepted, {report.refusals} requests refused"),
+                ("limits", f"met {report.limits_met} times"),
                 ("spent", f"${report.usd:,.2f}, {report.tokens:,} tokens"),
-                ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours a second"),
+                ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours per second"),
                 ("violations", str(len(report.violations))),
                 ("seed", str(report.seed)),
             )
         )
     )
     if report.violations:
-        complain(*_broken(report.violations[0]))
+        complain(*_violation_lines(report.violations[0]))
 
 
-def _how_long(waits: Waits) -> tuple[str, ...]:
+def _columns(waits: WaitStatistics) -> tuple[str, ...]:
     return str(waits.count), duration(waits.median), duration(waits.longest), str(waits.open)
 
 
-def _broken(first: Violation) -> tuple[str, ...]:
-    """Describe the first broken guarantee, with the history of its task."""
-    where = f" by {first.task}" if first.task else ""
-    return (f"{first.law}: broken{where} at {first.at:%Y-%m-%d %H:%M:%S}: {first.text}", *first.history)
+def _violation_lines(first: Violation) -> tuple[str, ...]:
+    """Return the lines that show the first violation and the history of its task."""
+    task = f" by {first.task}" if first.task else ""
+    return (f"{first.invariant}: violated{task} at {first.at:%Y-%m-%d %H:%M:%S}: {first.text}", *first.history)

@@ -29,7 +29,7 @@ from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestKind, Subject
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 
 WORK_SECONDS = {False: 90.0, True: 1800.0}
 """How long the whole may take, without and with the real CLI."""
@@ -169,7 +169,7 @@ class Story:
                 raise DemoFailed(f"session {self._session} did not go on after the limit; see {now.folder}")
             self._happened(Moment.LIMIT)
 
-    def _answer(self, ask: AskView) -> None:
+    def _answer(self, ask: RequestView) -> None:
         """Do what a person would; nobody is here to allow an agent more than it may."""
         match ask.kind:
             case RequestKind.QUESTION:
@@ -183,7 +183,7 @@ class Story:
             case _:
                 assert_never(ask.kind)
 
-    def _answer_question(self, ask: AskView) -> None:
+    def _answer_question(self, ask: RequestView) -> None:
         self._teller.say(f"the agent asks: {ask.text}", *(f"- {option}" for option in ask.options))
         refused = ask.subject is Subject.PERMISSION
         text = DENY if refused else ask.default or next(iter(ask.options), "Decide yourself.")
@@ -191,7 +191,7 @@ class Story:
         self._teller.command(f"orchestrator answer {ask.task} {shlex.quote(text)}")
         self._happened(Moment.QUESTION)
 
-    def _approve(self, ask: AskView) -> None:
+    def _approve(self, ask: RequestView) -> None:
         self._teller.say(f"a person is to look at it: {ask.text}")
         self._tell_why(self._client.task(ask.task))
         if ask.subject is Subject.STAGE:

@@ -10,9 +10,8 @@ from orchestrator.server.schemas.tasks import TaskView
 def is_active(task: TaskView, step: int) -> bool:
     """Whether the implementer is in the middle of a turn for that step."""
     running = task.run is not None and task.run.process is ProcessState.RUNNING
-    return (
-        task.agent.current_step == step and task.stage == "IMPLEMENTATION" and task.owed is NextAction.TURN and running
-    )
+    in_step = task.stage == "IMPLEMENTATION" and task.agent.current_step == step
+    return in_step and task.next_action is NextAction.TURN and running
 
 
 def is_limited(task: TaskView) -> bool:

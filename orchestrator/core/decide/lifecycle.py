@@ -36,7 +36,7 @@ from orchestrator.core.task.agent import (
     TurnProgress,
     Usage,
 )
-from orchestrator.core.task.budget import Spending, reached_cap, seconds_left
+from orchestrator.core.task.budget import reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
@@ -96,7 +96,7 @@ def begin_agent(task: Task, role: str) -> Task:
     old = task.agent
     attempt = old.attempt + 1
     session = _next_session(task, role, attempt)
-    used = old.usage if session.is_resumed else _banked(old.usage)
+    used = old.usage if session.is_resumed else _bank(old.usage)
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
@@ -124,7 +124,7 @@ def _next_session(task: Task, role: str, attempt: int) -> Session:
     return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
 
 
-def _banked(usage: Usage) -> Usage:
+def _bank(usage: Usage) -> Usage:
     """Return the usage at the beginning of a new session, whose totals count from zero."""
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
@@ -140,7 +140,7 @@ def bank_usage(agent: Agent) -> Agent:
     A killed CLI saves no totals, so the next process counts from zero. A CLI that exits by itself or by SIGTERM saves
     them, and the resumed session counts on.
     """
-    return replace(agent, usage=_banked(agent.usage))
+    return replace(agent, usage=_bank(agent.usage))
 
 
 def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
@@ -163,12 +163,12 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 def cap_reached(task: Task) -> str | None:
     """Return which of the task's caps is reached, in words for a person; None while something is left of each."""
-    spent_so_far = task.spending.total + Spending(tokens=task.agent.turn.tokens)
-    since = task.spending.total.usd - (task.spending.usd_at_limit or 0.0)
+    spent = task.spending.total
+    since = spent.usd - (task.spending.usd_at_limit or 0.0)
     most = task.policy.usd_after_limit
     if most is not None and task.spending.usd_at_limit is not None and since >= most:
         return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(spent_so_far, task.policy.caps)
+    return reached_cap(replace(spent, tokens=spent.tokens + task.agent.turn.tokens), task.policy.caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:
@@ -186,8 +186,8 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     """
     stage = pipeline.stage(task.stage)
     overspent = guards.overspent(stage.guards, task)
-    if (stage.review or overspent) and not _reviewed(task):
-        return _under_review(pipeline, task, overspent, at)
+    if (stage.review or overspent) and not _is_reviewed(task):
+        return _ask_for_review(pipeline, task, overspent, at)
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
     wanted = () if stage.on_fail or stage.review else task.requested_changes
     task = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
@@ -205,7 +205,7 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return add_notice(done, NoticeKind.COMPLETED, final_message(done, at), at, "completed")
 
 
-def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
+def _ask_for_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
     artifacts = pipeline.stage(task.stage).work.under_review(task)
     text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
@@ -224,7 +224,7 @@ def _under_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at
     return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, at)
 
 
-def _reviewed(task: Task) -> bool:
+def _is_reviewed(task: Task) -> bool:
     """Return whether the present visit of the stage was approved after it was last judged."""
     visit = task.stages[task.stage].visits
     reviews = [
@@ -243,10 +243,10 @@ def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: date
     if tried is not None:
         return continue_stage(pipeline, replace(tried, feedback=lacking), at)
     why = f"still incomplete after every try: {'; '.join(lacking)}"
-    return block(_given_up(task, why, at), f"{task.stage} is {why}", at)
+    return block(_record_giving_up(task, why, at), f"{task.stage} is {why}", at)
 
 
-def _given_up(task: Task, why: str, at: datetime) -> Task:
+def _record_giving_up(task: Task, why: str, at: datetime) -> Task:
     """Return the task with the failure of its stage, or of its present step, on record."""
     step = task.agent.turn.step
     steps = plan.with_status(task.steps, step, StepStatus.FAILED) if step else task.steps
@@ -295,7 +295,7 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
     stage = pipeline.stage(task.stage)
     tried = use_retry(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
-    last_pass = None if again or stage.on_fail is None else _escalated(tried or task)
+    last_pass = None if again or stage.on_fail is None else _use_last_pass(tried or task)
     back = stage.on_fail if again or last_pass else None
     task = stage.work.record_failures(stage, task, analysis, back, at)
     counted = last_pass or tried
@@ -310,6 +310,6 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
     )
 
 
-def _escalated(task: Task) -> Task | None:
+def _use_last_pass(task: Task) -> Task | None:
     """Return the task with its one last pass used; None where its policy wants none, or it was used before."""
     return use_retry(task, "escalations") if task.policy.on_blocked is OnBlocked.ESCALATE else None

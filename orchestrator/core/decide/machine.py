@@ -77,19 +77,19 @@ def decide(
     A next turn that the account or the day does not allow is not sent: the task waits. The same task object comes back
     when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
-    after = _after(pipeline, task, event)
+    after = _apply(pipeline, task, event)
     if after is task and not isinstance(event, _NOTED):
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
         after = outcomes.name_plan_steps(pipeline, after)
-    after = replace(_within(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
+    after = replace(_hold_turn(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
 
 
-def _within(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
+def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
     """Return the task paused before a turn that its living agent would be sent now but is not allowed."""
     follows = (after.agent.attempt, after.agent.turn.number) != (before.agent.attempt, before.agent.turn.number)
     if not follows or after.next_action is not NextAction.TURN or not after.holds_slot:
@@ -98,7 +98,7 @@ def _within(allowance: Allowance, before: Task, after: Task, at: datetime) -> Ta
     return pausing.hold_for_account(after, reason) if reason else after
 
 
-def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
+def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
     if isinstance(event, turns.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
     if isinstance(event, publishing.PublishEvent):
@@ -109,27 +109,27 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.TaskSubmitted() | events.ForeignEditFound():
             return task
         case events.DaemonStarted():
-            return _daemon_started(pipeline, task, event)
+            return _on_daemon_start(pipeline, task, event)
         case events.TaskAdmitted():
-            return _admitted(task, event)
+            return _on_admitted(task, event)
         case events.WorkspaceReady():
-            return _workspace_ready(pipeline, task, event)
+            return _on_workspace(pipeline, task, event)
         case events.RunStarted():
-            return _run_began(pipeline, task, event.folder, event.pid, event.at)
+            return _begin_run(pipeline, task, event.folder, event.pid, event.at)
         case events.GateLooked():
-            return _gate_looked(pipeline, task, event)
+            return _on_gate(pipeline, task, event)
         case events.CheckFinished():
-            return _check_finished(pipeline, task, event)
+            return _on_check(pipeline, task, event)
         case events.CommandFailed():
-            return _command_failed(pipeline, task, event)
+            return _on_command_failure(pipeline, task, event)
         case events.RunFrozen():
-            return _frozen(task, event)
+            return _on_frozen(task, event)
         case events.FreezeFailed():
-            return _run_is(task, event.folder, ProcessState.UNFREEZABLE)
+            return _with_run_state(task, event.folder, ProcessState.UNFREEZABLE)
         case events.RunThawed():
-            return _thawed(task, event)
+            return _on_thawed(task, event)
         case events.AlarmRang():
-            return _alarm_rang(pipeline, task, event)
+            return _on_alarm(pipeline, task, event)
         case events.CheckpointSaved():
             return replace(task, agent=replace(task.agent, last_saved=event.at))
         case events.OperationRequested():
@@ -143,14 +143,14 @@ def _after(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             assert_never(event)
 
 
-def _daemon_started(pipeline: Pipeline, task: Task, event: events.DaemonStarted) -> Task:
+def _on_daemon_start(pipeline: Pipeline, task: Task, event: events.DaemonStarted) -> Task:
     """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
-    return _run_began(pipeline, task, task.run.folder, task.agent.pid, event.at)
+    return _begin_run(pipeline, task, task.run.folder, task.agent.pid, event.at)
 
 
-def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
+def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
     if not task.wants_slot:
         return task
     if task.status is TaskStatus.PENDING:
@@ -167,17 +167,17 @@ def _admitted(task: Task, event: events.TaskAdmitted) -> Task:
     status = AgentStatus.RUNNING if task.run and task.next_action is not NextAction.CHECKS else AgentStatus.IDLE
     task = replace(task, agent=replace(task.agent, status=status))
     stood = task.run is not None and task.run.process is not ProcessState.RUNNING
-    return task if stood or task.agent.turn.active_since is not None else _timed(task, event.at)
+    return task if stood or task.agent.turn.active_since is not None else _restart_deadline(task, event.at)
 
 
-def _workspace_ready(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
+def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
     if task.next_action is not NextAction.WORKSPACE:
         return task
     task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
-def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
+def _begin_run(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
     if task.run is None or task.run.folder != folder or task.run.process is not ProcessState.STARTING:
         return task
     task = replace(task, run=replace(task.run, process=ProcessState.RUNNING))
@@ -187,7 +187,7 @@ def _run_began(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at:
     return lifecycle.next_turn(pipeline, task, at)
 
 
-def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
+def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
     asked = (task.stage, task.stages[task.stage].visits, task.agent.turn.number)
     if task.next_action is not NextAction.GATE or (event.stage, event.visit, event.turn) != asked:
         return task
@@ -197,7 +197,7 @@ def _gate_looked(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Ta
     task = replace(
         task,
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
-        steps=_planned(pipeline, task, evidence),
+        steps=_plan_steps(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
     return stage.work.judge(pipeline, task, evidence, event.at)
@@ -213,7 +213,7 @@ def _count_drafts(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> 
     return replace(task, budgets={**task.budgets, family.draft_budget: replace(budget, used=used)})
 
 
-def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
+def _plan_steps(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple[Step, ...]:
     """Return the steps of a plan that was just left behind, else the task's present steps."""
     for stage in pipeline.stages.values():
         if stage.plan and stage.plan in evidence.fresh and stage.plan in evidence.files:
@@ -222,7 +222,7 @@ def _planned(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tuple
     return task.steps
 
 
-def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Task:
+def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Task:
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
@@ -244,14 +244,14 @@ def _check_finished(pipeline: Pipeline, task: Task, event: events.CheckFinished)
     return lifecycle.continue_stage(pipeline, task, event.at)
 
 
-def _command_failed(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
+def _on_command_failure(pipeline: Pipeline, task: Task, event: events.CommandFailed) -> Task:
     """Block the task if the command is still owed; a task that has ended stays as it is."""
     if not task.is_active or event.command not in obligations(pipeline, task):
         return task
     return outcomes.block(task, event.reason, event.at)
 
 
-def _run_is(task: Task, folder: str, process: ProcessState) -> Task:
+def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:
     """Return the task with its run's state changed. Ignore reports about runs that are starting or stopping."""
     unmoved = (process, ProcessState.STARTING, ProcessState.PARKING)
     if task.run is None or task.run.folder != folder or task.run.process in unmoved:
@@ -259,43 +259,43 @@ def _run_is(task: Task, folder: str, process: ProcessState) -> Task:
     return replace(task, run=replace(task.run, process=process))
 
 
-def _frozen(task: Task, event: events.RunFrozen) -> Task:
+def _on_frozen(task: Task, event: events.RunFrozen) -> Task:
     """Return the task with its run frozen. Frozen time is not working time, and a frozen run is stopped after a while
     to free memory.
     """
-    after = _run_is(task, event.folder, ProcessState.FROZEN)
+    after = _with_run_state(task, event.folder, ProcessState.FROZEN)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
     park_at = event.at + timedelta(seconds=after.policy.park_after)
     return turns.add_worked_time(replace(after, run=replace(after.run, park_at=park_at)), event.at)
 
 
-def _thawed(task: Task, event: events.RunThawed) -> Task:
+def _on_thawed(task: Task, event: events.RunThawed) -> Task:
     """Return the task with its run going on. Frozen time does not count against the turn, but a command may have timed
     out.
     """
-    after = _run_is(task, event.folder, ProcessState.RUNNING)
+    after = _with_run_state(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
     turn = after.agent.turn
     if turn.deadline is not None and turn.open_tools > 0:
         turn = replace(turn, was_frozen_in_tool=True)
-    return _timed(replace(after.with_turn(turn), run=replace(after.run, park_at=None)), event.at)
+    return _restart_deadline(replace(after.with_turn(turn), run=replace(after.run, park_at=None)), event.at)
 
 
-def _timed(task: Task, at: datetime) -> Task:
+def _restart_deadline(task: Task, at: datetime) -> Task:
     """Return the task with the deadline of its turn, if one is under way, counted from now."""
     if task.agent.turn.deadline is None:
         return task
     return task.with_turn(replace(task.agent.turn, deadline=lifecycle.deadline(task, at), active_since=at))
 
 
-def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
+def _on_alarm(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task:
     if not task.is_active:
         return task
     task = pausing.apply_deadlines(task, event.at)
     if task.is_paused:
-        return _while_standing(task, event.at)
+        return _alarm_while_paused(task, event.at)
     if task.next_action is NextAction.RETRY and task.retry_at and event.at >= task.retry_at:
         return lifecycle.continue_stage(pipeline, task, event.at)
     deadline = task.agent.turn.deadline
@@ -310,7 +310,7 @@ def _alarm_rang(pipeline: Pipeline, task: Task, event: events.AlarmRang) -> Task
     return task
 
 
-def _while_standing(task: Task, at: datetime) -> Task:
+def _alarm_while_paused(task: Task, at: datetime) -> Task:
     """Return the paused task, resumed if the time it waits for has come, or parked if it was frozen for too long."""
     if task.waits_for_service and task.retry_at and at >= task.retry_at:
         retry_at = task.retry_at if task.next_action is NextAction.RETRY else None

@@ -76,11 +76,11 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     if not task.is_active:
         return ()
     if task.is_paused:
-        return following + _standing_still(task) + _looking(task)
-    return following + _under_way(pipeline, task)
+        return following + _while_paused(task) + _look_at_pull_request(task)
+    return following + _while_active(pipeline, task)
 
 
-def _looking(task: Task) -> tuple[do.Command, ...]:
+def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
     """Return a look at the pull request that waits for its merge, if one is due or a person asked for it."""
     publication = task.publication
     if publication.number is None or not task.waits_for_merge:
@@ -110,7 +110,7 @@ def _publish(pipeline: Pipeline, task: Task) -> do.Command:
             assert_never(stage.publish)
 
 
-def _standing_still(task: Task) -> tuple[do.Command, ...]:
+def _while_paused(task: Task) -> tuple[do.Command, ...]:
     run = task.run
     match run.process if run else None:
         case ProcessState.RUNNING if run:
@@ -121,7 +121,7 @@ def _standing_still(task: Task) -> tuple[do.Command, ...]:
             return ()
 
 
-def _under_way(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
+def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # noqa: C901, PLR0912 - one case a word
     run, agent = task.run, task.agent
     if run and run.process is ProcessState.FROZEN:
         return (do.ThawRun(folder=run.folder),)

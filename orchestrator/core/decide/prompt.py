@@ -18,14 +18,14 @@ from orchestrator.core.task.user_requests import WHERE_PROVIDED, RequestStatus, 
 def turn_text(pipeline: Pipeline, task: Task) -> str:
     """Return the text of the turn that is owed to the task's agent now."""
     stage = pipeline.stage(task.stage)
-    parts = [_heading(task, stage), _why(task, stage), _places(task)]
+    parts = [_heading(task, stage), _why(task, stage), _paths(task)]
     parts.append(stage.work.instructions(pipeline, task))
     if stage.artifacts and not stage.work.has_steps:
-        parts.append(_listed("Leave these files in the outbox, and no others:", stage.artifacts))
+        parts.append(_list("Leave these files in the outbox, and no others:", stage.artifacts))
     parts.append(_answers(task))
     if stage.work.wanted_title:
-        parts.append(_listed(stage.work.wanted_title, task.requested_changes))
-    parts.append(_listed("Still missing; mend exactly this, then end your turn:", task.feedback))
+        parts.append(_list(stage.work.wanted_title, task.requested_changes))
+    parts.append(_list("Still missing; mend exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -35,11 +35,11 @@ def outbox_of(task: Task) -> str:
 
 
 def _heading(task: Task, stage: Stage) -> str:
-    mode = stage.mode or ("bugfix" if _mends(task) else "review_cycle" if task.publication.round else "fresh")
+    mode = stage.mode or ("bugfix" if _is_repairing(task) else "review_cycle" if task.publication.round else "fresh")
     return f"# {stage.name} of {task.ticket.key}: {_line(task.title)}\n\nmode: {mode}"
 
 
-def _mends(task: Task) -> bool:
+def _is_repairing(task: Task) -> bool:
     """Return whether an evaluation failed and was not repeated yet."""
     return any(record.status is StageStatus.FAILED for record in task.stages.values())
 
@@ -52,7 +52,7 @@ def _why(task: Task, stage: Stage) -> str:
         )
     elif task.agent.setbacks.limit_waits:
         why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
-    elif _news(task):
+    elif _new_answers(task):
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
@@ -60,9 +60,9 @@ def _why(task: Task, stage: Stage) -> str:
         why = "You were interrupted in this stage. Look at what is there already and go on from it."
     elif stage.work.reason():
         why = stage.work.reason()
-    elif task.publication.round and not _mends(task):
+    elif task.publication.round and not _is_repairing(task):
         why = "The change is proposed, and reviewers ask for changes."
-    elif task.requested_changes and not _mends(task):
+    elif task.requested_changes and not _is_repairing(task):
         why = "A person has looked at what is there and asks for changes."
     elif task.stages[stage.name].visits > 1:
         why = "The evaluation of the change failed, so the task came back to this stage."
@@ -73,10 +73,10 @@ def _why(task: Task, stage: Stage) -> str:
 
 def _answers(task: Task) -> str:
     """Return every answer that the agent does not know yet, never the value of a dependency."""
-    return _listed("Answers to what you asked:", [_answer(request) for request in _news(task)])
+    return _list("Answers to what you asked:", [_answer(request) for request in _new_answers(task)])
 
 
-def _news(task: Task) -> tuple[UserRequest, ...]:
+def _new_answers(task: Task) -> tuple[UserRequest, ...]:
     """Return the answered requests of earlier turns; requests of this turn are answered while it runs."""
     now = (task.agent.attempt, task.agent.turn.number)
     return tuple(
@@ -101,7 +101,7 @@ def _answer(request: UserRequest) -> str:
     return f"{about[:2000]} — {what}"
 
 
-def _places(task: Task) -> str:
+def _paths(task: Task) -> str:
     source = task.source
     begun_at = f"branch {source.branch}, begun at {source.base_commit[:12]} of {source.base_branch}"
     return (
@@ -125,11 +125,11 @@ def present_step(pipeline: Pipeline, task: Task) -> str:
         f"Do step {step.step_id} and nothing beyond it. Then commit everything, with the subject\n"
         f"{commit_subject(task, step)}\n"
         "and end your turn with a clean worktree. If the step needs no change, say why in an empty commit."
-        f"{_noted(step.last_checkpoint) if step.last_checkpoint else ''}"
+        f"{_checkpoint_note(step.last_checkpoint) if step.last_checkpoint else ''}"
     )
 
 
-def _noted(left: StepCheckpoint) -> str:
+def _checkpoint_note(left: StepCheckpoint) -> str:
     """Return the checkpoint that was noted when work on the step was interrupted."""
     files = f"; not committed then: {_line(', '.join(left.uncommitted_files))}" if left.uncommitted_files else ""
     return f"\n\nNoted of it before ({_line(left.reason)}): {' '.join(left.work_in_progress.split())}{files}"
@@ -148,7 +148,7 @@ def failed_checks(results: Mapping[str, CheckResult], accepted: frozenset[str]) 
         for name, result in results.items()
         if result.verdict not in accepted
     ]
-    return _listed("Checks that failed (output paths are relative to workspace_dir):", failed)
+    return _list("Checks that failed (output paths are relative to workspace_dir):", failed)
 
 
 def recent_failures(task: Task) -> str:
@@ -159,10 +159,10 @@ def recent_failures(task: Task) -> str:
         + (f"; output: {entry.log_file}" if entry.log_file else "")
         for entry in task.failures.entries[-5:]
     ]
-    return _listed("What failed so far (newest last):", recent)
+    return _list("What failed so far (newest last):", recent)
 
 
-def _listed(title: str, items: Sequence[str]) -> str:
+def _list(title: str, items: Sequence[str]) -> str:
     return "\n".join((title, *(f"- {' '.join(item.split())}" for item in items))) if items else ""
 
 

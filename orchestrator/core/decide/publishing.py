@@ -34,21 +34,21 @@ def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> 
     """Return the task after an event about its change outside."""
     match event:
         case events.BranchDelivered():
-            return _delivered(pipeline, task, event)
+            return _on_delivered(pipeline, task, event)
         case publish_events.PullRequestOpened():
-            return _opened(task, event)
+            return _on_opened(task, event)
         case publish_events.PullRequestSeen():
-            return _seen(pipeline, task, event)
+            return _on_look(pipeline, task, event)
         case publish_events.PullRequestMerged():
-            return _merged(pipeline, task, event)
+            return _on_merged(pipeline, task, event)
         case publish_events.MergeRefused():
-            return _refused(task, event)
+            return _on_refusal(task, event)
         case publish_events.ReleasePrepared():
-            return _prepared(task, event)
+            return _on_prepared(task, event)
         case publish_events.Released():
-            return _released(pipeline, task, event)
+            return _on_released(pipeline, task, event)
         case publish_events.ReportPosted():
-            return _posted(pipeline, task, event)
+            return _on_posted(pipeline, task, event)
         case _:
             assert_never(event)
 
@@ -79,7 +79,7 @@ def request_round(task: Task) -> Task:
     return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
 
 
-def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
+def _on_delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) -> Task:
     if task.next_action is not NextAction.DELIVERY:
         return task
     task = replace(task, source=replace(task.source, branch=event.branch))
@@ -89,7 +89,7 @@ def _delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered) ->
     return lifecycle.advance(pipeline, task, event.at)
 
 
-def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
+def _on_opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     publication = replace(
@@ -101,10 +101,10 @@ def _opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
         hindrances=("it was just pushed",),
         refusals=0,
     )
-    return _waiting_for_merge(replace(task, publication=publication), event.at)
+    return _wait_for_merge(replace(task, publication=publication), event.at)
 
 
-def _waiting_for_merge(task: Task, at: datetime) -> Task:
+def _wait_for_merge(task: Task, at: datetime) -> Task:
     """Return the task under review outside; a person merges, or approves the merge here."""
     task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING, retry_at=_next_look(task, at))
     if _merges_by_itself(task):
@@ -119,15 +119,15 @@ def _merges_by_itself(task: Task) -> bool:
     return task.policy.auto_merge and task.publication.refusals < MOST_REFUSALS
 
 
-def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+def _on_look(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
     publication = task.publication
     if not task.waits_for_merge or publication.number != event.number:
         return task
     match event.status:
         case PullStatus.MERGED:
-            return _merged_outside(pipeline, task, event)
+            return _on_merged_outside(pipeline, task, event)
         case PullStatus.CLOSED:
-            task = _withdrawn(task, event.at)
+            task = _withdraw_requests(task, event.at)
             gone = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
             return outcomes.block(task, f"{task.stage}: {gone}", event.at)
         case PullStatus.OPEN:
@@ -145,9 +145,9 @@ def _seen(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen)
     task = replace(task, publication=looked)
     task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
     if event.feedback is not None and (asked or task.policy.follow_reviews):
-        return _taken_up(pipeline, task, event)
+        return _accept_comments(pipeline, task, event)
     if _merges_by_itself(task) and not event.hindrances:
-        task = _withdrawn(task, event.at)
+        task = _withdraw_requests(task, event.at)
         return pausing.resume_if_free(
             replace(task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.MERGE, retry_at=None)
         )
@@ -160,7 +160,7 @@ def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime
     return at + timedelta(seconds=every if after is None else after) if every else None
 
 
-def _taken_up(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+def _accept_comments(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
     """Return the task with each new comment accepted once: the mark of its text is kept for good, its id until it is
     answered.
 
@@ -171,16 +171,18 @@ def _taken_up(pipeline: Pipeline, task: Task, event: publish_events.PullRequestS
     seen = newest_marks((*publication.seen, *event.marks))
     task = replace(task, publication=replace(publication, replies=replies, seen=seen))
     wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
-    taken = send_back(pipeline, _withdrawn(task, event.at), wanted, event.at)
+    taken = send_back(pipeline, _withdraw_requests(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 
 
-def _merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
-    task = pausing.resume_if_free(replace(_withdrawn(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None))
-    return _done(pipeline, task, event.merge_commit, event.at)
+def _on_merged_outside(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
+    task = pausing.resume_if_free(
+        replace(_withdraw_requests(task, event.at), status=TaskStatus.IN_PROGRESS, retry_at=None)
+    )
+    return _finish(pipeline, task, event.merge_commit, event.at)
 
 
-def _withdrawn(task: Task, at: datetime) -> Task:
+def _withdraw_requests(task: Task, at: datetime) -> Task:
     """Return the task with its open requests about the pull request withdrawn."""
     for request in task.pending_requests:
         if request.draft.subject is Subject.MERGE:
@@ -188,25 +190,25 @@ def _withdrawn(task: Task, at: datetime) -> Task:
     return task
 
 
-def _merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
-    return _done(pipeline, task, event.commit, event.at) if task.next_action is NextAction.MERGE else task
+def _on_merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequestMerged) -> Task:
+    return _finish(pipeline, task, event.commit, event.at) if task.next_action is NextAction.MERGE else task
 
 
-def _done(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
+def _finish(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
     publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=())
     return lifecycle.advance(pipeline, replace(task, publication=publication), at)
 
 
-def _refused(task: Task, event: publish_events.MergeRefused) -> Task:
+def _on_refusal(task: Task, event: publish_events.MergeRefused) -> Task:
     """Return the task waiting for its merge again, with the forge's reasons. Nothing is bypassed."""
     if task.next_action is not NextAction.MERGE:
         return task
     refusals = task.publication.refusals + 1
     task = replace(task, publication=replace(task.publication, hindrances=event.hindrances, refusals=refusals))
-    return _waiting_for_merge(task, event.at)
+    return _wait_for_merge(task, event.at)
 
 
-def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
+def _on_prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     publication = replace(task.publication, version=event.version, head=task.source.commit)
@@ -218,13 +220,13 @@ def _prepared(task: Task, event: publish_events.ReleasePrepared) -> Task:
     return pausing.add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, event.at)
 
 
-def _released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
+def _on_released(pipeline: Pipeline, task: Task, event: publish_events.Released) -> Task:
     if task.next_action is not NextAction.RELEASE:
         return task
     return lifecycle.advance(pipeline, replace(task, publication=replace(task.publication, tag=event.tag)), event.at)
 
 
-def _posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
+def _on_posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPosted) -> Task:
     if task.next_action is not NextAction.PUBLISH:
         return task
     failure = (event.failure,) if event.failure else ()

@@ -65,7 +65,7 @@ def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
         case events.DraftSubmitted():
             return _submit(task, event)
         case events.AskAnswered():
-            return _answered(pipeline, task, event)
+            return _answer_request(pipeline, task, event)
         case events.CapsChanged():
             return _change_caps(task, event)
         case events.PriorityChanged():
@@ -156,14 +156,14 @@ def _change_caps(task: Task, event: events.CapsChanged) -> Task:
     return task
 
 
-def _answered(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
+def _answer_request(pipeline: Pipeline, task: Task, event: events.AskAnswered) -> Task:
     """Return the task with one of its requests answered; only the first answer counts."""
-    request = _pending(task, event)
+    request = _find_request(task, event)
     match event.status:
         case RequestStatus.APPROVED:
-            return _approved(pipeline, task, request, event)
+            return _approve(pipeline, task, request, event)
         case RequestStatus.CHANGES_REQUESTED:
-            return _changes_requested(pipeline, task, request, event)
+            return _request_changes(pipeline, task, request, event)
         case _:
             task = pausing.answer_request(task, request.number, _answer(event), event.at)
     respawned = (
@@ -178,7 +178,7 @@ def _answer(event: events.AskAnswered) -> Answer:
     return Answer(status=event.status, text=event.answer, by=event.by)
 
 
-def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
+def _find_request(task: Task, event: events.AskAnswered) -> UserRequest:
     """Return the request that the answer is for. Raises AnswerRefused, BadAnswer and InvalidTransition."""
     request = next((one for one in task.requests if one.number == event.number), None)
     if request is None:
@@ -203,7 +203,7 @@ def _pending(task: Task, event: events.AskAnswered) -> UserRequest:
     return request
 
 
-def _approved(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
+def _approve(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
     task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
@@ -212,7 +212,7 @@ def _approved(pipeline: Pipeline, task: Task, request: UserRequest, event: event
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
-def _changes_requested(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
+def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event: events.AskAnswered) -> Task:
     """Return the task with the requested changes to be made. They have a budget of their own; the retries are reset."""
     task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:

@@ -11,14 +11,13 @@ from typing import assert_never, cast
 
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.outcomes import use_retry
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused, Refusal, StepUpdate, Transition, blocked, mismatch
 from orchestrator.core.task import guards
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Step, StepStatus
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import AS_STATE, Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 
 

@@ -40,11 +40,11 @@ def apply_operation(pipeline: Pipeline, task: Task, event: events.OperationReque
         require_begun(pipeline, task, event.operation)
     match event.operation:
         case Transition():
-            return _transition(pipeline, task, event, event.operation)
+            return _move(pipeline, task, event, event.operation)
         case ForcedTransition():
-            return _forced(pipeline, task, event, event.operation)
+            return _force(pipeline, task, event, event.operation)
         case StepUpdate():
-            return _step(pipeline, task, event, event.operation)
+            return _update_step(pipeline, task, event, event.operation)
         case FailureReport():
             state_moves.require_new(task, event.operation.failure)
             return outcomes.record_failure(task, event.at, event.operation.failure)
@@ -73,7 +73,7 @@ def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
             assert_never(operation)
 
 
-def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
+def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
     """Return the task after news of a step. Only commits seen on the branch count, unless others do the work."""
     step = state_moves.require_step(task.steps, update.step_id)
     if pipeline.is_manual:
@@ -98,7 +98,7 @@ def _step(pipeline: Pipeline, task: Task, event: events.OperationRequested, upda
     return replace(task, steps=state_moves.update_step(task.steps, replace(update, commits=commits), event.at))
 
 
-def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
     if edge.way is TransitionKind.HALT:
         return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)
@@ -111,8 +111,8 @@ def _transition(pipeline: Pipeline, task: Task, event: events.OperationRequested
         return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
     left = state_moves.record_bypass(_with_artifacts(pipeline, task, event, move), event.by)
     if edge.way is TransitionKind.BACK:
-        return _unhurried(task, lifecycle.fail_stage(pipeline, left, event.at, None))
-    return _unhurried(task, lifecycle.advance(pipeline, left, event.at))
+        return _end_turn_first(task, lifecycle.fail_stage(pipeline, left, event.at, None))
+    return _end_turn_first(task, lifecycle.advance(pipeline, left, event.at))
 
 
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
@@ -130,10 +130,8 @@ def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationReque
     return replace(task, stages={**task.stages, task.stage: replace(record, artifacts=artifacts)})
 
 
-def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
-    """Return the task in the stage that a person names; open reviews are withdrawn, and the stage begins like any
-    other.
-    """
+def _force(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: ForcedTransition) -> Task:
+    """Return the task at the beginning of the stage that a person names, its open reviews withdrawn."""
     origin = state_moves.state_of(task)
     if move.to_state not in pipeline.stages:
         known = ", ".join(pipeline.stages)
@@ -147,10 +145,10 @@ def _forced(pipeline: Pipeline, task: Task, event: events.OperationRequested, mo
     if task.status is TaskStatus.BLOCKED:
         task = replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None))
     free = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, retry_at=None)
-    return _unhurried(task, lifecycle.enter_stage(pipeline, free, move.to_state, event.at))
+    return _end_turn_first(task, lifecycle.enter_stage(pipeline, free, move.to_state, event.at))
 
 
-def _unhurried(before: Task, after: Task) -> Task:
+def _end_turn_first(before: Task, after: Task) -> Task:
     """Return the task with the turn for the old stage ended first, with its process; its session goes on afterwards."""
     if (
         before.next_action not in _TURN

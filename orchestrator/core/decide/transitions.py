@@ -14,9 +14,6 @@ from orchestrator.errors import InvalidTransition
 
 _T, _A = TaskStatus, AgentStatus
 
-AS_STATE: Mapping[TaskStatus, str] = MappingProxyType({_T.BLOCKED: "BLOCKED", _T.COMPLETED: "COMPLETED"})
-"""Statuses that state operations and files show as a state, as if each were a stage."""
-
 TASK_TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = MappingProxyType(
     {
         _T.DRAFT: frozenset({_T.PENDING, _T.CANCELLED}),

@@ -52,47 +52,47 @@ def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
     """Return the task after an event of its agent."""
     match event:
         case events.SessionStarted():
-            return _session_started(task, event)
+            return _on_session(task, event)
         case events.TurnFinished():
-            return _finished(pipeline, task, event)
+            return _on_finished(pipeline, task, event)
         case events.AgentSaid():
-            return _said(task, event)
+            return _on_message(task, event)
         case events.RequestWithdrawn():
-            return _withdrawn(task, event)
+            return _on_withdrawn(task, event)
         case events.AnswerSent():
-            return _answer_sent(task, event)
+            return _on_answer_sent(task, event)
         case events.StallSeen():
-            return _stalled(pipeline, task, event)
+            return _on_stall(pipeline, task, event)
         case events.AgentExited():
-            return _exited(pipeline, task, event)
+            return _on_exit(pipeline, task, event)
         case _:
             assert_never(event)
 
 
-def _session_started(task: Task, event: events.SessionStarted) -> Task:
+def _on_session(task: Task, event: events.SessionStarted) -> Task:
     if event.attempt != task.agent.attempt or task.agent.session.is_known:
         return task
     session = replace(task.agent.session, is_known=True, id=event.session_id)
     return replace(task, agent=replace(task.agent, session=session))
 
 
-def _finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _on_finished(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """Return the task after the result of a turn."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
         return task
     was_under_way = task.next_action in (NextAction.TURN, NextAction.INTERRUPT) and task.is_active
-    after = _accounted(task, event)
+    after = _add_usage(task, event)
     if not was_under_way:
         return after
     if event.outcome is events.TurnOutcome.OK:
-        return _well(pipeline, _told(after), event)
+        return _on_success(pipeline, _mark_delivered(after), event)
     if event.outcome is events.TurnOutcome.INTERRUPTED:
         return lifecycle.next_turn(pipeline, after, event.at)
-    return _badly(pipeline, after, event)
+    return _on_failure(pipeline, after, event)
 
 
-def _said(task: Task, event: events.AgentSaid) -> Task:
+def _on_message(task: Task, event: events.AgentSaid) -> Task:
     """Return the task after its agent asked for something or reported an error."""
     agent = task.agent
     if event.attempt != agent.attempt or event.offset <= agent.read_offset:
@@ -101,17 +101,17 @@ def _said(task: Task, event: events.AgentSaid) -> Task:
     if not task.is_active:
         return task
     if event.trouble is not None:
-        task = _troubled(task, event.trouble, event.at)
+        task = _on_agent_error(task, event.trouble, event.at)
     if not task.is_active:
         return task
     answers = event.answers or (None,) * len(event.asking)
     for draft, answer in zip(event.asking, answers, strict=True):
         if task.is_active:
-            task = _asked(task, draft, answer, event.at)
+            task = _add_request(task, draft, answer, event.at)
     return task
 
 
-def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
+def _on_answer_sent(task: Task, event: events.AnswerSent) -> Task:
     """Return the task whose agent got an answer; an agent that has exited since may not have read it."""
     if event.attempt != task.agent.attempt or task.run is None:
         return task
@@ -124,7 +124,7 @@ def _answer_sent(task: Task, event: events.AnswerSent) -> Task:
     return task if requests == task.requests else replace(task, requests=requests)
 
 
-def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
+def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     """Return the task whose agent no longer waits for an answer.
 
     A CLI that is being stopped withdraws its requests; its session still needs the answers when it is resumed.
@@ -138,7 +138,7 @@ def _withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
     return task
 
 
-def _stalled(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
+def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
     """Return the task after no sign of life: noted first, then interrupted, then restarted, then blocked."""
     agent = task.agent
     if (
@@ -168,7 +168,7 @@ def interrupt_turn(task: Task, at: datetime) -> Task:
     return replace(task.with_turn(replace(task.agent.turn, deadline=deadline)), next_action=NextAction.INTERRUPT)
 
 
-def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
+def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     """Return the task after its agent's process exited."""
     run = task.run
     if run is None or run.folder != agent_run_folder(event.attempt):
@@ -185,7 +185,7 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     task = replace(add_worked_time(task, event.at), run=None, agent=agent)
     if not task.is_active:
         return task
-    task = _untold(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
+    task = _mark_undelivered(task) if task.next_action in (NextAction.TURN, NextAction.INTERRUPT) else task
     if task.next_action is NextAction.STOP:
         return (
             replace(task, next_action=NextAction.RETRY)
@@ -200,7 +200,7 @@ def _exited(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     return lifecycle.fail_attempt(pipeline, task, event.reason, "agent_lost", event.at)
 
 
-def _untold(task: Task) -> Task:
+def _mark_undelivered(task: Task) -> Task:
     """Return the task with the answers of an unfinished turn undelivered again; the session may not hold them."""
     now = (task.agent.attempt, task.agent.turn.number)
     requests = tuple(
@@ -221,7 +221,7 @@ def add_worked_time(task: Task, at: datetime) -> Task:
     return task.with_turn(replace(task.agent.turn, active_since=None))
 
 
-def _accounted(task: Task, event: events.TurnFinished) -> Task:
+def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
     old = agent.usage
     tokens, usd = old.tokens_before_session + event.tokens, old.cost_before_session + event.cost_usd
@@ -237,7 +237,7 @@ def _accounted(task: Task, event: events.TurnFinished) -> Task:
     return replace(task, agent=agent)
 
 
-def _told(task: Task) -> Task:
+def _mark_delivered(task: Task) -> Task:
     """Return the task after a successful turn: its agent knows the turn's answers and those that it waited for."""
     now = (task.agent.attempt, task.agent.turn.number)
     requests = tuple(
@@ -249,7 +249,7 @@ def _told(task: Task) -> Task:
     return task if requests == task.requests else replace(task, requests=requests)
 
 
-def _well(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     agent = task.agent
     rest = replace(
         agent,
@@ -285,11 +285,11 @@ def _of_this_turn(task: Task) -> tuple[UserRequest, ...]:
     )
 
 
-def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     if event.error_class == ErrorClass.USAGE_LIMIT:
-        return _limited(pipeline, task, event)
+        return _wait_for_limit(pipeline, task, event)
     if event.error_class in SERVICE_ERRORS:
-        return _out_of_service(pipeline, task, event)
+        return _wait_for_service(pipeline, task, event)
     if event.error_class == ErrorClass.BUDGET and lifecycle.cap_reached(task) is not None:
         return pausing.park(lifecycle.next_turn(pipeline, task, event.at))
     if task.run is not None and task.run.process is ProcessState.PARKING:
@@ -303,13 +303,13 @@ def _badly(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     return lifecycle.fail_attempt(pipeline, task, event.reason, event.error_class or "turn_failed", event.at)
 
 
-def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _wait_for_limit(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """Return the task paused until its account's usage limit is over; its session then goes on with another turn.
 
     It goes on by itself only if its policy allows that.
     """
     at, policy = event.at, task.policy
-    task = _waiting(task, PauseReason.RATE_LIMIT)
+    task = _count_wait(task, PauseReason.RATE_LIMIT)
     task = task.with_setbacks(replace(task.agent.setbacks, limit_window=event.window))
     known = resume_at(event.resets_at, at, policy.limit_margin, task.id) if event.resets_at else None
     until = known or probe_at(at, task.agent.setbacks.limit_waits)
@@ -324,19 +324,19 @@ def _limited(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task
     return replace(task, retry_at=until if by_itself else None)
 
 
-def _out_of_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+def _wait_for_service(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
     """Return the task paused while the model's service is overloaded, throttling or out of reach."""
-    task = lifecycle.next_turn(pipeline, _waiting(task, PauseReason.SERVICE), event.at)
+    task = lifecycle.next_turn(pipeline, _count_wait(task, PauseReason.SERVICE), event.at)
     return replace(task, retry_at=back_off(event.at, task.agent.setbacks.limit_waits, task.policy.retry_delay))
 
 
-def _waiting(task: Task, by: PauseReason) -> Task:
+def _count_wait(task: Task, by: PauseReason) -> Task:
     setbacks = task.agent.setbacks
     task = task.with_setbacks(replace(setbacks, limit_waits=setbacks.limit_waits + 1))
     return task if pausing.is_paused_by_daemon(task) else pausing.pause(task, by)
 
 
-def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
+def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
     """Return the task after an error that its agent reported. A fatal one fails it, whatever recovery the agent asks
     for.
     """
@@ -349,12 +349,12 @@ def _troubled(task: Task, trouble: AgentError, at: datetime) -> Task:
             return replace(pausing.pause(task, PauseReason.SERVICE), retry_at=at + SHORT_WAIT)
         case Recovery.NOTIFY_USER:
             text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
-            return _asked(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
+            return _add_request(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
         case _:
             assert_never(trouble.recovery)
 
 
-def _asked(task: Task, draft: RequestDraft, answer: Answer | None, at: datetime) -> Task:
+def _add_request(task: Task, draft: RequestDraft, answer: Answer | None, at: datetime) -> Task:
     visit = task.stages[task.stage].visits
     if sum((request.stage, request.visit) == (task.stage, visit) for request in task.requests) >= MOST_REQUESTS:
         return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_REQUESTS} times", at)

@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 class ErrorClass(StrEnum):
-    """Why a turn failed, as far as it decides what to do next (collected.md §3.4)."""
+    """Why a turn failed, as far as it decides what to do next."""
 
     USAGE_LIMIT = "usage_limit"  # wait for the reset
     THROTTLED = "throttled"  # back off for minutes
@@ -53,7 +53,7 @@ class SessionActivity(StrEnum):
 
 
 class Delivery(StrEnum):
-    """What became of a turn that was sent with a uuid."""
+    """What happened to a turn that was sent with a uuid."""
 
     QUEUED = "queued"
     STARTED = "started"
@@ -64,7 +64,7 @@ class Delivery(StrEnum):
 
 
 class LimitStatus(StrEnum):
-    """Where an account stands in a usage window; only `REJECTED` is a wall."""
+    """Where an account stands in a usage window; only `REJECTED` stops turns."""
 
     ALLOWED = "allowed"
     WARNING = "allowed_warning"
@@ -160,7 +160,7 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """News of a usage window; `resets_at` in epoch seconds, absent at times even on a wall.
+    """News of a usage window; `resets_at` in epoch seconds, absent at times even when the limit is reached.
 
     `window` is a name out of a set that grows, `utilization` the part used (0 … 1), and `overage` says that the account
     pays for what goes beyond its plan.
@@ -174,7 +174,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class Delivered(Struct, frozen=True, kw_only=True):
-    """What became of the turn that was sent with this uuid."""
+    """What happened to the turn that was sent with this uuid."""
 
     uuid: str
     state: Delivery
@@ -187,7 +187,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """A sign of life and no more."""
+    """The process is active; nothing more is known."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ class TurnFinished(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """A line of a kind this version does not know, or of a known kind in an unknown shape: count it, go on."""
+    """A line of a kind this version does not know, or of a known kind in an unknown shape: it is skipped."""
 
     kind: str
 

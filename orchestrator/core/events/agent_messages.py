@@ -1,4 +1,4 @@
-"""What an agent may say to the daemon in its own text: the closed union `Said` (sources.md §3.1).
+"""What an agent may say to the daemon in its own text: the closed union `AgentMessage`.
 
 All of it is a claim. A phase that is said to be complete opens no gate, documents that are named are only names, and
 an error decides no more than who is asked next.
@@ -31,7 +31,7 @@ class DependencyType(StrEnum):
 
 
 class Recovery(StrEnum):
-    """What the agent proposes to do about its trouble."""
+    """What the agent proposes to do about its error."""
 
     PAUSE_AND_RETRY = "pause_and_retry"
     CHECKPOINT_AND_FAIL = "checkpoint_and_fail"
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyRequest:
-    """Something only a person can provide is missing; `name` is a portable variable name for a value."""
+    """Something is missing that only a person can provide; `name` is a portable variable name for a value."""
 
     type: DependencyType
     name: str
@@ -78,7 +78,7 @@ class TaskComplete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentError:
-    """The agent cannot go on as it should; `details` may be empty."""
+    """The agent cannot continue as it should; `details` may be empty."""
 
     fatal: bool
     recovery: Recovery
@@ -118,10 +118,10 @@ AgentMessage: TypeAlias = (
 
 
 def in_order(said: Iterable[AgentMessage]) -> tuple[AgentMessage, ...]:
-    """What was said in the order in which it has to be taken, which is its own order within each class.
+    """Return messages in the order in which they must be handled; within each class their own order is kept.
 
-    A fatal trouble stands alone. Other trouble comes first, then whatever needs an answer, whether it was said before
-    a completed phase or after it, and what is complete comes last (sources.md §5.2, rows 32 and 33).
+    A fatal error replaces everything else. Other errors come first, then whatever needs an answer, and claims of
+    completion last, even where the agent said them before.
     """
     everything = tuple(said)
     fatal = next((one for one in everything if isinstance(one, AgentError) and one.fatal), None)

@@ -1,8 +1,8 @@
-"""What a task may ask of the world: imperatives, each safe to repeat.
+"""What a task asks of the rest of the program: imperatives, each safe to repeat.
 
-A command names its effect by numbers that never repeat within a task (attempt, turn, cycle), so that whoever carries
-it out can look whether that effect is there already: a run's folder has a lock or an exit, a turn's line has its uuid,
-a branch stands at its commit.
+A command names its effect by numbers that never repeat within a task (attempt, turn, cycle), so that the
+executor can see whether the effect is there already: a run's folder has a lock or an exit, a turn's line has its uuid,
+a branch points at its commit.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class PrepareWorkspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartAgent:
-    """Start an agent of a role under a holder, in a new session or going on with one."""
+    """Start an agent of a role under a holder, in a new session or resuming one."""
 
     attempt: int
     role: str
@@ -40,7 +40,7 @@ class FollowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendTurn:
-    """Tell an agent what to do next; the same uuid is taken once, however often it is sent (measured.md)."""
+    """Send an agent its next turn; the CLI runs the same uuid once, however often it is sent."""
 
     attempt: int
     turn: int
@@ -50,7 +50,7 @@ class SendTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAnswer:
-    """Answer a request that an agent's process waits for; `asks` are all that it asked in it, in their order."""
+    """Answer a request that an agent's process waits for; `asks` are all its questions, in their order."""
 
     attempt: int
     request_id: str
@@ -75,21 +75,21 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeRun:
-    """Bring a run's whole process tree to a stand."""
+    """Freeze a run's whole process tree."""
 
     folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThawRun:
-    """Let a frozen process tree go on."""
+    """Thaw a frozen process tree."""
 
     folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAtGate:
-    """Take in what a stage left behind and look at it; commits count from `since`."""
+    """Import the results of a stage and examine them; commits count from `since`."""
 
     stage: str
     visit: int
@@ -117,7 +117,7 @@ class DeliverBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPullRequest:
-    """Push the branch and propose it, or bring the proposal up to date; then answer these comments, each once."""
+    """Push the branch and open a pull request, or update it; then answer these comments, each once."""
 
     branch: str
     commit: str
@@ -165,14 +165,14 @@ class TagRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReport:
-    """Leave the stage's report on the ticket, if that has a place for it."""
+    """Post the stage's report on the ticket, if its tracker takes comments."""
 
     stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellPerson:
-    """Tell a person of something, once for each key."""
+    """Notify a person, once for each key."""
 
     notice: Notice
 

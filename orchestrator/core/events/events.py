@@ -1,7 +1,7 @@
 """What can happen to a task: facts in the past tense, each carrying when it happened.
 
-The counterpart is commands.py. An event of an earlier attempt, turn or run that comes late is recognised by the
-numbers it carries and changes nothing.
+The counterpart is commands.py. A late event, of an earlier attempt, turn or run, is recognised by its numbers and
+changes nothing.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestSt
 
 
 class TurnOutcome(StrEnum):
-    """How an agent's turn ended, by the positive rule of collected.md §1.2."""
+    """How an agent's turn ended; only a result that says so is OK."""
 
     OK = "ok"
     FAILED = "failed"
@@ -39,9 +39,9 @@ class TurnOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSubmitted(BaseEvent):
-    """A person handed in a ticket; the task as it begins, its commands and base commit fixed.
+    """A person submitted a ticket; `task` has its checks and its base commit fixed.
 
-    `held` says that everything stands still for now, and so shall this.
+    `held` means that all tasks are paused, so that this one must begin paused.
     """
 
     task: Task
@@ -51,14 +51,14 @@ class TaskSubmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStarted(BaseEvent):
-    """The daemon is up again; whatever is owed is asked for anew. `run_alive` tells of the task's own run."""
+    """The daemon started, and dispatches all that is owed. `run_alive` says whether the task's run still lives."""
 
     run_alive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAdmitted(BaseEvent):
-    """There is a place for the task: it starts, or goes on after a pause."""
+    """A slot is free for the task: it starts, or continues after a pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class RunStarted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted(BaseEvent):
-    """The CLI told its session's id, model and version."""
+    """The CLI reported the id of its session, its model and its version."""
 
     attempt: int
     session_id: str
@@ -90,10 +90,10 @@ class SessionStarted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFinished(BaseEvent):
-    """An agent's turn came to a result; its output was read up to `offset`, the cost is the process's total.
+    """An agent's turn ended with a result. Its output was read up to `offset`; the cost is the total of the process.
 
-    `resets_at` is when the usage limit that ended it is over and `window` which one it is, as far as that was told.
-    `malformed` says which blocks in its text could not be read, and why.
+    `resets_at` and `window` say when the usage limit that ended the turn is over and which one it is, if known.
+    `malformed` lists the blocks in its text that could not be read, with the reasons.
     """
 
     attempt: int
@@ -111,9 +111,9 @@ class TurnFinished(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSaid(BaseEvent):
-    """An agent asked for something or reported trouble, in the line of its output that ends at `offset`.
+    """An agent asked for something or reported an error, in the line of its output that ends at `offset`.
 
-    `answers` holds, for each thing asked, what its role's rules answer, or None where a person is to be asked.
+    `answers` has the answer of the role's rules for each request, or None where a person must answer.
     """
 
     attempt: int
@@ -133,7 +133,7 @@ class RequestWithdrawn(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSent(BaseEvent):
-    """The agent's process was given the answer that it waited for."""
+    """The agent's process received the answer that it waited for."""
 
     attempt: int
     request_id: str
@@ -141,7 +141,7 @@ class AnswerSent(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSeen(BaseEvent):
-    """An agent's turn shows no sign of life whatever; `evidence` says what was looked at."""
+    """An agent's turn shows no activity; `evidence` says what was examined."""
 
     attempt: int
     turn: int
@@ -150,7 +150,7 @@ class StallSeen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExited(BaseEvent):
-    """An agent's process is gone and its tree is swept; `reason` says what is known of why."""
+    """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known."""
 
     attempt: int
     reason: str = ""
@@ -162,7 +162,7 @@ class AgentExited(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLooked(BaseEvent):
-    """The daemon looked at what a stage left behind."""
+    """The daemon examined the results of a stage."""
 
     stage: str
     visit: int
@@ -172,7 +172,7 @@ class GateLooked(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinished(BaseEvent):
-    """A check's command ended on the judged commit; without a result it was ended before it had one."""
+    """A check ended; without a result it was stopped before it had one."""
 
     folder: str
     name: str
@@ -181,7 +181,7 @@ class CheckFinished(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDelivered(BaseEvent):
-    """The finished branch stands in the user's repository."""
+    """The finished branch is in the user's repository."""
 
     branch: str
     commit: str
@@ -189,7 +189,7 @@ class BranchDelivered(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFailed(BaseEvent):
-    """What a command asks for cannot be had, and asking again would not help; `reason` is for a person."""
+    """A command cannot be executed, and repeating it would not help; `reason` is for a person."""
 
     command: Command
     reason: str
@@ -197,7 +197,7 @@ class CommandFailed(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFrozen(BaseEvent):
-    """The whole process tree of a run stands still; `stopped` are its pids."""
+    """The whole process tree of a run is frozen; `stopped` are its pids."""
 
     folder: str
     stopped: tuple[int, ...] = ()
@@ -205,7 +205,7 @@ class RunFrozen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeFailed(BaseEvent):
-    """Some processes of a run would not stand still."""
+    """Some processes of a run could not be frozen."""
 
     folder: str
     survivors: tuple[int, ...] = ()
@@ -213,19 +213,19 @@ class FreezeFailed(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunThawed(BaseEvent):
-    """A frozen process tree goes on."""
+    """A frozen process tree runs again."""
 
     folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRang(BaseEvent):
-    """A time the task waits for has come, or may have."""
+    """A time that the task waits for has come, or may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(BaseEvent):
-    """What recovery needs was written; `commit` holds uncommitted work, if there was any."""
+    """A checkpoint was written; `commit` has the uncommitted work, if there was any."""
 
     number: int
     commit: str | None = None
@@ -233,9 +233,9 @@ class CheckpointSaved(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequested(BaseEvent):
-    """Somebody, or the daemon for want of room, wants the task to stand still; `park` ends its agent's process too.
+    """A person or the daemon wants the task to pause; `park` also ends its agent's process and keeps the session.
 
-    `turn` is one under way that is to be ended first; what holds the task before the next one is asked for then.
+    With `turn`, only that running turn is ended; whether the next one may begin is decided then.
     """
 
     blocked_by: PauseReason = PauseReason.USER
@@ -247,7 +247,7 @@ class PauseRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeRequested(BaseEvent):
-    """What made the task stand still is over."""
+    """The reason for the pause no longer holds."""
 
     blocked_by: PauseReason = PauseReason.USER
     by: str = ""
@@ -255,7 +255,7 @@ class ResumeRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(BaseEvent):
-    """A person gave the task up."""
+    """A person cancelled the task."""
 
     by: str = ""
     reason: str = ""
@@ -263,28 +263,28 @@ class CancelRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRequested(BaseEvent):
-    """A person wants comments on the pull request taken up now."""
+    """A person wants the comments on the pull request to be addressed now."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRequested(BaseEvent):
-    """A person has done with an ended task: it is kept, but out of the way."""
+    """A person archived an ended task: it is kept, but lists leave it out."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequested(BaseEvent):
-    """A person has looked at a blocked task and wants its stage tried anew."""
+    """A person wants the stage of a blocked task to be tried again."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSubmitted(BaseEvent):
-    """A person sent a draft off; `held` says that everything stands still for now, and so shall this."""
+    """A person submitted a draft; `held` means that all tasks are paused, so that this one must begin paused."""
 
     by: str = ""
     held: bool = False
@@ -292,7 +292,7 @@ class DraftSubmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskAnswered(BaseEvent):
-    """Somebody answered an ask; `digest`, if given, is of what was seen."""
+    """Somebody answered a request; `digest`, if given, identifies the text that they saw."""
 
     number: int
     status: RequestStatus
@@ -303,7 +303,7 @@ class AskAnswered(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapsChanged(BaseEvent):
-    """A person changed what the task may cost."""
+    """A person changed the budget of the task."""
 
     caps: Caps
     by: str = ""
@@ -311,7 +311,7 @@ class CapsChanged(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityChanged(BaseEvent):
-    """A person changed how urgent the task is."""
+    """A person changed the priority of the task."""
 
     priority: Priority
     by: str = ""
@@ -319,7 +319,7 @@ class PriorityChanged(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRequested(BaseEvent):
-    """A person, a program or an agent asked for a change of the task's state; `evidence` was looked for meanwhile."""
+    """A person, a program or an agent asked to change the task's state; `evidence` is what the daemon then saw."""
 
     operation: Operation
     evidence: Evidence = NOTHING_SEEN
@@ -328,14 +328,14 @@ class OperationRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginMissed(BaseEvent):
-    """Agents cannot reach a model before a person sees to it; people are told of it by this task."""
+    """Agents cannot reach a model until a person logs in; this task carries the notice to people."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonTold(BaseEvent):
-    """A person was told of something, or telling was given up for the reason given."""
+    """A notice was delivered, or given up for the reason in `failure`."""
 
     key: str
     failure: str = ""
@@ -343,7 +343,7 @@ class PersonTold(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignEditFound(BaseEvent):
-    """state.json had been written by another hand; it was set aside and the truth restored."""
+    """Something else had changed state.json; that file was set aside and the recorded state restored."""
 
     kept_as: str
     changed: tuple[str, ...] = field(default=())
@@ -393,3 +393,4 @@ Event = (
     | PersonTold
     | ForeignEditFound
 )
+"""Whatever can happen to a task."""

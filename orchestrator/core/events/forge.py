@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class PullStatus(StrEnum):
-    """Where a pull request stands as a whole."""
+    """The state of a pull request as a whole."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -18,7 +18,7 @@ class PullStatus(StrEnum):
 
 
 class CheckStatus(StrEnum):
-    """What a check on the forge came to; neutral and skipped ones count as green (sources.md §1.9, /merge)."""
+    """The result of a check on the forge; neutral and skipped ones count as green."""
 
     GREEN = "green"
     RED = "red"
@@ -35,14 +35,14 @@ class Mergeable(StrEnum):
 
 
 class ReviewVerdict(StrEnum):
-    """What a reviewer came to."""
+    """The verdict of a reviewer."""
 
     APPROVED = "approved"
     CHANGES_REQUESTED = "changes_requested"
 
 
 class CommentKind(StrEnum):
-    """Where a comment stands."""
+    """Where a comment was made."""
 
     THREAD = "thread"  # at a line or a file of the change
     REVIEW = "review"  # the summary of a review
@@ -51,7 +51,7 @@ class CommentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestDraft:
-    """A pull request as it is to be; `key` marks whose it is, so that asking again makes no second one."""
+    """A pull request to be opened; `key` marks its owner, so that repeating the command opens no second one."""
 
     key: str
     head: str
@@ -83,7 +83,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A reviewer's last word; `commit` is what they looked at, None where the forge does not tell.
+    """A reviewer's latest verdict; `commit` is what they reviewed, None where the forge does not say.
 
     `counts` says whether they may write to the repository.
     """
@@ -96,7 +96,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgeCheck:
-    """A check that the forge runs or was told of; `log_id` is what its output is fetched by, if it has any there."""
+    """A check that the forge runs or has a result of; `log_id` is what its output is fetched by, if there is any."""
 
     name: str
     status: CheckStatus
@@ -107,7 +107,7 @@ class ForgeCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCheck:
-    """A red check on a commit and the end of what it printed."""
+    """A failed check on a commit, and the end of its output."""
 
     name: str
     commit: str
@@ -131,7 +131,7 @@ class PullState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """Something a person with a say wrote on a pull request and that was not settled yet.
+    """An unresolved comment on a pull request, by a person with write access.
 
     `id` is unique within the pull request over all kinds, `line` counts from one, `outdated` says that the line has
     changed since.

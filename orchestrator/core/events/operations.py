@@ -1,6 +1,6 @@
-"""What may be asked of a task's state (seed 000: transition, step, fail), as values, and how it is refused.
+"""The state operations transition, step and fail as values, and how they are refused.
 
-`operations` judges and carries out; `reported` reads the values out of JSON.
+decide/state_moves.py checks them, pipelines/operation_parser.py reads them from JSON.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from orchestrator.formats.codec import Json
 
 
 class Refusal(StrEnum):
-    """Why an operation is refused; the first two are the seed's."""
+    """Why an operation is refused; the first two are part of the original state format."""
 
     STATE_MISMATCH = "STATE_MISMATCH"
     TRANSITION_BLOCKED = "TRANSITION_BLOCKED"
@@ -26,7 +26,7 @@ class Refusal(StrEnum):
 
 
 class OperationRefused(OrchestratorError):
-    """An operation was refused and nothing was changed; `document` says why, to programs, in the seed's form."""
+    """An operation was refused and nothing was changed; `document` says why, for programs."""
 
     def __init__(self, refusal: Refusal, facts: Mapping[str, Json], mend: str) -> None:
         self.document: dict[str, Json] = {"error": refusal.value, **facts}
@@ -34,26 +34,26 @@ class OperationRefused(OrchestratorError):
 
 
 def mismatch(expected: str, actual: str) -> OperationRefused:
-    """The refusal of what was meant for another state."""
+    """Refuse an operation that was meant for another state."""
     mend = f"the task is in {actual}, not in {expected}; look where it is with `state get`, then decide anew"
     return OperationRefused(Refusal.STATE_MISMATCH, {"expected": expected, "actual": actual}, mend)
 
 
 def blocked(origin: str, target: str, missing: tuple[str, ...]) -> OperationRefused:
-    """The refusal of a move for which something is missing."""
+    """Refuse a move for which something is missing."""
     facts: Mapping[str, Json] = {"missing": list(missing), "from": origin, "to": target}
     return OperationRefused(Refusal.TRANSITION_BLOCKED, facts, f"{origin} to {target}: {'; '.join(missing)}")
 
 
 def not_at_work(state: str, status: str, allowed: tuple[str, ...]) -> OperationRefused:
-    """The refusal of news of a task that was not begun, or has ended."""
+    """Refuse an operation on a task that has not begun, or has ended."""
     facts: Mapping[str, Json] = {"state": state, "task_status": status, "allowed": list(allowed)}
     return OperationRefused(Refusal.NOT_AT_WORK, facts, f"the task is {status}; allowed now: {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """The way from one state to another, if its guards let it; `artifacts` are names of files that were left behind."""
+    """A move from one state to another, if its guards hold; `artifacts` are the names of files it left."""
 
     from_state: str
     to_state: str
@@ -63,7 +63,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForcedTransition:
-    """A person's way to any stage; `waived` names what the guards missed."""
+    """A person's move to any stage; `waived` names what the guards found missing."""
 
     to_state: str
     reason: str
@@ -72,7 +72,7 @@ class ForcedTransition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepUpdate:
-    """News of one step of the plan; without a checkpoint the old one stays, unless it is to be forgotten."""
+    """An update of one step of the plan; without a checkpoint the old one stays, unless it is to be discarded."""
 
     step_id: int
     status: StepStatus
@@ -83,7 +83,7 @@ class StepUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureReport:
-    """One more entry for the failure log; without an id it gets the next one."""
+    """An entry for the failure log; without an id it gets the next one."""
 
     failure: Failure
 

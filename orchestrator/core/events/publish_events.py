@@ -1,4 +1,4 @@
-"""What can happen to a finished change outside, on its forge or its tracker: events like those of events.py."""
+"""Events of a finished change outside this machine: on its forge or its tracker."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,14 +8,14 @@ from orchestrator.core.events.forge import PullStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseEvent:
-    """What every event says: when it happened."""
+    """The base of all events: when it happened."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestOpened(BaseEvent):
-    """The branch is pushed and proposed, or the proposal brought up to date, and comments were answered."""
+    """The branch was pushed, its pull request opened or updated, and comments answered."""
 
     number: int
     url: str
@@ -45,7 +45,7 @@ class PullRequestSeen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestMerged(BaseEvent):
-    """The pull request stands merged, as this commit."""
+    """The pull request is merged, as this commit."""
 
     commit: str
 
@@ -67,14 +67,14 @@ class ReleasePrepared(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released(BaseEvent):
-    """The tag is set and pushed."""
+    """The tag was set and pushed."""
 
     tag: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPosted(BaseEvent):
-    """The report is left on the ticket, at `url` if that was told; `failure` says why it could not be."""
+    """The report was posted on the ticket, at `url` if known; `failure` says why it could not be."""
 
     url: str | None = None
     failure: str = ""
@@ -83,4 +83,4 @@ class ReportPosted(BaseEvent):
 PublishEvent = (
     PullRequestOpened | PullRequestSeen | PullRequestMerged | MergeRefused | ReleasePrepared | Released | ReportPosted
 )
-"""What can happen to a change after it left."""
+"""Whatever can happen to a change after it left this machine."""

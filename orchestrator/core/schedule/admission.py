@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
-from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.agent import PAUSED, PauseReason
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
 from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
@@ -29,8 +29,12 @@ BETWEEN_TURNS = frozenset({NextAction.AGENT, NextAction.GATE, NextAction.RETRY, 
 WITHOUT_AGENT = frozenset({NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE, NextAction.RELEASE})
 """What costs no turn, and so waits for no usage window."""
 
+HOLDS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
+"""What admission pauses a task for, and lets it go on after."""
+
 FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
+_IN_PROGRESS = TaskStatus.IN_PROGRESS  # Python 3.11 takes longer to look up an enum's member than to compare it
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
 
@@ -54,17 +58,25 @@ class Capacity:
 
 
 class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - what was found out is kept in it
-    """The tasks at one moment, and groups of them; each group is found once, for every question about these tasks."""
+    """The tasks at one moment, and groups of them; each group is found once, for every question about these tasks.
+
+    One change makes all groups be found anew, so what is asked of each task is written out here.
+    """
 
     @cached_property
     def running(self) -> tuple[Task, ...]:
         """Those that hold a place."""
-        return tuple([task for task in self if task.holds_slot])
+        return tuple([task for task in self if task.status is _IN_PROGRESS and task.agent.status not in PAUSED])
 
     @cached_property
     def paused(self) -> tuple[Task, ...]:
         """Those that are paused, whatever for."""
-        return tuple([task for task in self if task.is_paused])
+        return tuple([task for task in self if task.agent.status in PAUSED])
+
+    @cached_property
+    def held(self) -> tuple[Task, ...]:
+        """Those that are paused until the account or a budget allows another turn."""
+        return tuple([task for task in self.paused if task.agent.blocked_by in HOLDS])
 
     @cached_property
     def queue(self) -> tuple[Task, ...]:
@@ -102,7 +114,7 @@ class SchedulerSnapshot:
     @cached_property
     def limited(self) -> tuple[Task, ...]:
         """The tasks that wait for a person's word, or for a usage limit whose end nobody told."""
-        return tuple([task for task in self.tasks.paused if task.waits_for_word or _waits_for_unknown_end(task, self)])
+        return tuple([task for task in self.tasks.held if task.waits_for_word or _waits_for_unknown_end(task, self)])
 
 
 def tasks_to_admit(scene: SchedulerSnapshot) -> list[str]:
@@ -263,7 +275,7 @@ def task_to_notify(scene: SchedulerSnapshot) -> str | None:
 
 def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason]]:
     """The tasks that were held so, and need not be any more."""
-    for task in scene.tasks.paused:
+    for task in scene.tasks.held:
         if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
             if active_limit_before(task, scene) is None:
                 yield task.id, PauseReason.RATE_LIMIT

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AgentStatus(StrEnum):
-    """What a task's agent is meant to be doing (seed 003)."""
+    """What a task's agent is meant to do."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -21,11 +21,11 @@ class AgentStatus(StrEnum):
 PAUSED = frozenset(
     {AgentStatus.PAUSED, AgentStatus.WAITING_DEPENDENCY, AgentStatus.WAITING_QUESTION, AgentStatus.WAITING_REVIEW}
 )
-"""In which an agent's processes are to stand still."""
+"""The statuses in which an agent's processes are to be frozen."""
 
 
 class PauseReason(StrEnum):
-    """Why an agent that could run does not; SERVICE is the model's service, overloaded or out of reach."""
+    """Why an agent that could run is paused; SERVICE means that the model is overloaded or cannot be reached."""
 
     DEPENDENCY = "dependency"
     QUESTION = "question"
@@ -38,7 +38,7 @@ class PauseReason(StrEnum):
 
 
 class ProcessState(StrEnum):
-    """What is really there of a run, as last seen; a PARKING one is being ended, to be resumed from its session."""
+    """The processes of a run as last seen; a PARKING run is being ended and is resumed later from its session."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -49,7 +49,7 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A process tree under a holder, of an agent or a check; one that stands still is ended at `park_at`."""
+    """A process tree under a holder, of an agent or a check; a frozen one is ended at `park_at`."""
 
     folder: str
     process: ProcessState = ProcessState.STARTING
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def is_of_agent(self) -> bool:
-        """Whether it is an agent's."""
+        """Whether the run is that of an agent."""
         return self.folder.startswith("agents/")
 
 
@@ -129,8 +129,8 @@ class Setbacks:
     """What kept the agent from getting on since its last good turn.
 
     `limit_waits` counts the turns in a row that ended because the model was not available, `limit_window` is the usage
-    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that this
-    attempt was told once of output that cannot be read.
+    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that the
+    agent was already told in this attempt that a block of its output is malformed.
     """
 
     limit_waits: int = 0

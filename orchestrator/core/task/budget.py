@@ -1,7 +1,7 @@
-"""What work may cost: money, tokens, turns and hours, of one task or of all in a day.
+"""What work may cost and has cost: money, tokens, turns and hours, of one task or of all tasks in a day.
 
-Cost comes from totals that the CLI counts, as differences; so a line that is read twice costs nothing (collected.md
-§1.2). What is spent is kept per day in the task it was spent for; sums over tasks are derived, never kept.
+The CLI reports totals, and costs are differences of totals; so a line that is read twice costs nothing. Each task keeps
+what it has spent on each day. Sums over tasks are derived.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What was used; `seconds` are those in which an agent was at work, not those it stood still."""
+    """What was used; `seconds` counts the time in which an agent was active, not the time in which it was frozen."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -41,15 +41,15 @@ class TaskSpending:
 
     @property
     def total(self) -> Spending:
-        """What the task has used since it began."""
+        """Return what the task has used since it began."""
         return total_spending(self.by_day.values())
 
     def with_spent(self, day: str, used: Spending) -> "TaskSpending":
-        """Return the spending with what was used on a day besides."""
+        """Return the spending with more used on a day."""
         return replace(self, by_day={**self.by_day, day: self.on(day) + used})
 
     def on(self, day: str) -> Spending:
-        """What the task has used on a day."""
+        """Return what the task has used on a day."""
         return self.by_day.get(day, NOTHING_SPENT)
 
 
@@ -58,7 +58,7 @@ NO_SPENDING = TaskSpending()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """What may be used at most; None is no cap."""
+    """The most that may be used; None means no cap."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -70,12 +70,12 @@ NO_CAPS = Caps()
 
 
 def total_spending(spendings: Iterable[Spending]) -> Spending:
-    """The sum."""
+    """Return the sum."""
     return sum(spendings, NOTHING_SPENT)
 
 
 def reached_cap(spent: Spending, caps: Caps) -> str | None:
-    """Which cap is reached, in words for a person; None while something is left of each."""
+    """Return which cap is reached, in words for a person; None while something is left of each."""
     if caps.usd is not None and spent.usd >= caps.usd:
         return f"${spent.usd:.2f} of ${caps.usd:.2f} are spent"
     if caps.tokens is not None and spent.tokens >= caps.tokens:
@@ -88,10 +88,10 @@ def reached_cap(spent: Spending, caps: Caps) -> str | None:
 
 
 def usd_left(spent: Spending, caps: Caps) -> float | None:
-    """The money that is left, never below zero; None without a cap."""
+    """Return the money that is left, never below zero; None without a cap."""
     return None if caps.usd is None else max(0.0, round(caps.usd - spent.usd, 6))
 
 
 def seconds_left(spent: Spending, caps: Caps) -> float | None:
-    """The working time that is left in seconds, never below zero; None without a cap."""
+    """Return the working time that is left in seconds, never below zero; None without a cap."""
     return None if caps.hours is None else max(0.0, round(caps.hours * 3600 - spent.seconds, 3))

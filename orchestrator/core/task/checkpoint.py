@@ -1,7 +1,7 @@
-"""Checkpoints as values: what one holds, when one is wanted, which ones are kept, and what can be told without any.
+"""Checkpoints as values: what one holds, when one is taken, which ones are kept, and what is known without any.
 
-A checkpoint is what recovery needs beyond the state (architecture.md, "Words"). It follows from a decision but is not
-owed: one that is lost does no harm, for nothing is built on it.
+A checkpoint holds what recovery needs beyond the state, such as uncommitted work. It is taken after a decision, but no
+command waits for it: a checkpoint that is lost does no harm.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,14 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from orchestrator.core.events.events import Event, RunFrozen
-from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.pipeline import Stage
-from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import Task, TaskStatus
 
 KEPT = 10
-"""How many are kept beside the pinned ones."""
+"""The number of checkpoints that are kept besides the pinned ones."""
 
 
 class Reason(StrEnum):
@@ -26,7 +24,7 @@ class Reason(StrEnum):
     INTERVAL = "interval"
     """Ten minutes of an agent's work had passed."""
     FREEZE = "freeze"
-    """The task's processes were brought to a stand."""
+    """The task's processes were frozen."""
     LIMIT = "limit"
     """The account had reached a usage limit."""
     ERROR = "error"
@@ -36,7 +34,7 @@ class Reason(StrEnum):
     STOP = "stop"
     """The daemon was told to stop."""
     USER = "user"
-    """A person let the task stand still, or had another checkpoint restored in its place."""
+    """A person paused the task, or restored another checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSnapshot:
-    """Who was at work, and what the task had used so far."""
+    """The agent, and what the task had used so far."""
 
     status: AgentStatus
     role: str | None
@@ -64,7 +62,7 @@ class AgentSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedWork:
-    """The worktree: its `head`, and a `commit` of what was uncommitted, if there was anything, with its size."""
+    """The worktree: its `head`, and a `commit` of the uncommitted work, if there was any, with its size."""
 
     head: str
     commit: str | None = None
@@ -74,13 +72,13 @@ class SavedWork:
 
     @property
     def whole(self) -> str:
-        """The commit that has every file as it was."""
+        """Return the commit that has every file as it was."""
         return self.commit or self.head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContext:
-    """What was around the agent: `environment` has names of variables and never a value."""
+    """What a checkpoint needs from outside the task; `environment` has names of variables and never a value."""
 
     work: SavedWork | None = None
     environment: tuple[str, ...] = ()
@@ -89,7 +87,7 @@ class CheckpointContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One checkpoint, as checkpoints/<number>.json tells it; without `work` the worktree could not be read."""
+    """One checkpoint, as in checkpoints/<number>.json; `work` is None if the worktree could not be read."""
 
     number: int
     at: datetime
@@ -102,21 +100,8 @@ class Checkpoint:
     pinned: bool = False
 
 
-def reason_for(before: Task, after: Task, event: Event) -> Reason | None:
-    """Why a decision wants a checkpoint; None if it wants none, or nothing of the task can change any more."""
-    if after.status.is_final and after.run is None:
-        return None
-    if isinstance(event, RunFrozen) and after is not before:
-        return _frozen_by(after.agent.blocked_by if after.is_paused else None)
-    if after.waits_for_service and not before.waits_for_service:
-        return Reason.LIMIT
-    if after.failures.total > before.failures.total or _moved_to(before, after, TaskStatus.BLOCKED):
-        return Reason.ERROR
-    return Reason.PHASE if _completed(after) - _completed(before) else None
-
-
 def checkpoint_of(task: Task, number: int, at: datetime, reason: Reason, around: CheckpointContext) -> Checkpoint:
-    """The checkpoint of a task as it stands."""
+    """Return a checkpoint of the task as it is."""
     agent = task.agent
     return Checkpoint(
         number=number,
@@ -139,18 +124,18 @@ def checkpoint_of(task: Task, number: int, at: datetime, reason: Reason, around:
 
 
 def superseded_checkpoints(checkpoints: Iterable[Checkpoint]) -> tuple[int, ...]:
-    """The numbers of those that need not be kept: all but the newest ten and the pinned ones.
+    """Return the numbers of the checkpoints to delete: all but the newest ten and the pinned ones.
 
-    The end of a stage pins nothing: what a stage leaves is in commits and artifacts, which are never thrown away.
+    The end of a stage pins nothing, because commits and artifacts are never deleted.
     """
     unpinned = sorted((one.number for one in checkpoints if not one.pinned), reverse=True)
     return tuple(unpinned[KEPT:])
 
 
 def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int) -> str | None:
-    """The stage that a task had reached, from what it left; None without stages.
+    """Return the stage that a task had reached, judged by its artifacts and commits; None without stages.
 
-    It is the last one that left something, or the one after it: that its work was judged complete, nobody saw.
+    It is the last stage that left something. That stage may have been complete; nobody knows.
     """
     reached = None
     for stage in stages:
@@ -158,22 +143,3 @@ def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int
         if reached is None or left or (commits and stage.work.commits):
             reached = stage.name
     return reached
-
-
-def _frozen_by(cause: PauseReason | None) -> Reason:
-    match cause:
-        case PauseReason.RATE_LIMIT:
-            return Reason.LIMIT
-        case PauseReason.USER:
-            return Reason.USER
-        case _:
-            return Reason.FREEZE
-
-
-def _moved_to(before: Task, after: Task, status: TaskStatus) -> bool:
-    return after.status is status and before.status is not status
-
-
-def _completed(task: Task) -> set[tuple[str, int]]:
-    """Stages that are completed, each with the visit that completed it."""
-    return {(name, one.visits) for name, one in task.stages.items() if one.status is StageStatus.COMPLETED}

@@ -1,7 +1,7 @@
-"""Checks: what judges a commit, what it came to, and which of them the result of another one spares.
+"""The checks of a commit, their results, and which checks are skipped because of the result of another one.
 
-The order is that of the list. A build that failed ends the run, a probe that did not answer spares the check it is for,
-and all others always run (sources.md §1.8). Whatever is not run says why.
+Checks run in the order of the list. After a failed build nothing else runs, a check whose probe fails is skipped, and
+all others always run. A skipped check always has a reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 MOST_CHECKS = 50
-"""How many a repository, the settings and a submitter may each name; one command may run many tests."""
+"""The most checks that a repository, the settings and a submitter may each name."""
+REPORT_FILE = "test-report.md"
+"""What the daemon writes about an evaluation."""
 
 
 class Verdict(StrEnum):
-    """What a check came to; a skipped one always says why."""
+    """The verdict of a check; a skipped one always has a reason."""
 
     PASS = "PASS"  # noqa: S105 - a verdict, not a password
     WARN = "WARN"
@@ -22,7 +24,7 @@ class Verdict(StrEnum):
 
 
 class CheckKind(StrEnum):
-    """What a check looks at; a probe only looks whether the check that needs it can be run here."""
+    """What a check examines; a probe examines only whether the check that needs it can run here."""
 
     BUILD = "build"
     UNIT_TEST = "unit_test"
@@ -36,12 +38,12 @@ class CheckKind(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> "CheckKind":
-        """The kind that a check's name says, as in `lint` or `lint_go`."""
+        """Return the kind that a check's name says, as in `lint` or `lint_go`."""
         return next((kind for kind in cls if name == kind or name.startswith(f"{kind}_")), cls.OTHER)
 
     @property
     def failure(self) -> str:
-        """As what type of failure one that failed goes on record, in the seed's words where it has one."""
+        """Return the type of failure that is recorded when such a check fails."""
         return _FAILURES.get(self, f"{self}_failure")
 
 
@@ -54,7 +56,7 @@ _FAILURES = {
 
 
 class ResultSource(StrEnum):
-    """Where a result is read beside the exit code: in a report of the command, of the tests, or in the change."""
+    """Where a result is read besides the exit code: in a report of the command or of the tests, or in the change."""
 
     EXIT_CODE = "exit_code"
     RUFF = "ruff"
@@ -69,18 +71,18 @@ class ResultSource(StrEnum):
 
     @property
     def of_tests(self) -> bool:
-        """Whether it is what the tests left behind, so that nothing has to be run for it."""
+        """Whether the result is read from a report of the tests, so that no command is run for it."""
         return self in (ResultSource.COVERAGE_PY, ResultSource.LCOV, ResultSource.GO_COVER)
 
     @property
     def by_daemon(self) -> bool:
-        """Whether the daemon looks for itself, without a command."""
+        """Whether the daemon reads the result itself, without a command."""
         return self.of_tests or self is ResultSource.CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What a commit is judged by, fixed at submit; without a `command` it is the daemon that looks.
+    """What a commit is judged by, fixed at submit; without a `command` the daemon itself judges.
 
     `timeout` is in seconds of running time. `needs` names the probe without which it is skipped. `cleanup` is run after
     the command however that ended. A required one that fails is run up to `tries` times. `floor` is what it has to
@@ -102,7 +104,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one check came to on the judged commit; `log` is the path of its output within the task's folder."""
+    """The result of one check on the judged commit; `log` is the path of its output within the task's folder."""
 
     verdict: Verdict
     reason: str = ""
@@ -113,9 +115,9 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:
-    """An integration test that the machine offers: a command, what tells whether it can be run, what cleans up.
+    """An integration test that the machine offers: a command, a preflight for whether it can run, and a cleanup.
 
-    Without an answer of the `preflight` it is skipped, or fails if that is `required`; `timeout` is in seconds.
+    If the `preflight` fails, the test is skipped, or fails if it is `required`. `timeout` is in seconds.
     """
 
     command: str
@@ -127,7 +129,7 @@ class Integration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the settings say of checks: `commands` by name, an empty one switches that check off.
+    """What the settings say about checks: `commands` by name; an empty command turns that check off.
 
     `changed_coverage` is what tests should reach of the changed lines, in percent, and 0 only tells; whether less fails
     or warns says `coverage_required`. A required check that failed is run `retry_failed` times more. Programs are
@@ -159,7 +161,7 @@ class Evaluation:
 
     @property
     def next_check(self) -> Check | None:
-        """The first check that has no result yet."""
+        """Return the first check that has no result yet."""
         return next((check for check in self.checks if check.name not in self.results), None)
 
 
@@ -167,12 +169,12 @@ NOT_EVALUATED = Evaluation()
 
 
 def first_try(name: str) -> str:
-    """Under which name the result of a first try stands, when there was a second."""
+    """Return the name under which the result of the first try is kept when a check ran twice."""
     return f"{name} (first try)"
 
 
 def with_result(checks: Sequence[Check], results: Results, name: str, result: CheckResult) -> Results:
-    """The results after one more came in, with those of the checks that it spares; or a first try's, to be repeated."""
+    """Return the results with one more, and with the checks that are skipped because of it; a flaky one runs again."""
     check = next((one for one in checks if one.name == name), None)
     failed = check is not None and result.verdict is Verdict.FAIL
     if check is not None and failed and check.tries > 1 and first_try(name) not in results:
@@ -184,7 +186,7 @@ def with_result(checks: Sequence[Check], results: Results, name: str, result: Ch
 
 
 def _spared(check: Check, ended: Check, result: CheckResult) -> str:
-    """Why a check is not run after another one ended so; empty if it is."""
+    """Return why a check is skipped after the result of another one; empty if it is not."""
     if ended.kind is CheckKind.BUILD and result.verdict is Verdict.FAIL:
         return f"the build failed ({ended.name})"
     if check.needs == ended.name and result.verdict not in (Verdict.PASS, Verdict.WARN):
@@ -193,6 +195,6 @@ def _spared(check: Check, ended: Check, result: CheckResult) -> str:
 
 
 def nothing_ran(checks: Iterable[Check], results: Results) -> bool:
-    """Whether no command was run that could say that the change works."""
+    """Return whether no command ran that could show that the change works."""
     own = {check.name for check in checks if not check.command or check.kind is CheckKind.PROBE}
     return all(result.verdict is Verdict.SKIPPED or name in own for name, result in results.items())

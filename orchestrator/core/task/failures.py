@@ -1,8 +1,8 @@
-"""The failure log of seed 000: entries with ids that count on, their sums, and patterns that recur.
+"""The failure log: entries with increasing ids, their totals, and patterns that recur.
 
-A pattern is what two summaries share once line numbers, addresses, hashes, timings and quoted text are taken out
-(sources.md §1.4 and §5.2 row 17): up to three leading words joined by underscores and the first path, as in
-`nil_pointer:consensus/wbft.go`. It is listed once two failures have it.
+A pattern is what two summaries share without line numbers, addresses, hashes, timings and quoted text: up to three
+leading words joined by underscores and the first path, as in `nil_pointer:consensus/wbft.go`. A pattern is listed once
+two failures have it.
 """
 
 import re
@@ -14,17 +14,17 @@ from functools import lru_cache
 from orchestrator.formats.codec import Json, JsonObject
 
 KEPT = 200
-"""Entries, patterns, and ids of one pattern: the newest ones stay, so that a long night does not swell the state."""
+"""The most entries, patterns, and ids of one pattern that are kept; the newest stay, so that the state stays small."""
 KEPT_PATTERNS = 1024
-"""Summaries whose pattern is remembered: every new failure is held against all the others."""
+"""The number of summaries whose pattern is cached: every new failure is compared with all the others."""
 ACCEPTED = "accepted"
-"""The action after a failure that nobody mended: what was there was taken as it was, and its risk is told of."""
+"""The action after a failure that was not fixed: the work was accepted as it was, and the risk is reported."""
 
 _ID = re.compile(r"fail-(\d{1,9})")
 _UNIQUE = re.compile(r"\b\d{4}-\d\d-\d\d(?:t[\d:.,+z-]*)?|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 """Dates with or without a time, and UUIDs."""
 _EXIT_CODE = re.compile(r"exit code -?\d+: (?=\S)")
-"""What every failed check begins with says nothing of the failure."""
+"""The prefix of every failed check, which says nothing about the failure."""
 _QUOTED = re.compile(r"""(["'`])(?:(?!\1).){0,200}\1""")
 _PATH = re.compile(r"[\w.-]*/[\w./-]+|\b[\w-]+\.(?:c|cc|cpp|go|h|java|js|kt|md|py|rb|rs|sh|toml|ts|tsx|yaml|yml)\b")
 _LINE = re.compile(r"(?::\d+)+")
@@ -58,7 +58,7 @@ _STOP = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """What an evaluator makes of a failure (seed 000, agent_analysis)."""
+    """An evaluator's explanation of a failure."""
 
     root_cause_hypothesis: str
     confidence: str
@@ -67,7 +67,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One entry of the failure log (seed 000)."""
+    """One entry of the failure log."""
 
     id: str
     occurred_at: datetime
@@ -93,20 +93,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """What several failures have in common, how many they are, and the newest 200 of them."""
+    """What several failures have in common, their number, and the ids of the newest 200 of them."""
 
     pattern: str
     occurrences: int
     failure_ids: tuple[str, ...]
 
     def with_failure(self, failure_id: str) -> "Pattern":
-        """The pattern seen once more."""
+        """Return the pattern with one more failure."""
         return replace(self, occurrences=self.occurrences + 1, failure_ids=(*self.failure_ids, failure_id)[-KEPT:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureLog:
-    """The newest failures and what all of them add up to."""
+    """The newest failures, and the totals of all of them."""
 
     entries: tuple[Failure, ...] = ()
     total: int = 0
@@ -115,7 +115,7 @@ class FailureLog:
     patterns: tuple[Pattern, ...] = ()
 
     def with_failure(self, failure: Failure) -> "FailureLog":
-        """The log with one more entry, which gets the next id if it has none; entries beyond the newest 200 go."""
+        """Return the log with one more entry, which gets the next id if it has none; only the newest 200 stay."""
         entry = replace(failure, id=failure.id or f"fail-{self._highest() + 1:03d}")
         return FailureLog(
             entries=(*self.entries, entry)[-KEPT:],
@@ -127,7 +127,7 @@ class FailureLog:
 
     @property
     def summary(self) -> JsonObject:
-        """What all failures add up to, as files and state operations show it."""
+        """Return the totals of all failures, as files and state operations show them."""
         patterns: list[Json] = [
             {"pattern": one.pattern, "occurrences": one.occurrences, "failure_ids": [*one.failure_ids]}
             for one in self.patterns
@@ -141,7 +141,7 @@ class FailureLog:
 
     @property
     def accepted(self) -> tuple[Failure, ...]:
-        """What was taken although it fell short."""
+        """Return the failures after which the work was accepted as it was."""
         return tuple(entry for entry in self.entries if entry.action == ACCEPTED)
 
     def _with_pattern_of(self, entry: Failure) -> tuple[Pattern, ...]:
@@ -157,14 +157,14 @@ class FailureLog:
         return (*self.patterns, found)[-KEPT:]
 
     def _highest(self) -> int:
-        """The highest number that an id has or may have had: ids count on, also where entries were taken out."""
+        """Return the highest number that an id has or may have had, also where entries were removed."""
         numbers = [int(found[1]) for entry in self.entries if (found := _ID.fullmatch(entry.id))]
         return max([self.total, *numbers])
 
 
 @lru_cache(maxsize=KEPT_PATTERNS)
 def pattern_of(summary: str) -> str:
-    """What is left of a failure's summary when all that changes from run to run is masked."""
+    """Return what is left of a summary without everything that changes from run to run."""
     said = summary.lower()[:2000]
     begun = _EXIT_CODE.match(said)
     text = _UNIQUE.sub(" ", _QUOTED.sub(" ", said[begun.end() :] if begun else said))

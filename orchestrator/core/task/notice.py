@@ -1,4 +1,4 @@
-"""What a person is told when nobody looks: that something is asked of them, or how a task went."""
+"""Notices that are sent to people: a request needs an answer, or a task has ended."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
 class NoticeKind(StrEnum):
-    """What there is to be told."""
+    """What a notice is about."""
 
     REVIEW_ASKED = "review_asked"
     QUESTION_ASKED = "question_asked"
@@ -24,9 +24,9 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to be told once; `key` is the same whenever it is asked for again, `text` may leave as it is.
+    """A notice that is sent once; the same notice always has the same `key`. `text` may be sent as it is.
 
-    ValueError for a key that is no file name: up to 200 letters, digits, dots, colons, dashes and underscores.
+    Raises ValueError for a key that is no file name: up to 200 letters, digits, dots, colons, dashes and underscores.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""How far the work of a task is: its stages, the steps of its plan, the tries that are left, the evaluation."""
+"""How far the work of a task is: its stages, the steps of its plan, and the tries that are left."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class StageStatus(StrEnum):
-    """How far one stage is (seed 000)."""
+    """How far one stage is."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -15,7 +15,7 @@ class StageStatus(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How far one step of the plan is (seed 000)."""
+    """How far one step of the plan is."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -35,7 +35,7 @@ class StageFacts(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """How one stage went so far; `visits` counts the times it was entered, `digest` is of what was last found in it.
+    """How far one stage is; `visits` counts how often it was entered, `digest` identifies what was last found in it.
 
     `facts` says what state.json shows in it beside the record itself.
     """
@@ -51,7 +51,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCheckpoint:
-    """A note of an agent's, or one made from what lies uncommitted, for whoever goes on with the step."""
+    """Where work on a step was interrupted: an agent's note, or a list of what is uncommitted, for its successor."""
 
     at: datetime
     reason: str = ""
@@ -61,7 +61,7 @@ class StepCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of the plan and the commits made for it; `digest` is of what the plan says of it."""
+    """A step of the plan and its commits; `digest` identifies what the plan says about it."""
 
     step_id: int
     description: str
@@ -75,12 +75,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How often something may still be tried."""
+    """How often something may be tried, and was."""
 
     limit: int
     used: int = 0
 
     @property
     def left(self) -> int:
-        """Tries that remain, never below zero."""
+        """Return the tries that remain, never below zero."""
         return max(0, self.limit - self.used)

@@ -1,4 +1,4 @@
-"""What became of a finished change outside: its pull request and its rounds of review, its report, or its tag."""
+"""How a finished change was published: its pull request and rounds of review, its report, or its tag."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,21 +6,21 @@ from enum import StrEnum
 
 
 class Publish(StrEnum):
-    """What the last stage of a pipeline makes of the work."""
+    """How the last stage of a pipeline publishes the work."""
 
     BRANCH = "branch"
-    """The branch is brought to the user's repository, and that is all."""
+    """The branch is delivered to the user's repository, and nothing else."""
     PULL_REQUEST = "pull_request"
-    """The branch is pushed and proposed, where the repository has a forge; it is merged when it may be."""
+    """The branch is pushed and proposed, if the repository has a forge, and merged when that is allowed."""
     REPORT = "report"
-    """A report is left on the ticket."""
+    """A report is posted on the ticket."""
     RELEASE = "release"
-    """The changelog is written, and after a confirmation a tag is set and pushed."""
+    """The changelog is written, and after a confirmation a tag is created and pushed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A comment that is to be answered when the change that it asked for is pushed; `mark` is what it is known by."""
+    """A comment to answer once the change that it asks for is pushed; `mark` identifies the comment and its text."""
 
     comment_id: str
     mark: str

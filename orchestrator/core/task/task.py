@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
@@ -23,7 +24,7 @@ from orchestrator.core.task.user_requests import Subject, UserRequest, pending
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands as a whole (seed 003, plus blocked, cancelled and archived)."""
+    """The status of a task as a whole."""
 
     DRAFT = "draft"
     PENDING = "pending"
@@ -37,11 +38,16 @@ class TaskStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the task has ended: nothing but archiving moves it any more."""
+        """Whether the task has ended, so that it can only be archived."""
         return self in _FINAL
 
 
 _FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.ARCHIVED})
+
+AS_STATE: Mapping[TaskStatus, str] = MappingProxyType(
+    {TaskStatus.BLOCKED: "BLOCKED", TaskStatus.COMPLETED: "COMPLETED"}
+)
+"""Statuses that state operations and files show as a state, as if it were a stage."""
 
 
 class Priority(StrEnum):
@@ -54,7 +60,7 @@ class Priority(StrEnum):
 
 
 class NextAction(StrEnum):
-    """What is outstanding in a task, and so what the daemon has to see to, again after every restart."""
+    """What the daemon has to do next for a task, also after a restart."""
 
     NOTHING = "nothing"
     ADMISSION = "admission"
@@ -172,57 +178,57 @@ class Task:
 
     @property
     def cycle(self) -> int:
-        """Which evaluation this is or was, or will be before the first, counted from one in each round of review."""
+        """Return the number of the evaluation, counted from one in each round of review."""
         budget = self.budgets.get("eval_cycles")
         return budget.used + 1 if budget else 1
 
     @property
     def is_active(self) -> bool:
-        """Whether it was begun and has not come to a halt; its work may be under review."""
+        """Whether the task is in progress or under review."""
         return self.status is _IN_PROGRESS or self.status is _REVIEW
 
     @property
     def is_paused(self) -> bool:
-        """Whether the task's processes are to stand still, whoever or whatever is waited for."""
+        """Whether the task's processes are to be frozen, for whatever reason."""
         return self.agent.status in PAUSED
 
     @property
     def waits_for_merge(self) -> bool:
-        """Whether its pull request is under review outside; a stage of a later round may be under review here."""
+        """Whether the task waits for its pull request, and not for a review of one of its stages."""
         here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property
     def waits_for_service(self) -> bool:
-        """Whether it stands still until the model can be had again."""
+        """Whether the task is paused until the model is available again."""
         return self.is_paused and self.agent.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE)
 
     @property
     def waits_for_word(self) -> bool:
-        """Whether it met a usage limit, and goes on when a person says so."""
+        """Whether the task met a usage limit and is resumed only by a person."""
         limited = self.is_paused and self.agent.blocked_by is PauseReason.RATE_LIMIT
         return limited and self.retry_at is None and self.agent.setbacks.limit_waits > 0
 
     @property
     def holds_slot(self) -> bool:
-        """Whether it takes one of the places of `max_agents`; a paused one does not."""
+        """Whether the task takes one of the `max_agents` places; a paused one does not."""
         return self.status is _IN_PROGRESS and not self.is_paused
 
     @property
     def wants_slot(self) -> bool:
-        """Whether it would start or go on if there were a place."""
+        """Whether the task would start or resume if there were a place."""
         if self.status is _PENDING:
             return self.next_action is _ADMISSION and not self.is_paused
         return self.status is _IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
 
     @property
     def pending_requests(self) -> tuple[UserRequest, ...]:
-        """What a person has still to answer."""
+        """Return the requests that nobody has answered yet."""
         return pending(self.requests)
 
     @property
     def progress(self) -> int:
-        """Finished stages, and steps of the stage that has them, as a percentage from 0 to 100."""
+        """Return the share of completed stages and steps, from 0 to 100 percent."""
         if self.status is TaskStatus.COMPLETED:
             return 100
         if not self.stages:

@@ -1,6 +1,6 @@
-"""The policy of a task: how long, how often and how freely, fixed when it is handed in.
+"""The policy of a task: its times, caps and permissions, fixed when the task is submitted.
 
-So a change of the settings reaches the tasks that are handed in after it, and none that is under way.
+A change of the settings applies to tasks that are submitted later, not to those that exist.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from orchestrator.core.task.budget import NO_CAPS, Caps
 
 
 class Autonomy(StrEnum):
-    """Who answers what an agent asks: a person, or the policy alone (seed 000)."""
+    """Who answers what an agent asks: a person, or the policy alone."""
 
     INTERACTIVE = "interactive"
     AUTO = "auto"
 
 
 class OnBlocked(StrEnum):
-    """What happens when every cycle is used up (seed 000)."""
+    """What happens when every cycle is used up."""
 
     HALT = "halt"
     ESCALATE = "escalate"
@@ -25,7 +25,7 @@ class OnBlocked(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPolicy:
-    """Times are in seconds.
+    """How a task is run. Times are in seconds.
 
     `impl_model` and `planning_model` win over what roles of those tiers use. `look_every` is how often an open pull
     request is looked at, 0 for never; `follow_reviews` lets comments be taken up without a person's word.

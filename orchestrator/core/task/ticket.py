@@ -1,4 +1,4 @@
-"""The outside requirement that a task came from, and what was looked at before anything began."""
+"""The ticket that a task came from, and the checks that were made before the task began."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ _WITH_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherw
 
 
 class TicketType(StrEnum):
-    """What kind of work a ticket asks for (seed 000)."""
+    """What kind of work a ticket asks for."""
 
     FEATURE = "feature"
     BUGFIX = "bugfix"
@@ -21,7 +21,7 @@ class TicketType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveCheck:
-    """What the secret filter said of the ticket (seed 000)."""
+    """The result of the secret filter on the ticket."""
 
     result: str
     redacted_count: int = 0
@@ -31,7 +31,7 @@ class SensitiveCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """The servers that a run uses, all of them registered, and what they need of the environment that is not there."""
+    """The MCP servers that the agents use, and the variables that these servers need and that are not set."""
 
     servers_registered: tuple[str, ...] = ()
     env_unset: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Preflight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """The outside requirement a task came from."""
+    """The requirement that a task came from."""
 
     key: str
     type: TicketType = TicketType.FEATURE
@@ -49,10 +49,10 @@ class Ticket:
 
 
 def variables_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """The variables that stand in texts as `${NAME}`, each once; one with a default, `${NAME:-…}`, need not be set."""
+    """Return the variables that texts need, as in `${NAME}`, each once; `${NAME:-…}` has a default and is left out."""
     return tuple(dict.fromkeys(found["name"] for text in texts for found in _VARIABLE.finditer(text)))
 
 
 def put_in(text: str, env: Mapping[str, str]) -> str:
-    """The text with its variables as `env` has them; one that is not there is its default, or nothing."""
+    """Return the text with its variables replaced by their values in `env`, their default, or nothing."""
     return _WITH_DEFAULT.sub(lambda found: env.get(found["name"]) or found["otherwise"] or "", text)

@@ -1,8 +1,9 @@
-"""Usage limits of an account: when to go on after one was reached (collected.md §3)."""
+"""Usage limits of an account: when to resume after one was reached."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zlib import crc32
 
 from orchestrator.core.events.agent_events import Limit
@@ -15,15 +16,15 @@ FARTHEST_RESET = timedelta(days=8)
 LAST_SECOND = 4_102_444_800
 """The year 2100 in epoch seconds."""
 NAMELESS = "unknown"
-"""What a window is called that was told of without a name."""
+"""The name of a window that was reported without a name."""
 FAMILIES = ("opus", "sonnet", "haiku", "fable")
 """Words in names of models and, at the end, of windows; an unknown window binds everything."""
 
 
 def resume_at(resets_at: datetime, at: datetime, margin: float, name: str) -> datetime | None:
-    """When to go on after a reset that was told: `margin` seconds later, or up to twice that.
+    """Return when to resume after a reported reset: `margin` seconds later, or up to twice that.
 
-    `name` spreads tasks that wait for the same reset. None for a reset that is over or too far away to be meant.
+    `name` spreads tasks that wait for the same reset. None for a reset that has passed or is too far away to be true.
     """
     if not at < resets_at <= at + FARTHEST_RESET:
         return None
@@ -31,21 +32,21 @@ def resume_at(resets_at: datetime, at: datetime, margin: float, name: str) -> da
 
 
 def probe_at(at: datetime, hits: int) -> datetime:
-    """When to try again where no reset is known: after a pause that doubles with every hit in a row, up to an hour."""
+    """Return when to try again if no reset is known: the pause doubles with every hit in a row, up to an hour."""
     return at + min(FIRST_PROBE * (1 << min(hits - 1, 10)), LONGEST_PROBE)
 
 
 def back_off(at: datetime, waits: int, first: float) -> datetime:
-    """When to try a service again that does not answer: after `first` seconds, doubled each time up to a quarter hour.
+    """Return when to try a service again that does not answer: after `first` seconds, doubled up to a quarter hour.
 
-    Walls of a quarter of an hour and more are known (peers.md §3, row 6), so this never gives up.
+    Outages of a quarter of an hour and more happen, so this never gives up.
     """
     return at + min(timedelta(seconds=first) * (1 << min(waits - 1, 20)), LONGEST_BACK_OFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What was last told of one usage window of the account; `status` is allowed, allowed_warning or rejected.
+    """What was last reported about a usage window; `status` is allowed, allowed_warning or rejected.
 
     `utilization` goes from 0 to 1.
     """
@@ -62,7 +63,7 @@ Windows = Mapping[str, Window]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountState:
-    """What outlives the daemon beside the tasks: how the account stands, and who had everything stand still."""
+    """What is kept besides the tasks: the usage windows of the account, and who paused all tasks."""
 
     windows: Windows = field(default_factory=dict)
     refused: str | None = None
@@ -71,14 +72,14 @@ class AccountState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveLimit:
-    """A usage window that is used up, and when turns may begin again; without a time when a person says so."""
+    """A usage window that is used up, and when turns may begin again; without a time only a person can allow that."""
 
     window: str
     until: datetime | None
 
 
 def active_limits(windows: Windows, now: datetime, margin: float, model: str | None = None) -> tuple[ActiveLimit, ...]:
-    """The windows that are used up now, the longest first; only those that concern the model, if one is given."""
+    """Return the windows that are used up now, the longest first; only those that apply to the model, if given."""
     found = [
         (window.resets_at + timedelta(seconds=margin), name)
         for name, window in windows.items()
@@ -90,24 +91,25 @@ def active_limits(windows: Windows, now: datetime, margin: float, model: str | N
 
 
 def is_known(windows: Windows, name: str | None) -> bool:
-    """Whether it is known how a window stands; one that is used up until nobody knows when is not."""
+    """Return whether the state of a window is known; it is not if the window is used up without a known reset."""
     window = windows.get(name or "")
     return window is not None and (window.status != "rejected" or _ends(window))
 
 
 def _ends(window: Window) -> bool:
-    """Whether a window has a reset that can be meant: to come when it was told, and not too far away."""
+    """Return whether a window has a plausible reset: after it was reported, and not too far away."""
     return window.resets_at is not None and window.seen_at < window.resets_at <= window.seen_at + FARTHEST_RESET
 
 
+@lru_cache(1000)
 def applies_to(window: str, model: str) -> bool:
-    """Whether a window binds a model: `seven_day_opus` binds the models of that family, `five_hour` all of them."""
+    """Return whether a window applies to a model: `seven_day_opus` applies to that family, `five_hour` to all."""
     family = next((name for name in FAMILIES if window.endswith(f"_{name}")), None)
     return family is None or not any(name in model for name in FAMILIES) or family in model
 
 
 def nearly_used_up(windows: Windows, now: datetime) -> tuple[str, ...]:
-    """The windows that were told to be near their end and have not been reset since."""
+    """Return the windows that were reported as nearly used up and have not been reset since."""
     return tuple(
         name
         for name, window in windows.items()
@@ -116,7 +118,7 @@ def nearly_used_up(windows: Windows, now: datetime) -> tuple[str, ...]:
 
 
 def window_of(limit: Limit, at: datetime) -> Window:
-    """A window as an agent's program tells of it; a reset that cannot be meant is none."""
+    """Return a window as an agent's CLI reports it; an impossible reset is dropped."""
     resets_at = None
     if limit.resets_at is not None and 0 < limit.resets_at < LAST_SECOND:
         resets_at = datetime.fromtimestamp(limit.resets_at, UTC)

@@ -1,8 +1,8 @@
-"""What a person is asked for: reviews, questions and dependencies, each a durable record that is answered once.
+"""Requests to people: reviews, questions and dependencies, each a durable record that is answered once.
 
-An agent may ask in two ways. A block in its text (core/stream/markers.py) is answered by its next turn; a request of
-the CLI's own protocol waits for an answer under its `request_id` while the process that asked lives, and is answered by
-a turn after that. Which of the two is a fact of the record, not a state.
+An agent may ask in two ways. A block in its text is answered by its next turn. A request of the CLI's own protocol is
+answered under its `request_id` as long as the process that asked lives, and after that by a turn. The record says which
+of the two it is: by its `request_id`.
 """
 
 import json
@@ -30,13 +30,13 @@ _NEVER_SET = frozenset({
 })  # fmt: skip
 _NEVER_BEGINS = ("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_", "ANTHROPIC_")
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-"""Programs read these in small letters as well."""
+"""Programs read these in lower case as well."""
 POLICY = "policy"
-"""Who answered where the policy of the task or the role did."""
+"""The name of who answered, if the policy of the task or the role did."""
 
 
 class RequestKind(StrEnum):
-    """The three things a person may be asked for (seed 003)."""
+    """The three things a person may be asked for."""
 
     QUESTION = "question"
     DEPENDENCY = "dependency"
@@ -56,12 +56,12 @@ class Subject(StrEnum):
 
     @property
     def of_daemon(self) -> bool:
-        """Whether the daemon asks it, and no agent waits to be told the answer."""
+        """Whether the daemon asks, so that no agent waits for the answer."""
         return self in (Subject.STAGE, Subject.MERGE, Subject.RELEASE)
 
 
 class RequestStatus(StrEnum):
-    """How an ask stands; all but the first are its end."""
+    """The status of a request; all but the first are final."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -76,7 +76,7 @@ class RequestStatus(StrEnum):
 IS_SECRET = frozenset(
     {DependencyType.API_KEY, DependencyType.ENV_VARIABLE, DependencyType.SERVICE, DependencyType.FILE}
 )
-"""What is provided as a value, which reaches the agent's environment and nothing else."""
+"""Dependencies that are provided as a value, which is only put into the agent's environment."""
 WHERE_PROVIDED = MappingProxyType(
     {
         DependencyType.API_KEY: "as the environment variable {name}",
@@ -90,7 +90,7 @@ WHERE_PROVIDED = MappingProxyType(
 
 
 def how_to_answer(task_id: str, kind: RequestKind, subject: Subject, name: str, which: str = "") -> str:
-    """The command line that answers; `which` is the option that tells one question of a task from its others."""
+    """Return the command that answers; `which` is the option that selects one of several questions of a task."""
     match kind:
         case RequestKind.QUESTION:
             return f"orchestrator answer {task_id}{which}"
@@ -110,7 +110,7 @@ class BadAnswer(AnswerRefused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDraft:
-    """Something that is asked, before it is a record.
+    """What is asked, before it is recorded.
 
     `name` is the tool, the dependency or the stage; `details` are lines for the person. `request_id` and `start`, where
     the line stands in the agent's output, are of the CLI's own protocol.
@@ -126,25 +126,25 @@ class RequestDraft:
     request_id: str | None = None
     start: int = 0
     content: str = ""
-    """What else tells this from another of the same words, as the input of a tool."""
+    """What else distinguishes this from a request with the same text, such as the input of a tool."""
 
     @property
     def kind(self) -> RequestKind:
-        """Which of the three it is."""
+        """Return which of the three it is."""
         if self.subject is Subject.DEPENDENCY:
             return RequestKind.DEPENDENCY
         return RequestKind.REVIEW if self.subject.of_daemon or self.subject is Subject.PLAN else RequestKind.QUESTION
 
     @property
     def digest(self) -> str:
-        """A hash of what is asked, so that an answer is given to what was seen."""
+        """Return a hash of what is asked, so that an answer counts only for what the person saw."""
         parts = (self.subject, self.name, self.type, self.text, *self.options, self.content)
         return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How an ask ends: with which status, in which words, and who gave them."""
+    """The answer to a request: its final status, the text, and who gave it."""
 
     status: RequestStatus
     text: str = ""
@@ -153,7 +153,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """One thing asked of a person; `number` never repeats within a task.
+    """A request to a person; `number` never repeats within a task.
 
     `deadline` is when the default is taken; `reminded` counts the reminders that went out. `is_delivered` says that the
     agent has the answer.
@@ -177,41 +177,41 @@ class UserRequest:
 
     @property
     def kind(self) -> RequestKind:
-        """Which of the three it is."""
+        """Return which of the three it is."""
         return self.draft.kind
 
     @property
     def is_pending(self) -> bool:
-        """Whether somebody has still to answer."""
+        """Whether nobody has answered yet."""
         return self.status is RequestStatus.PENDING
 
     @property
     def is_undelivered(self) -> bool:
-        """Whether it has an answer that its agent does not know yet."""
+        """Whether there is an answer that the agent does not know yet."""
         closed_silently = self.status is RequestStatus.WITHDRAWN or self.draft.subject.of_daemon
         return not self.is_pending and not self.is_delivered and not closed_silently
 
 
 def variable_of(name: str) -> str:
-    """The environment variable in which a dependency of that name is provided."""
+    """Return the environment variable in which a dependency of that name is provided."""
     letters = re.sub(r"[^A-Za-z0-9_]", "_", name).upper() if not _VARIABLE.fullmatch(name) else name
     return f"_{letters}" if letters[:1].isdigit() else letters
 
 
 def must_not_be_set(variable: str) -> bool:
-    """Whether a variable decides what programs an agent runs, whom they talk to or how it is known: never provided."""
+    """Return whether a variable must never be provided, because it changes what programs run or whom they talk to."""
     return variable in _NEVER_SET or variable.upper() in _PROXIES or variable.startswith(_NEVER_BEGINS)
 
 
 def pending(requests: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
-    """The asks that wait for somebody, in their order."""
+    """Return the requests that nobody has answered yet, in their order."""
     return tuple(request for request in requests if request.is_pending)
 
 
 def validate_answer(draft: RequestDraft, answer: str) -> str:
-    """The answer as it counts: one of the options, if there are any, in their own spelling. Raises BadAnswer.
+    """Return the answer as it is recorded: if there are options, one of them as it is spelled. Raises BadAnswer.
 
-    Only case may differ from an option; a near one is suggested and never taken (sources.md §3.1).
+    Only case may differ from an option; a near one is suggested and never taken.
     """
     text = answer.strip()
     if not text:
@@ -229,12 +229,12 @@ def validate_answer(draft: RequestDraft, answer: str) -> str:
 
 
 def next_reminder(request: UserRequest, steps: Sequence[float]) -> datetime | None:
-    """When the person is reminded next; `steps` are seconds after the asking."""
+    """Return when the person is reminded next; `steps` are seconds since the request was made."""
     return request.asked_at + timedelta(seconds=steps[request.reminded]) if request.reminded < len(steps) else None
 
 
 def reusable(requests: Iterable[UserRequest], draft: RequestDraft, stage: str) -> UserRequest | None:
-    """An answered ask of the same content in the same stage: an agent that asks again gets the recorded answer."""
+    """Return an answered request with the same content in the same stage, for an agent that asks again."""
     same = (
         request
         for request in requests

@@ -7,9 +7,9 @@ waits in the store.
 from dataclasses import dataclass
 from typing import Protocol
 
+from orchestrator.core.events.event_text import describe_event
 from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
-from orchestrator.storage.event_text import describe_event
 from orchestrator.storage.records import Cursor, EventGap, EventRecord
 from orchestrator.supervisor.protocols import EventLog
 

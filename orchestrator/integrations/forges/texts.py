@@ -7,7 +7,7 @@ characters). The marker is the first thing in a text, where no agent can write.
 
 import re
 
-from orchestrator.redaction.unicode_cleanup import remove_disguise
+from orchestrator.redaction.display import remove_disguise
 
 LONGEST_TITLE = 250
 LONGEST_BODY = 60_000

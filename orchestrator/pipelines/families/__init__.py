@@ -3,13 +3,10 @@
 Only a family knows the names of its stages, its file formats and guards of its own. Families do not know each other.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from orchestrator.core.task.pipeline import Family
 from orchestrator.pipelines.families.tickets.family import TICKETS
 
-FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in (TICKETS,)})
+FAMILIES: dict[str, Family] = {family.name: family for family in (TICKETS,)}
 """Every family, by the name that a pipeline file may give as `family`."""
 DEFAULT_FAMILY = TICKETS
 """The family of a pipeline file that names none."""

@@ -7,56 +7,56 @@ from fastapi import APIRouter, Query
 from orchestrator.core.task.user_requests import RequestKind
 from orchestrator.daemon.services.user_requests import TaskRequest
 from orchestrator.server.idempotency import SECRET, KeyedRoute
-from orchestrator.server.rendering import Redact, ask_view
+from orchestrator.server.rendering import Redact, request_view
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
-    AskFilter,
-    AskList,
-    AskView,
     ChangesBody,
     DigestBody,
     ProvideBody,
     ProvidedView,
     RejectBody,
+    RequestFilter,
+    RequestList,
+    RequestView,
     ReviewView,
 )
 
 router = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
 
-Wanted = Annotated[AskFilter, Query()]
+Wanted = Annotated[RequestFilter, Query()]
 
 
 @router.get("/questions")
-async def questions(service: TheService, wanted: Wanted) -> AskList:
+async def questions(service: TheService, wanted: Wanted) -> RequestList:
     """List questions that agents ask, permissions among them."""
     found = await service.requests.list(RequestKind.QUESTION, wanted.task, answered=wanted.status == "all")
-    return AskList(asks=tuple(_view(one, service.redact) for one in found))
+    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
 
 
 @router.get("/dependencies")
-async def dependencies(service: TheService, wanted: Wanted) -> AskList:
+async def dependencies(service: TheService, wanted: Wanted) -> RequestList:
     """List what agents need and only a person can provide."""
     found = await service.requests.list(RequestKind.DEPENDENCY, wanted.task, answered=wanted.status == "all")
-    return AskList(asks=tuple(_view(one, service.redact) for one in found))
+    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
 
 
 @router.get("/reviews")
-async def reviews(service: TheService, wanted: Wanted) -> AskList:
+async def reviews(service: TheService, wanted: Wanted) -> RequestList:
     """List stages and plans that are to be approved."""
     found = await service.requests.list(RequestKind.REVIEW, wanted.task, answered=wanted.status == "all")
-    return AskList(asks=tuple(_view(one, service.redact) for one in found))
+    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
 
 
 @router.get("/questions/{name}")
-async def question(name: str, service: TheService) -> AskView:
+async def question(name: str, service: TheService) -> RequestView:
     """Show one question."""
     return _view(await service.requests.find(RequestKind.QUESTION, name), service.redact)
 
 
 @router.get("/dependencies/{name}")
-async def dependency(name: str, service: TheService) -> AskView:
+async def dependency(name: str, service: TheService) -> RequestView:
     """Show one dependency."""
     return _view(await service.requests.find(RequestKind.DEPENDENCY, name), service.redact)
 
@@ -78,25 +78,25 @@ async def review(name: str, service: TheService) -> ReviewView:
 
 
 @router.post("/questions/{name}/answer")
-async def answer(name: str, service: TheService, by: By, body: AnswerBody) -> AskView:
+async def answer(name: str, service: TheService, by: By, body: AnswerBody) -> RequestView:
     """Answer a question; an option may be written in any case."""
     return _view(await service.requests.answer(name, body.answer, body.digest, by), service.redact)
 
 
 @router.post("/questions/{name}/skip")
-async def skip(name: str, service: TheService, by: By, body: DigestBody | None = None) -> AskView:
+async def skip(name: str, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
     """Leave a question that is not required to its default, or to the agent."""
     return _view(await service.requests.skip(name, body.digest if body else None, by), service.redact)
 
 
 @router.post("/reviews/{name}/approve")
-async def approve(name: str, service: TheService, by: By, body: DigestBody | None = None) -> AskView:
+async def approve(name: str, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
     """Approve a review, so that the task continues."""
     return _view(await service.requests.approve(name, body.digest if body else None, by), service.redact)
 
 
 @router.post("/reviews/{name}/request-changes")
-async def request_changes(name: str, service: TheService, by: By, body: ChangesBody) -> AskView:
+async def request_changes(name: str, service: TheService, by: By, body: ChangesBody) -> RequestView:
     """Say what has to be different before the task continues."""
     return _view(await service.requests.request_changes(name, body.text, body.digest, by), service.redact)
 
@@ -114,10 +114,10 @@ async def provide(name: str, service: TheService, by: By, body: ProvideBody | No
 
 
 @router.post("/dependencies/{name}/reject")
-async def reject(name: str, service: TheService, by: By, body: RejectBody | None = None) -> AskView:
+async def reject(name: str, service: TheService, by: By, body: RejectBody | None = None) -> RequestView:
     """Say that it will not be provided; the agent has to do without it."""
     return _view(await service.requests.reject(name, body.reason if body else "", by), service.redact)
 
 
-def _view(found: TaskRequest, redact: Redact) -> AskView:
-    return ask_view(found.task, found.request, redact)
+def _view(found: TaskRequest, redact: Redact) -> RequestView:
+    return request_view(found.task, found.request, redact)

@@ -10,7 +10,7 @@ from orchestrator.core.task.task import NextAction, Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.server.schemas.base import View, Words
-from orchestrator.server.schemas.user_requests import AskView
+from orchestrator.server.schemas.user_requests import RequestView
 
 
 class PreflightView(View):
@@ -164,7 +164,7 @@ class TaskView(View):
     status: TaskStatus
     block_reason: Words | None
     stage: str
-    owed: NextAction
+    next_action: NextAction
     progress: int
     ticket: TicketView
     pipeline: str
@@ -187,8 +187,8 @@ class TaskView(View):
     cycle: int
     paused: bool
     allowed: tuple[str, ...]
-    asks: tuple[AskView, ...]
-    waiting: tuple[AskView, ...]
+    requests: tuple[RequestView, ...]
+    waiting: tuple[RequestView, ...]
     autonomy: Autonomy
     caps: CapsView
     spent: SpentView
@@ -199,7 +199,7 @@ class TaskView(View):
     checks: tuple[CheckView, ...]
     results: Mapping[str, CheckResultView]
     feedback: tuple[Words, ...]
-    wanted: tuple[Words, ...]
+    requested_changes: tuple[Words, ...]
     failures: FailuresView
     budgets: Mapping[str, BudgetView]
     publication: PublicationView
@@ -250,7 +250,7 @@ class WhyView(View):
 
 
 class ProblemView(View):
-    """Why a request was refused (RFC 9457); the last four only where they help. `ask` is what was answered before."""
+    """Why a request was refused (RFC 9457); the last four only where they help. `request` was answered before."""
 
     type: str
     title: str
@@ -259,4 +259,4 @@ class ProblemView(View):
     task_status: TaskStatus | None = None
     allowed: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
-    ask: AskView | None = None
+    request: RequestView | None = None

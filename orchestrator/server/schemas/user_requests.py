@@ -8,7 +8,7 @@ from orchestrator.core.task.user_requests import LONGEST_ANSWER, RequestKind, Re
 from orchestrator.server.schemas.base import Utf8, View, Words
 
 
-class AskView(View):
+class RequestView(View):
     """One request to a person, with the id `<task id>.<number>`.
 
     `answer` never holds what was provided for a dependency. `digest` identifies what is asked: an answer that names it
@@ -36,10 +36,10 @@ class AskView(View):
     answered_at: datetime | None
 
 
-class AskList(View):
+class RequestList(View):
     """Requests to people, oldest first."""
 
-    asks: tuple[AskView, ...]
+    requests: tuple[RequestView, ...]
 
 
 class SizeView(View):
@@ -50,7 +50,7 @@ class SizeView(View):
     removed: int
 
 
-class ReviewView(AskView):
+class ReviewView(RequestView):
     """A review with what is to be looked at: the stage's files, and what changed since the task began.
 
     `change` is null if nothing was committed yet, or the task's repository cannot be read.
@@ -63,7 +63,7 @@ class ReviewView(AskView):
     change: SizeView | None
 
 
-class ProvidedView(AskView):
+class ProvidedView(RequestView):
     """A dependency after it was provided; `unmasked` says why its value is not masked in what agents say.
 
     It is null if the value is masked, or there is none.
@@ -72,7 +72,7 @@ class ProvidedView(AskView):
     unmasked: str | None
 
 
-class AskFilter(View):
+class RequestFilter(View):
     """Which requests to list: those of one task, and only pending ones unless `status` is all."""
 
     model_config = ConfigDict(extra="forbid")

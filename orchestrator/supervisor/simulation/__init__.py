@@ -1,15 +1,18 @@
-"""A simulated week: the real core and supervisor, and around them a world of agents, people and an account in memory.
+"""Simulate days of work: the real core and supervisor run on a virtual clock in an in-memory world.
 
-timeline.py     time that jumps from one thing to the next
-odds.py         how often what happens
-account.py      the account that all agents share: usage windows, and the days of the service
-trees.py        a process that can be frozen; checks
-agents.py       agents: what they do in a turn, ask for, cost and leave behind
-world.py        all that stays when the daemon is gone
-memory.py       a store, and the plug that is pulled
-hands.py        what carries commands out, as the world has it
-people.py       who hands tickets in, answers late or never, pauses, cancels and raises budgets
-laws.py         what must hold after every decision
-tally.py        what came of it
-week.py         all of it, from the first ticket to the last
+virtual_clock   time that jumps from one scheduled call to the next
+probabilities   how often each kind of event happens, and random durations
+account         the account that all agents share: usage windows and outages of the service
+trees           process trees that can be frozen; checks
+agents          agents: what they do in a turn, request, cost and leave behind
+messages        what agents print, passed through the real parsers
+forge           pull requests, reviewers, releases and tracker reports
+world           everything that survives a crash of the daemon
+memory          the task store, and the injector of crashes
+executor        carries out commands against the world
+people          users who submit tickets, answer late or never, pause, cancel and raise budgets
+invariants      what must hold after every decision, as pure functions
+monitor         checks the invariants while the simulation runs, and records violations
+metrics         counters, waiting times and the report
+runner          the simulation itself, from the first ticket to the report
 """

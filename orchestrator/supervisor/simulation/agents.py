@@ -1,7 +1,7 @@
-"""A simulated agent: what it does in a turn, what it asks for, what it costs and what it leaves behind.
+"""A simulated agent: what it does in a turn, what it requests, what it costs and what it leaves behind.
 
-It prints lines, each ending at an offset, as the CLI does; the daemon reads them from where it stopped. Totals are
-those of its session: one that is killed saves none, and a successor counts from zero (collected.md §1.2).
+Like the CLI, it prints lines that end at an offset, and the daemon reads on from the offset where it stopped. Its
+totals are those of its session: a killed process saves none, and its successor counts from zero.
 """
 
 from collections import deque
@@ -19,82 +19,82 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount
-from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, span
+from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.trees import Tree
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 USD_A_TOKEN = 3e-6
 LINE = 200
-"""Bytes of a line of output."""
+"""The length of a line of output in bytes."""
 
 
-class Doing(Enum):
-    """What an agent does next in a turn."""
+class Step(Enum):
+    """One thing that an agent does in a turn."""
 
     WORK = auto()
-    ASK = auto()
-    WANT = auto()
-    REQUEST = auto()
-    COMPLAIN = auto()
-    GARBLE = auto()
+    ASK_QUESTION = auto()
+    REPORT_DEPENDENCY = auto()
+    REQUEST_PERMISSION = auto()
+    REPORT_ERROR = auto()
+    PRINT_MALFORMED = auto()
     FAIL = auto()
-    DIE = auto()
+    EXIT = auto()
     HANG = auto()
     FINISH = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How many tokens the present turn has used."""
+    """How many tokens the current turn has used."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of output, and what it means."""
+    """A line of output: the offset at which it ends, and its content."""
 
     end: int
-    meaning: events.Event | Limit | Progress
+    content: events.Event | Limit | Progress
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A conversation: whether it can be resumed, and the totals that its last process saved, or printed."""
+    """A conversation: whether it can be resumed, the totals that its last process saved, and those it reported."""
 
-    begun: bool = False
+    started: bool = False
     tokens: int = 0
     usd: float = 0.0
-    told_tokens: int = 0
-    told_usd: float = 0.0
+    reported_tokens: int = 0
+    reported_usd: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """A turn under way."""
+    """A running turn; `steps` are the seconds before each step, and the step."""
 
     command: do.SendTurn
     task: Task
-    doing: deque[tuple[float, Doing]]
+    steps: deque[tuple[float, Step]]
     tokens: int = 0
     malformed: tuple[str, ...] = ()
     limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentWorld:
-    """What an agent lives in; `leave` takes in its finished work, `bill` what it cost."""
+class AgentEnvironment:
+    """What an agent works in; `save_work` receives the work that a turn produced, `charge` what it cost."""
 
-    timeline: VirtualClock
-    dice: Random
-    odds: Probabilities
+    clock: VirtualClock
+    rng: Random
+    probabilities: Probabilities
     account: SimulatedAccount
-    leave: Callable[[Task, bool], None]
-    bill: Callable[[str, int, float], None]
+    save_work: Callable[[Task, bool], None]
+    charge: Callable[[str, int, float], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Launched:
+class Launch:
     """How an agent was started."""
 
     attempt: int
@@ -107,162 +107,162 @@ class Launched:
 class AgentTree(Tree):
     """An agent's process tree."""
 
-    def __init__(self, around: AgentWorld, task: Task, folder: str, launched: Launched) -> None:
-        super().__init__(around.timeline, task.id, folder)
+    def __init__(self, environment: AgentEnvironment, task: Task, folder: str, launch: Launch) -> None:
+        super().__init__(environment.clock, task.id, folder)
         self.lines: list[Line] = []
-        self.taken: set[str] = set()
+        self.accepted: set[str] = set()
         self.turn: Turn | None = None
         self.hung = False
-        self.asked: str | None = None
-        self.sign: datetime = around.timeline.now
-        self._around, self._launched = around, launched
+        self.open_request: str | None = None
+        self.last_activity: datetime = environment.clock.now
+        self._environment, self._launch = environment, launch
         self._queue: deque[tuple[Task, do.SendTurn]] = deque()
-        self._session = launched.session
+        self._session = launch.session
         self._requests = 0
 
     @property
     def attempt(self) -> int:
-        """Which attempt of its task it is."""
-        return self._launched.attempt
+        """The number of the attempt of its task."""
+        return self._launch.attempt
 
-    def take(self, task: Task, command: do.SendTurn) -> None:
-        """Take a turn, the same one once; it begins when the one before is done."""
-        if command.uuid in self.taken or not self.alive:
+    def accept(self, task: Task, command: do.SendTurn) -> None:
+        """Queue a turn, unless it was queued before; it starts when the turns before it have finished."""
+        if command.uuid in self.accepted or not self.alive:
             return
-        self.taken.add(command.uuid)
+        self.accepted.add(command.uuid)
         self._queue.append((task, command))
         if self.turn is None:
-            self._begin()
+            self._start_turn()
 
     def answer(self, request_id: str) -> None:
-        """Go on with an answer; one that nobody waits for is nothing."""
-        if self.asked == request_id:
-            self.asked = None
-            self._go_on()
+        """Continue with the answer to the open request; ignore an answer to any other request."""
+        if self.open_request == request_id:
+            self.open_request = None
+            self._continue()
 
     def interrupt(self) -> None:
-        """End the running turn; one that hangs may not hear of it."""
-        if self.turn is not None and (not self.hung or self._around.dice.random() < 0.5):
-            self.hung, self.asked = False, None
-            self._work(1.0, lambda: self._finish(TurnOutcome.INTERRUPTED))
+        """Interrupt the running turn; an agent that hangs may ignore it."""
+        if self.turn is not None and (not self.hung or self._environment.rng.random() < 0.5):
+            self.hung, self.open_request = False, None
+            self._schedule(1.0, lambda: self._finish(TurnOutcome.INTERRUPTED))
 
     def stop(self, interrupt: bool) -> None:
-        """End: with a result of the running turn, without one, or by force."""
-        stubborn = self.hung or self._around.dice.random() < self._around.odds.will_not_end
+        """Exit: with the result of the running turn, without one, or killed because it does not react."""
+        unresponsive = self.hung or self._environment.rng.random() < self._environment.probabilities.stop_ignored
         self.thaw()
-        if stubborn:
-            self._work(30.0, lambda: self.exit(None))
+        if unresponsive:
+            self._schedule(30.0, lambda: self.exit(None))
         elif interrupt and self.turn is not None:
-            self._work(1.0, self._end_interrupted)
+            self._schedule(1.0, self._interrupt_and_exit)
         else:
-            self._work(3.0, lambda: self.exit(143 if self.turn is not None else 0))
+            self._schedule(3.0, lambda: self.exit(143 if self.turn is not None else 0))
 
     def exit(self, code: int | None) -> None:
-        """End; what the session has used is saved, unless it was killed."""
+        """Exit; the totals of the session are saved unless the process was killed."""
         if self.end is None and code is None:
-            self._session.tokens = self._session.told_tokens = 0
-            self._session.usd = self._session.told_usd = 0.0
-        self.turn, self.asked, self.hung = None, None, False
+            self._session.tokens = self._session.reported_tokens = 0
+            self._session.usd = self._session.reported_usd = 0.0
+        self.turn, self.open_request, self.hung = None, None, False
         self._queue.clear()
         super().exit(code)
 
-    def _end_interrupted(self) -> None:
+    def _interrupt_and_exit(self) -> None:
         self._queue.clear()
         self._finish(TurnOutcome.INTERRUPTED)
         self.exit(0)
 
-    def _begin(self) -> None:
+    def _start_turn(self) -> None:
         task, command = self._queue.popleft()
-        self.turn = Turn(command=command, task=task, doing=self._plan(task))
-        self.sign = self._around.timeline.now
-        self._work(2.0, self._greet)
+        self.turn = Turn(command=command, task=task, steps=self._plan(task))
+        self.last_activity = self._environment.clock.now
+        self._schedule(2.0, self._start_session)
 
-    def _plan(self, task: Task) -> deque[tuple[float, Doing]]:
-        """What it will do in a turn of some minutes, and when."""
-        dice, odds = self._around.dice, self._around.odds
-        may_request = odds.requests if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
+    def _plan(self, task: Task) -> deque[tuple[float, Step]]:
+        """Return the random steps of a turn of some minutes, with the seconds before each."""
+        rng, probabilities = self._environment.rng, self._environment.probabilities
+        permission = probabilities.permission if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
         chances = (
-            (Doing.ASK, odds.asks),
-            (Doing.WANT, odds.wants_dependency),
-            (Doing.REQUEST, may_request),
-            (Doing.COMPLAIN, odds.in_trouble),
-            (Doing.GARBLE, odds.garbles),
-            (Doing.FAIL, odds.fails),
-            (Doing.DIE, odds.dies),
-            (Doing.HANG, odds.hangs),
+            (Step.ASK_QUESTION, probabilities.question),
+            (Step.REPORT_DEPENDENCY, probabilities.dependency),
+            (Step.REQUEST_PERMISSION, permission),
+            (Step.REPORT_ERROR, probabilities.agent_error),
+            (Step.PRINT_MALFORMED, probabilities.malformed_block),
+            (Step.FAIL, probabilities.turn_fails),
+            (Step.EXIT, probabilities.agent_exits),
+            (Step.HANG, probabilities.agent_hangs),
         )
-        doing = [Doing.WORK, Doing.WORK, *(one for one, chance in chances if dice.random() < chance)]
-        dice.shuffle(doing)
-        minutes = span(dice, 7 * MINUTE)
-        return deque([*((minutes / len(doing), one) for one in doing), (5.0, Doing.FINISH)])
+        steps = [Step.WORK, Step.WORK, *(one for one, chance in chances if rng.random() < chance)]
+        rng.shuffle(steps)
+        seconds = random_duration(rng, 7 * MINUTE)
+        return deque([*((seconds / len(steps), one) for one in steps), (5.0, Step.FINISH)])
 
-    def _greet(self) -> None:
-        """Tell the session, or that there is none to resume."""
-        launched, session = self._launched, self._session
-        gone = launched.resume and (not session.begun or self._around.dice.random() < self._around.odds.session_gone)
-        if gone:
-            session.begun = False
+    def _start_session(self) -> None:
+        """Report the session, or fail because the session to resume does not exist."""
+        launch, session = self._launch, self._session
+        lost = launch.resume and (
+            not session.started or self._environment.rng.random() < self._environment.probabilities.session_lost
+        )
+        if lost:
+            session.started = False
             self._finish(TurnOutcome.FAILED, ErrorClass.SESSION)
             return
-        session.begun = True
+        session.started = True
         self._print(
-            events.SessionStarted(
-                at=self._around.timeline.now, attempt=launched.attempt, session_id=launched.session_id
-            )
+            events.SessionStarted(at=self._environment.clock.now, attempt=launch.attempt, session_id=launch.session_id)
         )
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if self.turn is not None and self.alive:
-            seconds, doing = self.turn.doing.popleft()
-            self._work(seconds, lambda: self._do(doing, seconds))
+            seconds, step = self.turn.steps.popleft()
+            self._schedule(seconds, lambda: self._run_step(step, seconds))
 
-    def _do(self, doing: Doing, seconds: float) -> None:
-        turn, dice, odds = self.turn, self._around.dice, self._around.odds
+    def _run_step(self, step: Step, seconds: float) -> None:
+        turn, rng, probabilities = self.turn, self._environment.rng, self._environment.probabilities
         if turn is None or not self._call(turn, seconds):
             return
-        match doing:
-            case Doing.WORK:
+        match step:
+            case Step.WORK:
                 self._print(Progress(tokens=turn.tokens))
-            case Doing.ASK:
-                self._say(messages.question(dice))
-            case Doing.WANT:
-                self._say(messages.dependency(dice))
-            case Doing.COMPLAIN:
-                self._say(messages.trouble(dice, odds.fatal))
-            case Doing.GARBLE:
-                turn.malformed += messages.garbled(dice).malformed
-            case Doing.REQUEST:
-                self._request()
+            case Step.ASK_QUESTION:
+                self._print_message(messages.question_block(rng))
+            case Step.REPORT_DEPENDENCY:
+                self._print_message(messages.dependency_block(rng))
+            case Step.REPORT_ERROR:
+                self._print_message(messages.error_block(rng, probabilities.fatal))
+            case Step.PRINT_MALFORMED:
+                turn.malformed += messages.malformed_block(rng).malformed
+            case Step.REQUEST_PERMISSION:
+                self._request_permission()
                 return
-            case Doing.FAIL:
-                self._finish(TurnOutcome.FAILED, dice.choice((ErrorClass.CONTEXT, ErrorClass.UNKNOWN)))
+            case Step.FAIL:
+                self._finish(TurnOutcome.FAILED, rng.choice((ErrorClass.CONTEXT, ErrorClass.UNKNOWN)))
                 return
-            case Doing.DIE:
-                self.exit(None if dice.random() < odds.killed else 1)
+            case Step.EXIT:
+                self.exit(None if rng.random() < probabilities.killed else 1)
                 return
-            case Doing.HANG:
+            case Step.HANG:
                 self.hung = True
                 return
-            case Doing.FINISH:
-                self._around.leave(turn.task, dice.random() >= odds.incomplete)
+            case Step.FINISH:
+                self._environment.save_work(turn.task, rng.random() >= probabilities.incomplete)
                 self._finish(TurnOutcome.OK)
                 return
-        self._go_on()
+        self._continue()
 
     def _call(self, turn: Turn, seconds: float) -> bool:
-        """Use the account; False if that ended the turn."""
-        now, account = self._around.timeline.now, self._around.account
+        """Use tokens of the account; return False if that ended the turn."""
+        now, account = self._environment.clock.now, self._environment.account
         outage = account.outage(now)
         if outage is not None:
             self._finish(TurnOutcome.FAILED, outage)
             return False
         tokens = int(seconds * TOKENS_A_SECOND)
-        news = account.call(self._launched.model, tokens, now)
-        if news is not None:
-            self._print(news)
-        if news is not None and news.status is LimitStatus.REJECTED:
-            turn.limit = news
+        limit = account.call(self._launch.model, tokens, now)
+        if limit is not None:
+            self._print(limit)
+        if limit is not None and limit.status is LimitStatus.REJECTED:
+            turn.limit = limit
             self._finish(TurnOutcome.FAILED, ErrorClass.USAGE_LIMIT)
             return False
         turn.tokens += tokens
@@ -270,46 +270,48 @@ class AgentTree(Tree):
         self._session.usd = round(self._session.usd + tokens * USD_A_TOKEN, 6)
         return True
 
-    def _say(self, words: messages.MessageWords) -> None:
-        said = events.AgentSaid(
-            at=self._around.timeline.now,
-            attempt=self._launched.attempt,
+    def _print_message(self, message: messages.ParsedMessage) -> None:
+        event = events.AgentSaid(
+            at=self._environment.clock.now,
+            attempt=self._launch.attempt,
             offset=self._next_end,
-            asking=words.asking,
-            trouble=words.trouble,
+            asking=message.requests,
+            trouble=message.error,
         )
-        self._print(said)
+        self._print(event)
 
-    def _request(self) -> None:
-        """Ask and wait, as the CLI does."""
+    def _request_permission(self) -> None:
+        """Send a request and wait for the answer, as the CLI does."""
         self._requests += 1
-        request_id = f"request-{self._launched.attempt}-{self._requests}"
-        self.asked = request_id
-        asking = messages.request(self._around.dice, request_id, self._next_end - LINE)
-        self._say(messages.MessageWords(asking=asking))
+        request_id = f"request-{self._launch.attempt}-{self._requests}"
+        self.open_request = request_id
+        requests = messages.permission_request(self._environment.rng, request_id, self._next_end - LINE)
+        self._print_message(messages.ParsedMessage(requests=requests))
 
     def _finish(self, outcome: TurnOutcome, error: ErrorClass | None = None) -> None:
         turn, session = self.turn, self._session
         if turn is None:
             return
-        self.rest()
+        self.cancel_work()
         self.turn, self.hung = None, False
-        if self.asked is not None:
-            gone, self.asked = self.asked, None
-            at = self._around.timeline.now
-            self._print(events.RequestWithdrawn(at=at, attempt=self._launched.attempt, request_id=gone))
-        self._around.bill(self.task_id, session.tokens - session.told_tokens, session.usd - session.told_usd)
-        session.told_tokens, session.told_usd = session.tokens, session.usd
+        if self.open_request is not None:
+            withdrawn, self.open_request = self.open_request, None
+            at = self._environment.clock.now
+            self._print(events.RequestWithdrawn(at=at, attempt=self._launch.attempt, request_id=withdrawn))
+        self._environment.charge(
+            self.task_id, session.tokens - session.reported_tokens, session.usd - session.reported_usd
+        )
+        session.reported_tokens, session.reported_usd = session.tokens, session.usd
         self._print(self._result(turn, outcome, error))
         if self._queue and self.alive:
-            self._begin()
+            self._start_turn()
 
     def _result(self, turn: Turn, outcome: TurnOutcome, error: ErrorClass | None) -> events.TurnFinished:
-        now, limit = self._around.timeline.now, turn.limit
-        known = limit.resets_at if limit and limit.resets_at else None
+        now, limit = self._environment.clock.now, turn.limit
+        resets_at = limit.resets_at if limit and limit.resets_at else None
         return events.TurnFinished(
             at=now,
-            attempt=self._launched.attempt,
+            attempt=self._launch.attempt,
             outcome=outcome,
             reason="" if error is None else error.value,
             error_class=error.value if error else None,
@@ -317,7 +319,7 @@ class AgentTree(Tree):
             tool_uses=3,
             tokens=self._session.tokens,
             cost_usd=self._session.usd,
-            resets_at=datetime.fromtimestamp(known, now.tzinfo) if known else None,
+            resets_at=datetime.fromtimestamp(resets_at, now.tzinfo) if resets_at else None,
             window=limit.window if limit else None,
             malformed=turn.malformed,
         )
@@ -326,7 +328,7 @@ class AgentTree(Tree):
     def _next_end(self) -> int:
         return (len(self.lines) + 1) * LINE
 
-    def _print(self, meaning: events.Event | Limit | Progress) -> None:
-        self.sign = self._around.timeline.now
-        self.lines.append(Line(end=self._next_end, meaning=meaning))
-        self.ring()
+    def _print(self, content: events.Event | Limit | Progress) -> None:
+        self.last_activity = self._environment.clock.now
+        self.lines.append(Line(end=self._next_end, content=content))
+        self.on_change()

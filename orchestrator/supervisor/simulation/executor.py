@@ -1,7 +1,7 @@
-"""What carries commands out in a simulated world: each one looks for its effect first, and tells of it a little later.
+"""Carries out commands against the simulated world: each is skipped if its effect exists, and reports a little later.
 
-Commands of one task are carried out in their order, as dispatch.py does it; only freezing, thawing and telling go by.
-What is under way when the daemon dies is gone with it, whether the world has felt it or not.
+Commands of one task are carried out in order, as the real dispatcher does it; only freezing, thawing and notices pass
+the others. What is in flight when the daemon dies is lost with it, whether its effect has happened or not.
 """
 
 from collections import Counter
@@ -18,100 +18,100 @@ from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
-from orchestrator.supervisor.simulation.memory import Plug
+from orchestrator.supervisor.simulation.memory import FaultInjector
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree
-from orchestrator.supervisor.simulation.virtual_clock import Due
+from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall
 from orchestrator.supervisor.simulation.world import World
 
 
 @dataclass(slots=True)
-class _Listening:
-    """A run that is listened to, and how many of its lines were taken in."""
+class _Reader:
+    """The reader of a run, and how many of its lines it has read."""
 
     tree: Tree
     lines: int = 0
 
 
 class SimulatedExecutor:
-    """The hands of one life of the daemon."""
+    """Executes the commands of one daemon process, from its start to its crash; `has_news` is set with every event."""
 
     def __init__(
         self,
         world: World,
-        plug: Plug,
+        faults: FaultInjector,
         model_of: Callable[[Task], str],
         inbox: Inbox,
-        asked_for: Callable[[Task, do.Command], None],
+        on_command: Callable[[Task, do.Command], None],
     ) -> None:
-        self.told = True
-        self.lost: list[str] = []
-        self.alarms: dict[str, Due] = {}
-        self.under_way: Counter[str] = Counter()
-        self._world, self._plug, self._model_of, self._asked_for = world, plug, model_of, asked_for
+        self.has_news = True
+        self.abandoned: list[str] = []
+        self.alarms: dict[str, ScheduledCall] = {}
+        self.in_flight: Counter[str] = Counter()
+        self._world, self._faults, self._model_of, self._on_command = world, faults, model_of, on_command
         self._inbox = inbox
-        self._dead = False
-        self._ready: dict[str, datetime] = {}
-        self._listening: dict[tuple[str, str], _Listening] = {}
-        self._numbers: Counter[str] = Counter()
-        world.ring = lambda tree: self.later(tree.task_id, 0.1, lambda: self._look(tree))
+        self._crashed = False
+        self._ready_at: dict[str, datetime] = {}
+        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._checkpoints: Counter[str] = Counter()
+        world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
 
-    def die(self) -> None:
-        """Nothing of what is under way happens any more."""
-        self._dead = True
-        self._world.ring = lambda _: None
+    def crash(self) -> None:
+        """Drop everything that is in flight."""
+        self._crashed = True
+        self._world.on_change = lambda _: None
 
     def run_alive(self, task: Task) -> bool:
-        """Whether the task's run has a living holder."""
+        """Whether the holder of the task's run is alive."""
         tree = self._world.tree(task.id, task.run.folder) if task.run else None
         return tree is not None and tree.alive
 
     def abandon(self, task: Task) -> None:
-        """A task was put aside for a bug; that is put on record."""
-        self.lost.append(task.id)
+        """Record that the supervisor abandoned a task because of a bug."""
+        self.abandoned.append(task.id)
 
-    def checkpoint(self, task: Task, reason: Reason) -> None:  # noqa: ARG002 - all are alike here
-        """Save what recovery needs, a little later."""
-        self._numbers[task.id] += 1
-        number = self._numbers[task.id]
-        self.later(task.id, 2.0, lambda: self._post(task.id, events.CheckpointSaved(at=self._now, number=number)))
+    def checkpoint(self, task: Task, reason: Reason) -> None:  # noqa: ARG002 - the reason makes no difference here
+        """Save a checkpoint, a little later."""
+        self._checkpoints[task.id] += 1
+        number = self._checkpoints[task.id]
+        self._schedule(task.id, 2.0, lambda: self._post(task.id, events.CheckpointSaved(at=self._now, number=number)))
 
     def execute(self, task: Task, command: do.Command) -> None:
-        """Begin to carry a command out."""
-        self._plug.moment()
-        self._asked_for(task, command)
+        """Begin to carry out a command."""
+        self._faults.step()
+        self._on_command(task, command)
         match command:
             case do.WakeAt():
                 self._wake(task, command.at)
             case do.FollowRun():
-                self.later(task.id, 0.0, lambda: self._follow(task, command.folder))
+                self._schedule(task.id, 0.0, lambda: self._follow(task, command.folder))
             case do.FreezeRun() | do.ThawRun() | do.TellPerson():
-                self.later(task.id, 0.5, lambda: self._effect(task, command))
+                self._schedule(task.id, 0.5, lambda: self._carry_out(task, command))
             case _:
                 now = self._now
-                start = max(now, self._ready.get(task.id, now))
-                self._ready[task.id] = start + timedelta(seconds=0.5)
-                wait = (self._ready[task.id] - now).total_seconds()
-                self.later(task.id, wait, lambda: self._effect(task, command))
+                start = max(now, self._ready_at.get(task.id, now))
+                self._ready_at[task.id] = start + timedelta(seconds=0.5)
+                wait = (self._ready_at[task.id] - now).total_seconds()
+                self._schedule(task.id, wait, lambda: self._carry_out(task, command))
 
-    def later(self, task_id: str, seconds: float, act: Callable[[], None]) -> None:
-        """Do something in this life of the daemon, or never."""
-        self.under_way[task_id] += 1
+    def _schedule(self, task_id: str, seconds: float, action: Callable[[], None]) -> None:
+        """Schedule an action of this daemon process; it is dropped if the daemon crashes before."""
+        self.in_flight[task_id] += 1
 
-        def due() -> None:
-            if not self._dead:
-                self.under_way[task_id] -= 1
-                act()
+        def run() -> None:
+            if not self._crashed:
+                self.in_flight[task_id] -= 1
+                action()
 
-        self._world.timeline.after(seconds, due)
+        self._world.clock.schedule_after(seconds, run)
 
-    def see_stalls(self, tasks: Mapping[str, Task], stall_after: float) -> None:
-        """Tell of agents that give no sign of life in their turn."""
-        for (task_id, _), listening in list(self._listening.items()):
-            task, tree = tasks.get(task_id), listening.tree
+    def report_stalls(self, tasks: Mapping[str, Task], stall_after: float) -> None:
+        """Post an event for every agent that has printed nothing in its turn for that many seconds."""
+        for (task_id, _), reader in list(self._readers.items()):
+            task, tree = tasks.get(task_id), reader.tree
             if task is None or not isinstance(tree, AgentTree) or not tree.hung or tree.frozen:
                 continue
-            if (self._now - tree.sign).total_seconds() >= stall_after:
-                tree.sign = self._now
+            if (self._now - tree.last_activity).total_seconds() >= stall_after:
+                tree.last_activity = self._now
                 agent = task.agent
                 seen = events.StallSeen(
                     at=self._now, attempt=agent.attempt, turn=agent.turn.number, evidence="no output"
@@ -120,28 +120,28 @@ class SimulatedExecutor:
 
     @property
     def _now(self) -> datetime:
-        return self._world.timeline.now
+        return self._world.clock.now
 
     def _post(self, task_id: str, event: events.Event) -> None:
-        self.told = True
+        self.has_news = True
         self._inbox.post(task_id, event)
 
-    def _told(self, task: Task, event: Callable[[datetime], events.Event]) -> None:
-        """Tell of an effect a moment after it is there: the daemon may die in between."""
-        self.later(task.id, 0.5, lambda: self._post(task.id, event(self._now)))
+    def _report(self, task: Task, event: Callable[[datetime], events.Event]) -> None:
+        """Report an effect a moment after it happened: the daemon may crash in between."""
+        self._schedule(task.id, 0.5, lambda: self._post(task.id, event(self._now)))
 
     def _wake(self, task: Task, at: datetime) -> None:
-        """Ring at a time; a task has one alarm, the newest."""
+        """Set the alarm of a task, which replaces its earlier alarm."""
         if task.id in self.alarms:
-            self.alarms[task.id].off = True
+            self.alarms[task.id].cancelled = True
 
         def ring() -> None:
-            if not self._dead:
+            if not self._crashed:
                 self._post(task.id, events.AlarmRang(at=self._now))
 
-        self.alarms[task.id] = self._world.timeline.at(at, ring)
+        self.alarms[task.id] = self._world.clock.schedule_at(at, ring)
 
-    def _effect(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
+    def _carry_out(self, task: Task, command: do.Command) -> None:  # noqa: C901, PLR0912 - one case for each command
         world = self._world
         match command:
             case do.PrepareWorkspace():
@@ -155,7 +155,7 @@ class SimulatedExecutor:
             case do.SendTurn():
                 tree = world.tree(task.id, f"agents/{command.attempt}")
                 if isinstance(tree, AgentTree):
-                    tree.take(task, command)
+                    tree.accept(task, command)
             case do.SendAnswer():
                 self._answer(task, command)
             case do.InterruptTurn():
@@ -169,7 +169,7 @@ class SimulatedExecutor:
             case do.ThawRun():
                 self._thaw(task, command)
             case do.LookAtGate():
-                self._look_at_gate(task, command)
+                self._inspect_gate(task, command)
             case do.DeliverBranch():
                 self._deliver(task, command)
             case (
@@ -180,21 +180,21 @@ class SimulatedExecutor:
                 | do.TagRelease()
                 | do.PostReport()
             ):
-                self._told(task, world.forge.execute(task.id, command))
+                self._report(task, world.forge.execute(task.id, command))
             case do.TellPerson():
-                world.tell(task.id, command.notice.key)
-                self._told(task, lambda at: events.PersonTold(at=at, key=command.notice.key))
+                world.notify(task.id, command.notice.key)
+                self._report(task, lambda at: events.PersonTold(at=at, key=command.notice.key))
             case do.WakeAt() | do.FollowRun():
                 self.execute(task, command)
             case _:
                 assert_never(command)
 
     def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
-        if self._world.dice.random() < self._world.odds.cannot:
+        if self._world.rng.random() < self._world.probabilities.command_fails:
             reason = "the repository cannot be cloned"
-            self._told(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
+            self._report(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
             return
-        self._told(
+        self._report(
             task,
             lambda at: events.WorkspaceReady(
                 at=at, worktree=f"/w/{task.id}", branch=command.branch, head=task.source.base_commit
@@ -202,25 +202,25 @@ class SimulatedExecutor:
         )
 
     def _deliver(self, task: Task, command: do.DeliverBranch) -> None:
-        if self._world.dice.random() < self._world.odds.cannot:
-            reason = "a branch of that name goes another way"
-            self._told(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
+        if self._world.rng.random() < self._world.probabilities.command_fails:
+            reason = "the branch of that name has diverged"
+            self._report(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
             return
         self._world.deliver(task.id, command.commit)
-        self._told(task, lambda at: events.BranchDelivered(at=at, branch=command.branch, commit=command.commit))
+        self._report(task, lambda at: events.BranchDelivered(at=at, branch=command.branch, commit=command.commit))
 
     def _started(self, task: Task, folder: str) -> None:
-        self._told(task, lambda at: events.RunStarted(at=at, folder=folder, pid=1))
+        self._report(task, lambda at: events.RunStarted(at=at, folder=folder, pid=1))
 
     def _answer(self, task: Task, command: do.SendAnswer) -> None:
         tree = self._world.tree(task.id, f"agents/{command.attempt}")
         if isinstance(tree, AgentTree):
             tree.answer(command.request_id)
-        self._told(task, lambda at: events.AnswerSent(at=at, attempt=command.attempt, request_id=command.request_id))
+        self._report(task, lambda at: events.AnswerSent(at=at, attempt=command.attempt, request_id=command.request_id))
 
-    def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
-        evidence = self._world.look(task, command)
-        self._told(
+    def _inspect_gate(self, task: Task, command: do.LookAtGate) -> None:
+        evidence = self._world.inspect(task, command)
+        self._report(
             task,
             lambda at: events.GateLooked(
                 at=at, stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence
@@ -231,7 +231,7 @@ class SimulatedExecutor:
         self._follow(task, command.folder)
         tree = self._world.tree(task.id, command.folder)
         if tree is None:
-            self._tell_end(task.id, command.folder, None)
+            self._post_end(task.id, command.folder, None)
         elif isinstance(tree, AgentTree) and tree.alive:
             tree.stop(command.interrupt)
         elif tree.alive:
@@ -241,12 +241,12 @@ class SimulatedExecutor:
         tree = self._world.tree(task.id, command.folder)
         if tree is None or not tree.alive:
             self._follow(task, command.folder)
-        elif not tree.frozen and self._world.dice.random() < self._world.odds.will_not_freeze:
-            self._told(task, lambda at: events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
+        elif not tree.frozen and self._world.rng.random() < self._world.probabilities.freeze_fails:
+            self._report(task, lambda at: events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
         else:
             tree.freeze()
-            tree.froze_itself = False
-            self._told(task, lambda at: events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
+            tree.self_frozen = False
+            self._report(task, lambda at: events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
 
     def _thaw(self, task: Task, command: do.ThawRun) -> None:
         tree = self._world.tree(task.id, command.folder)
@@ -254,52 +254,52 @@ class SimulatedExecutor:
             self._follow(task, command.folder)
             return
         tree.thaw()
-        self._told(task, lambda at: events.RunThawed(at=at, folder=command.folder))
+        self._report(task, lambda at: events.RunThawed(at=at, folder=command.folder))
 
     def _follow(self, task: Task, folder: str) -> None:
-        """Listen to a run from where reading stopped; one that is listened to already stays so."""
+        """Read a run from where reading stopped, unless it is being read already."""
         tree = self._world.tree(task.id, folder)
         if tree is None:
             return
-        if (task.id, folder) not in self._listening:
+        if (task.id, folder) not in self._readers:
             read = task.agent.read_offset if folder == f"agents/{task.agent.attempt}" else 0
             lines = sum(line.end <= read for line in tree.lines) if isinstance(tree, AgentTree) else 0
-            self._listening[task.id, folder] = _Listening(tree, lines)
-        self._look(tree)
+            self._readers[task.id, folder] = _Reader(tree, lines)
+        self._read(tree)
 
-    def _look(self, tree: Tree) -> None:
-        """Take in what a run has said, and tell of its end."""
-        listening = self._listening.get((tree.task_id, tree.folder))
-        if listening is None:
+    def _read(self, tree: Tree) -> None:
+        """Read the new lines of a run, and post its end."""
+        reader = self._readers.get((tree.task_id, tree.folder))
+        if reader is None:
             return
         if isinstance(tree, AgentTree):
-            for line in tree.lines[listening.lines :]:
-                listening.lines += 1
-                self._hear(tree, line)
+            for line in tree.lines[reader.lines :]:
+                reader.lines += 1
+                self._read_line(tree, line)
         if not tree.alive:
-            del self._listening[tree.task_id, tree.folder]
-            self._tell_end(tree.task_id, tree.folder, tree)
-        elif tree.froze_itself:
+            del self._readers[tree.task_id, tree.folder]
+            self._post_end(tree.task_id, tree.folder, tree)
+        elif tree.self_frozen:
             self._post(tree.task_id, events.RunFrozen(at=self._now, folder=tree.folder))
 
-    def _hear(self, tree: AgentTree, line: Line) -> None:
-        match line.meaning:
+    def _read_line(self, tree: AgentTree, line: Line) -> None:
+        match line.content:
             case Limit():
-                self.told = True
-                self._inbox.record_limit(line.meaning)
+                self.has_news = True
+                self._inbox.record_limit(line.content)
             case Progress():
-                offset, tokens = line.end, line.meaning.tokens
+                offset, tokens = line.end, line.content.tokens
 
-                def heard(agent: Agent) -> Agent:
+                def progressed(agent: Agent) -> Agent:
                     return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
 
-                self.told = True
-                self._inbox.note(tree.task_id, tree.attempt, heard)
+                self.has_news = True
+                self._inbox.note(tree.task_id, tree.attempt, progressed)
             case event:
                 self._post(tree.task_id, replace(event, at=self._now))
 
-    def _tell_end(self, task_id: str, folder: str, tree: Tree | None) -> None:
-        """That a run ended, or that it was never begun."""
+    def _post_end(self, task_id: str, folder: str, tree: Tree | None) -> None:
+        """Post that a run ended, or that it never started."""
         if folder.startswith("agents/"):
             code = tree.end.code if tree is not None and tree.end is not None else None
             offset = tree.lines[-1].end if isinstance(tree, AgentTree) and tree.lines else 0

@@ -1,4 +1,4 @@
-"""The forge and the tracker of a simulated world: pull requests, their reviewers, releases and reports."""
+"""The simulated forge and tracker: pull requests, their reviewers, releases and reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.supervisor.simulation.probabilities import Probabilities
 
-Outward = (
+PublishCommand = (
     do.OpenPullRequest | do.LookAtPullRequest | do.MergePullRequest | do.PrepareRelease | do.TagRelease | do.PostReport
 )
-"""What leaves the machine."""
+"""The commands that publish something outside the machine."""
 
 
 @dataclass(slots=True)
-class Proposal:
-    """A pull request, and what its reviewers have said so far."""
+class PullRequest:
+    """A pull request and the comments of its reviewers so far."""
 
     number: int
     head: str
@@ -27,60 +27,63 @@ class Proposal:
 
 
 class SimulatedForge:
-    """All pull requests; `done` counts every effect that is brought about."""
+    """All pull requests, tags and reports; `record_effect` is called once for each effect."""
 
-    def __init__(self, dice: Random, odds: Probabilities, done: Callable[[str, str], None]) -> None:
-        self._dice, self._odds, self._done = dice, odds, done
-        self._proposals: dict[str, Proposal] = {}
-        self._left: set[tuple[str, str]] = set()
+    def __init__(self, rng: Random, probabilities: Probabilities, record_effect: Callable[[str, str], None]) -> None:
+        self._rng, self._probabilities, self._record_effect = rng, probabilities, record_effect
+        self._pull_requests: dict[str, PullRequest] = {}
+        self._posted: set[tuple[str, str]] = set()
 
-    def execute(self, task_id: str, command: Outward) -> Callable[[datetime], events.Event]:
-        """Bring an effect about, unless it is there, and say what there is to tell of it."""
+    def execute(self, task_id: str, command: PublishCommand) -> Callable[[datetime], events.Event]:
+        """Cause the effect of a command, unless it exists already, and return the event that reports it."""
         match command:
             case do.OpenPullRequest():
                 return self._open(task_id, command)
             case do.LookAtPullRequest():
-                return self._look(task_id, command)
+                return self._poll(task_id, command)
             case do.MergePullRequest():
                 return self._merge(task_id, command)
             case do.PrepareRelease():
                 return lambda at: publish_events.ReleasePrepared(at=at, version="1.0.0", commit=command.commit)
             case do.TagRelease():
-                self._leave(task_id, f"tag {command.version}")
+                self._post(task_id, f"tag {command.version}")
                 return lambda at: publish_events.Released(at=at, tag=f"v{command.version}")
             case do.PostReport():
-                self._leave(task_id, f"report of {command.stage}")
+                self._post(task_id, f"report of {command.stage}")
                 return lambda at: publish_events.ReportPosted(at=at, url="https://tracker.example/1")
 
     def _open(self, task_id: str, command: do.OpenPullRequest) -> Callable[[datetime], events.Event]:
-        known = self._proposals.get(task_id)
-        number = known.number if known else len(self._proposals) + 1
+        known = self._pull_requests.get(task_id)
+        number = known.number if known else len(self._pull_requests) + 1
         if known is None or known.status is not PullStatus.OPEN:
-            self._proposals[task_id] = Proposal(number=number, head=command.commit)
-            self._done(task_id, f"pull request {number}")
+            self._pull_requests[task_id] = PullRequest(number=number, head=command.commit)
+            self._record_effect(task_id, f"pull request {number}")
         else:
             known.head = command.commit
         for reply in command.replies:
-            self._leave(task_id, f"reply to {reply.mark}")
+            self._post(task_id, f"reply to {reply.mark}")
         url = f"https://forge.example/{number}"
         return lambda at: publish_events.PullRequestOpened(at=at, number=number, url=url, commit=command.commit)
 
-    def _look(self, task_id: str, command: do.LookAtPullRequest) -> Callable[[datetime], events.Event]:
-        proposal, dice, odds = self._proposals[task_id], self._dice, self._odds
-        luck = dice.random()
-        if proposal.status is PullStatus.OPEN and luck < odds.closed_outside:
-            proposal.status = PullStatus.CLOSED
-        elif proposal.status is PullStatus.OPEN and luck < odds.closed_outside + odds.merged_outside:
-            self._merged(task_id, proposal)
-        elif luck < odds.closed_outside + odds.merged_outside + odds.comments:
-            proposal.comments.append(f"comment-{len(proposal.comments) + 1}")
-        new = tuple(mark for mark in proposal.comments if mark not in command.seen)
-        status, merged = proposal.status, proposal.head if proposal.status is PullStatus.MERGED else None
+    def _poll(self, task_id: str, command: do.LookAtPullRequest) -> Callable[[datetime], events.Event]:
+        pull_request, rng, probabilities = self._pull_requests[task_id], self._rng, self._probabilities
+        draw = rng.random()
+        if pull_request.status is PullStatus.OPEN and draw < probabilities.closed_externally:
+            pull_request.status = PullStatus.CLOSED
+        elif (
+            pull_request.status is PullStatus.OPEN
+            and draw < probabilities.closed_externally + probabilities.merged_externally
+        ):
+            self._set_merged(task_id, pull_request)
+        elif draw < probabilities.closed_externally + probabilities.merged_externally + probabilities.comment:
+            pull_request.comments.append(f"comment-{len(pull_request.comments) + 1}")
+        new = tuple(mark for mark in pull_request.comments if mark not in command.seen)
+        status, merged = pull_request.status, pull_request.head if pull_request.status is PullStatus.MERGED else None
         return lambda at: publish_events.PullRequestSeen(
             at=at,
             number=command.number,
             status=status,
-            hindrances=("it is not approved",) if luck > 0.5 else (),
+            hindrances=("it is not approved",) if draw > 0.5 else (),
             feedback=f"review-{command.round}" if new else None,
             marks=new,
             comments=tuple((mark, mark) for mark in new),
@@ -88,19 +91,19 @@ class SimulatedForge:
         )
 
     def _merge(self, task_id: str, command: do.MergePullRequest) -> Callable[[datetime], events.Event]:
-        proposal = self._proposals[task_id]
-        if proposal.status is not PullStatus.MERGED and self._dice.random() < self._odds.rejects:
+        pull_request = self._pull_requests[task_id]
+        if pull_request.status is not PullStatus.MERGED and self._rng.random() < self._probabilities.rejected:
             return lambda at: publish_events.MergeRefused(at=at, hindrances=("a check is still running",))
-        if proposal.status is not PullStatus.MERGED:
-            self._merged(task_id, proposal)
+        if pull_request.status is not PullStatus.MERGED:
+            self._set_merged(task_id, pull_request)
         return lambda at: publish_events.PullRequestMerged(at=at, commit=command.head)
 
-    def _leave(self, task_id: str, mark: str) -> None:
-        """Leave a tag, a report or a reply that is known by its mark, unless it is found there."""
-        if (task_id, mark) not in self._left:
-            self._left.add((task_id, mark))
-            self._done(task_id, mark)
+    def _post(self, task_id: str, mark: str) -> None:
+        """Post a tag, a report or a reply, unless one with this mark exists already."""
+        if (task_id, mark) not in self._posted:
+            self._posted.add((task_id, mark))
+            self._record_effect(task_id, mark)
 
-    def _merged(self, task_id: str, proposal: Proposal) -> None:
-        proposal.status = PullStatus.MERGED
-        self._done(task_id, f"merge of {proposal.number}")
+    def _set_merged(self, task_id: str, pull_request: PullRequest) -> None:
+        pull_request.status = PullStatus.MERGED
+        self._record_effect(task_id, f"merge of {pull_request.number}")

@@ -1,4 +1,4 @@
-"""What must hold after every decision of a simulated week, as pure functions: each tells how it is broken, if it is."""
+"""What must hold after every decision of a simulation, as pure functions that yield a text for each violation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,95 +22,95 @@ from orchestrator.core.task.budget import Spending, reached_cap
 from orchestrator.core.task.task import Task, TaskStatus
 
 PENNY = 0.001
-"""How far two sums of money may be apart for having been rounded."""
+"""By how much two sums of money may differ because of rounding; USD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
-    """What moves a task beside its own state: its alarm, commands under way, and whether its processes are at work."""
+class ProgressSigns:
+    """What can advance a task besides its own state: its alarm, commands in flight, and whether its processes work."""
 
     alarm: datetime | None
-    under_way: bool
+    in_flight: bool
     is_active: bool
 
 
-def places_are_kept(scene: SchedulerSnapshot) -> Iterator[str]:
-    """Never more tasks at work than there are places."""
+def active_tasks_fit_places(scene: SchedulerSnapshot) -> Iterator[str]:
+    """No more tasks are active than there are places."""
     holders = len(scene.tasks.running)
     if holders > scene.room.places:
-        yield f"{holders} tasks are at work in {scene.room.places} places"
+        yield f"{holders} tasks are active in {scene.room.places} places"
 
 
-def what_has_ended_stays_ended(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
-    """Terminal stays terminal."""
+def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
+    """A task that has ended keeps its final status."""
     if before.is_final and after is not before:
         yield f"it was {before} and is {after}"
 
 
-def the_first_answer_counts(before: Task, after: Task) -> Iterator[str]:
-    """No ask is answered twice, and none is forgotten."""
+def requests_are_answered_once(before: Task, after: Task) -> Iterator[str]:
+    """No request is answered twice, and none is lost."""
     if after.requests[: len(before.requests)] == before.requests:
         return
     if len(after.requests) < len(before.requests):
-        yield "an ask is gone"
+        yield "a request is gone"
     for old, new in zip(before.requests, after.requests, strict=False):
         if not old.is_pending and (old.status, old.answer) != (new.status, new.answer):
-            yield f"ask {old.number} was {old.status} and is {new.status}"
+            yield f"request {old.number} was {old.status} and is {new.status}"
 
 
-def a_turn_begins_only_when_it_may(task: Task, scene: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
-    """No turn begins inside a wall of its model, beyond a cap, or in a day whose budget is used up."""
-    begun = f"turn {command.attempt}/{command.turn} begins"
-    wall = active_limit_before(task, scene)
-    if wall is not None:
-        yield f"{begun} inside {wall.window} until {wall.until}"
+def turns_respect_limits_and_budgets(task: Task, scene: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
+    """No turn starts under a usage limit, beyond a cap of its task, or after the day's budget is used up."""
+    start = f"turn {command.attempt}/{command.turn} starts"
+    limit = active_limit_before(task, scene)
+    if limit is not None:
+        yield f"{start} under the limit {limit.window}, which lasts until {limit.until}"
     cap = cap_reached(task)
     if cap is not None:
-        yield f"{begun} though {cap}"
+        yield f"{start} although {cap}"
     over = reached_cap(spent_today(scene), scene.room.day)
     if over is not None:
-        yield f"{begun} though the day's budget is used up: {over}"
+        yield f"{start} although the day's budget is used up: {over}"
 
 
-def nothing_is_done_twice(effects: Mapping[str, int]) -> Iterator[str]:
-    """Every effect is there once, however often it was asked for."""
+def effects_happen_once(effects: Mapping[str, int]) -> Iterator[str]:
+    """Every effect happens once, however often it is requested."""
     for name, count in effects.items():
         if count > 1:
-            yield f"{name}: done {count} times"
+            yield f"{name}: happened {count} times"
 
 
-def one_run_at_most(living: list[str]) -> Iterator[str]:
-    """A task has one process tree at most."""
-    if len(living) > 1:
-        yield f"{' and '.join(living)} live at once"
+def at_most_one_run_is_alive(live_runs: list[str]) -> Iterator[str]:
+    """A task has at most one live process tree."""
+    if len(live_runs) > 1:
+        yield f"{' and '.join(live_runs)} are alive at once"
 
 
-def nothing_runs_when_it_is_over(living: list[str]) -> Iterator[str]:
-    """Nothing of a task lives on that has ended."""
-    for folder in living:
-        yield f"{folder} lives on though the task has ended"
+def ended_tasks_have_no_run(live_runs: list[str]) -> Iterator[str]:
+    """A task that has ended has no live process tree."""
+    for folder in live_runs:
+        yield f"{folder} is alive although the task has ended"
 
 
-def the_bill_is_right(task: Task, billed: Spending) -> Iterator[str]:
-    """What the task says it spent is what the account was billed for it; asked when nothing of it runs."""
+def recorded_spending_matches_bill(task: Task, billed: Spending) -> Iterator[str]:
+    """The spending that the task records equals what the account was billed; checked when no run of it is alive."""
     spent = task.spending.total
     if abs(spent.usd - billed.usd) > PENNY or spent.tokens != billed.tokens:
-        yield f"it says ${spent.usd:.4f} and {spent.tokens} tokens, billed are ${billed.usd:.4f} and {billed.tokens}"
+        yield f"recorded ${spent.usd:.4f} and {spent.tokens} tokens, billed ${billed.usd:.4f} and {billed.tokens}"
 
 
-def something_moves_it(task: Task, scene: SchedulerSnapshot, signs: Signs) -> Iterator[str]:
-    """Every task that is not at work has a reason that can be told, and something that will move it."""
+def task_can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> Iterator[str]:
+    """Every task can be explained, and unless it has ended, something will advance it."""
     why = explain(task, scene)
     if not why.next or not all(why.facts):
-        yield "nobody can say why it is where it is"
-    if not (task.status.is_final or signs.under_way or _will_move(task, scene, signs)):
+        yield "its state cannot be explained"
+    if not (task.status.is_final or signs.in_flight or _can_progress(task, scene, signs)):
         agent = f"{task.agent.status} for {task.agent.blocked_by}"
-        yield f"nothing moves it: {task.status} in {task.stage}, {agent}, owes {task.next_action}, {task.run}"
+        yield f"nothing will advance it: {task.status} in {task.stage}, {agent}, next {task.next_action}, {task.run}"
 
 
-def _will_move(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
+def _can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> bool:
     if task.is_paused:
-        return _will_go_on(task, scene, signs)
+        return _can_resume(task, scene, signs)
     match task.status:
         case TaskStatus.DRAFT | TaskStatus.BLOCKED:
             return bool(allowed(task))
@@ -120,7 +120,7 @@ def _will_move(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
             return signs.is_active or signs.alarm is not None
 
 
-def _will_go_on(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
+def _can_resume(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> bool:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return "resume" in allowed(task)
@@ -129,9 +129,9 @@ def _will_go_on(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
         case PauseReason.SERVICE:
             return task.retry_at is not None and signs.alarm is not None
         case PauseReason.RATE_LIMIT:
-            by_itself = task.retry_at is not None and signs.alarm is not None
-            by_a_person = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
-            return by_itself or by_a_person or active_limit_before(task, scene) is not None
+            automatic = task.retry_at is not None and signs.alarm is not None
+            manual = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
+            return automatic or manual or active_limit_before(task, scene) is not None
         case PauseReason.BUDGET:
             return cap_reached(task) is not None or day_used_up(scene) is not None
         case PauseReason.PRESSURE:
@@ -141,7 +141,7 @@ def _will_go_on(task: Task, scene: SchedulerSnapshot, signs: Signs) -> bool:
 
 
 def _waits_for_place(task: Task, scene: SchedulerSnapshot) -> bool:
-    """Whether it wants a place and gets none for a reason."""
+    """Whether it needs a place, and something keeps it from getting one."""
     if not task.wants_slot:
         return False
     room, taken = scene.room, len(scene.tasks.running)

@@ -1,4 +1,4 @@
-"""A store in memory for the simulation, and the power that fails at a chosen moment.
+"""A task store in memory for the simulation, and the injector that crashes the daemon at a chosen step.
 
 It passes the same contract as the store on disk. `MemoryDisk` is what survives a crash of the daemon, `MemoryStore` is
 one daemon's access to it.
@@ -39,28 +39,28 @@ AT_ONCE = 100
 """Decisions that one read gives at most."""
 
 
-class PowerCut(BaseException):
-    """The daemon dies here; nothing within it may answer that."""
+class SimulatedCrash(BaseException):
+    """The daemon dies here. A BaseException, so that no handler of the daemon catches it."""
 
 
-class Plug:
-    """Counts moments, and is pulled at one of them if that was arranged."""
+class FaultInjector:
+    """Counts the steps at which the daemon can crash, and crashes it at the one that was chosen."""
 
     def __init__(self) -> None:
-        self._left: int | None = None
+        self._remaining: int | None = None
 
-    def pull_after(self, moments: int) -> None:
-        """Arrange for the power to go after so many moments more."""
-        self._left = moments
+    def crash_after(self, steps: int) -> None:
+        """Crash the daemon after that many more steps."""
+        self._remaining = steps
 
-    def moment(self) -> None:
-        """Let one more moment pass; raises PowerCut."""
-        if self._left is None:
+    def step(self) -> None:
+        """Count one step. Raises SimulatedCrash if it is the chosen one."""
+        if self._remaining is None:
             return
-        self._left -= 1
-        if self._left < 0:
-            self._left = None
-            raise PowerCut
+        self._remaining -= 1
+        if self._remaining < 0:
+            self._remaining = None
+            raise SimulatedCrash
 
 
 class _Decision(NamedTuple):
@@ -143,11 +143,11 @@ class MemoryEventLog:
 class MemoryStore:
     """One daemon's access to a disk in memory. Raises StoreInUse while another one has it."""
 
-    def __init__(self, disk: MemoryDisk, plug: Plug) -> None:
+    def __init__(self, disk: MemoryDisk, faults: FaultInjector) -> None:
         if disk.in_use:
             raise StoreInUse("the disk in memory is in use; close the other store first")
         disk.in_use = True
-        self._disk, self._plug = disk, plug
+        self._disk, self._faults = disk, faults
         self._open: set[str] = set()
         self.events = MemoryEventLog(disk)
 
@@ -157,8 +157,8 @@ class MemoryStore:
         self._disk.in_use = False
 
     def commit(self, before: Task | None, after: Task, event: Event) -> None:
-        """Keep a decision, unless the power fails before; it may also fail right after."""
-        self._plug.moment()
+        """Keep a decision; the daemon may crash right before or right after."""
+        self._faults.step()
         stored = self._disk.tasks.get(after.id)
         known = stored.seq if stored else 0
         if known != after.seq - 1 or (before.seq if before else 0) != known:
@@ -169,7 +169,7 @@ class MemoryStore:
         self._disk.tasks[after.id] = after
         self._open.add(after.id)
         self.events.append(before, after, event)
-        self._plug.moment()
+        self._faults.step()
 
     def settle(self) -> Sequence[ForeignEdit]:
         """Return nothing: no other program sees memory."""

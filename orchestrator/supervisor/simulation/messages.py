@@ -1,6 +1,6 @@
-"""What simulated agents say: blocks in their text, sound and garbled, and requests of the CLI's own protocol.
+"""What simulated agents print: well-formed and malformed blocks, and permission requests of the CLI's protocol.
 
-All of it goes through the parsers that real agents are heard with.
+All of it goes through the parsers that read real agents.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _DEPENDENCIES = (
     "type: package\nname: libxml2-{number}\ndescription: The build needs it.\nrequired: false",
     "type: permission\nname: network\ndescription: To fetch schema {number}.\nrequired: true",
 )
-_TROUBLES = (
+_RECOVERABLE_ERRORS = (
     "type: recoverable\nmessage: The build server is down.\ndetails: connection refused\nrecovery: pause_and_retry",
     "type: recoverable\nmessage: The ticket contradicts itself, {number}.\nrecovery: notify_user",
 )
-_FATAL = "type: fatal\nmessage: There is no compiler.\nrecovery: checkpoint_and_fail"
-_GARBLED = (
+_FATAL_ERROR = "type: fatal\nmessage: There is no compiler.\nrecovery: checkpoint_and_fail"
+_MALFORMED = (
     "[USER_QUESTION]\nkwestion: ?\n[/USER_QUESTION]",
     "[DEPENDENCY_REQUEST]\ntype: spaceship\nname: x\ndescription: y\n[/DEPENDENCY_REQUEST]",
     "[ERROR_JSON]\n{\n[/ERROR_JSON]",
@@ -36,56 +36,56 @@ _GARBLED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageWords:
-    """What a text meant."""
+class ParsedMessage:
+    """What the parsers found in a text."""
 
-    asking: tuple[RequestDraft, ...] = ()
-    trouble: AgentError | None = None
+    requests: tuple[RequestDraft, ...] = ()
+    error: AgentError | None = None
     malformed: tuple[str, ...] = ()
 
 
-def question(dice: Random) -> MessageWords:
-    """A question in a block."""
-    return _heard(_block("USER_QUESTION", dice.choice(_QUESTIONS), dice))
+def question_block(rng: Random) -> ParsedMessage:
+    """Return a question in a block."""
+    return _parsed(_block("USER_QUESTION", rng.choice(_QUESTIONS), rng))
 
 
-def dependency(dice: Random) -> MessageWords:
-    """Something that is missing, in a block."""
-    return _heard(_block("DEPENDENCY_REQUEST", dice.choice(_DEPENDENCIES), dice))
+def dependency_block(rng: Random) -> ParsedMessage:
+    """Return a report of a missing dependency in a block."""
+    return _parsed(_block("DEPENDENCY_REQUEST", rng.choice(_DEPENDENCIES), rng))
 
 
-def trouble(dice: Random, fatal: float) -> MessageWords:
-    """Trouble in a block; `fatal` is how probable it is that it ends the task."""
-    return _heard(_block("ERROR", _FATAL if dice.random() < fatal else dice.choice(_TROUBLES), dice))
+def error_block(rng: Random, fatal: float) -> ParsedMessage:
+    """Return an error in a block; `fatal` is the probability that it ends the task."""
+    return _parsed(_block("ERROR", _FATAL_ERROR if rng.random() < fatal else rng.choice(_RECOVERABLE_ERRORS), rng))
 
 
-def garbled(dice: Random) -> MessageWords:
-    """A block that cannot be read."""
-    return _heard(dice.choice(_GARBLED))
+def malformed_block(rng: Random) -> ParsedMessage:
+    """Return a block that cannot be parsed."""
+    return _parsed(rng.choice(_MALFORMED))
 
 
-def request(dice: Random, request_id: str, start: int) -> tuple[RequestDraft, ...]:
-    """A request that waits for an answer: a tool, a question or a plan."""
-    number = dice.randrange(1000)
+def permission_request(rng: Random, request_id: str, start: int) -> tuple[RequestDraft, ...]:
+    """Return a request that waits for an answer: a tool, a question or a plan."""
+    number = rng.randrange(1000)
     requests: tuple[tuple[str, Json], ...] = (
         ("Bash", {"command": f"rm -r build-{number}"}),
         ("AskUserQuestion", {"questions": [{"question": f"Which {number}?", "options": [{"label": "a"}]}]}),
         ("ExitPlanMode", {"plan": f"First this, then that: {number}"}),
     )
-    tool, given = dice.choice(requests)
+    tool, given = rng.choice(requests)
     asked = Asked(request_id=request_id, subtype="can_use_tool", tool=tool, input=given)
     return asking_of_request(asked, start)
 
 
-def _block(name: str, body: str, dice: Random) -> str:
-    return f"[{name}]\n{body.format(number=dice.randrange(1000))}\n[/{name}]"
+def _block(name: str, body: str, rng: Random) -> str:
+    return f"[{name}]\n{body.format(number=rng.randrange(1000))}\n[/{name}]"
 
 
-def _heard(text: str) -> MessageWords:
+def _parsed(text: str) -> ParsedMessage:
     markers = Markers()
-    said: tuple[AgentMessage, ...] = (*markers.push(f"{text}\n"), *markers.flush())
-    return MessageWords(
-        asking=tuple(asking_of_block(one) for one in said if isinstance(one, Question | DependencyRequest)),
-        trouble=next((one for one in said if isinstance(one, AgentError)), None),
-        malformed=tuple(one.reason for one in said if isinstance(one, Malformed)),
+    messages: tuple[AgentMessage, ...] = (*markers.push(f"{text}\n"), *markers.flush())
+    return ParsedMessage(
+        requests=tuple(asking_of_block(one) for one in messages if isinstance(one, Question | DependencyRequest)),
+        error=next((one for one in messages if isinstance(one, AgentError)), None),
+        malformed=tuple(one.reason for one in messages if isinstance(one, Malformed)),
     )

@@ -1,4 +1,4 @@
-"""What came of a simulated week: how tasks ended, what they waited for and how long, and what broke a law."""
+"""Results of a simulation: how tasks ended, what they waited for and how long, and which invariants were violated."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,8 @@ from orchestrator.core.task.task import Task, TaskStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """All waits of a kind; seconds."""
+class WaitStatistics:
+    """All waits of one kind; times in seconds."""
 
     kind: str
     count: int
@@ -23,23 +23,23 @@ class Waits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A law that was broken, by which task, and the last that had happened to it."""
+    """An invariant that was violated, the task that violated it, and the last decisions about that task."""
 
     at: datetime
     task: str
-    law: str
+    invariant: str
     text: str
     history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationReport:
-    """What came of it. `hours_a_second` are simulated hours for each real second, `usd` what agents cost."""
+    """The results. `hours_a_second` are simulated hours per real second, `usd` is what the agents cost."""
 
     seed: int
     days: float
     tasks: Mapping[str, int]
-    waits: tuple[Waits, ...]
+    waits: tuple[WaitStatistics, ...]
     crashes: int
     restarts: int
     decisions: int
@@ -55,42 +55,42 @@ class SimulationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every law held."""
+        """Whether every invariant held."""
         return not self.violations
 
 
 class Metrics:
-    """Counts what happens."""
+    """Counters of a simulation, and the waiting times of its tasks."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._since: dict[str, tuple[str, datetime]] = {}
-        self._waited: dict[str, list[float]] = {}
+        self._finished: dict[str, list[float]] = {}
 
-    def see(self, task: Task, now: datetime) -> None:
-        """Take in how a task stands."""
-        kind = waits_for(task)
+    def record(self, task: Task, now: datetime) -> None:
+        """Record what a task waits for from now on."""
+        kind = wait_kind(task)
         before = self._since.get(task.id)
         if before is not None and before[0] == kind:
             return
         if before is not None:
-            self._waited.setdefault(before[0], []).append((now - before[1]).total_seconds())
+            self._finished.setdefault(before[0], []).append((now - before[1]).total_seconds())
             del self._since[task.id]
         if kind is not None:
             self._since[task.id] = (kind, now)
 
-    def waits(self, now: datetime) -> tuple[Waits, ...]:
-        """All waits so far, those that are not over as long as they have lasted; the most frequent kind first."""
-        still: dict[str, list[float]] = {}
+    def waits(self, now: datetime) -> tuple[WaitStatistics, ...]:
+        """Return statistics of all waits so far, the most frequent kind first; open waits count up to now."""
+        unfinished: dict[str, list[float]] = {}
         for kind, since in self._since.values():
-            still.setdefault(kind, []).append((now - since).total_seconds())
-        kinds = {*self._waited, *still}
-        found = [_waits(kind, self._waited.get(kind, []), still.get(kind, [])) for kind in sorted(kinds)]
+            unfinished.setdefault(kind, []).append((now - since).total_seconds())
+        kinds = {*self._finished, *unfinished}
+        found = [_statistics(kind, self._finished.get(kind, []), unfinished.get(kind, [])) for kind in sorted(kinds)]
         return tuple(sorted(found, key=lambda waits: -waits.count))
 
 
-def waits_for(task: Task) -> str | None:
-    """What a task waits for, in a word; None if it is at work or has ended."""
+def wait_kind(task: Task) -> str | None:
+    """Return in one word what a task waits for; None if it is active or has ended."""
     if task.status is TaskStatus.BLOCKED:
         return "blocked"
     if task.status in (TaskStatus.PENDING, TaskStatus.DRAFT):
@@ -100,17 +100,17 @@ def waits_for(task: Task) -> str | None:
     return task.agent.blocked_by.value if task.agent.blocked_by else "place"
 
 
-def by_end(tasks: Iterable[Task]) -> Mapping[str, int]:
-    """How many tasks stand how, the most frequent status first."""
+def count_by_status(tasks: Iterable[Task]) -> Mapping[str, int]:
+    """Return how many tasks have each status, the most frequent status first."""
     return dict(Counter(task.status.value for task in tasks).most_common())
 
 
-def _waits(kind: str, over: list[float], still: list[float]) -> Waits:
-    both = over + still
-    return Waits(
+def _statistics(kind: str, finished: list[float], unfinished: list[float]) -> WaitStatistics:
+    every = finished + unfinished
+    return WaitStatistics(
         kind=kind,
-        count=len(both),
-        median=round(median(both), 1),
-        longest=round(max(both), 1),
-        open=len(still),
+        count=len(every),
+        median=round(median(every), 1),
+        longest=round(max(every), 1),
+        open=len(unfinished),
     )

@@ -1,6 +1,6 @@
-"""People: they hand tickets in over the days, and answer, approve, pause, cancel and raise budgets, late or never.
+"""Simulated users: they submit tickets, and answer, approve, pause, cancel and raise budgets, late or never.
 
-They see a task only as it was committed, and ask again when the daemon was not there to take what they said.
+They see a task only as it was committed, and repeat a request that the daemon could not take because it was down.
 """
 
 from collections import deque
@@ -19,180 +19,184 @@ from orchestrator.core.task.task import NextAction, Priority, Schedule, Source, 
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
-from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
+from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
-AWAY = 10 * MINUTE
-"""How long people wait when the daemon does not answer."""
+RETRY_DELAY = 10 * MINUTE
+"""How long users wait before they repeat a request to a daemon that is down."""
 CHECKS = (Check(name="unit_test", command="pytest -q"), Check(name="lint", command="ruff check"))
 _PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAction:
-    """Something that a person asks of a task; made anew each time it is asked."""
+    """Something that a user does to a task; `event` makes the event for the time at which it is done."""
 
     task_id: str
     event: Callable[[datetime], events.Event]
 
 
 class People:
-    """Everybody who has to do with the tasks; `wishes` are what they want of the daemon now."""
+    """All users of the daemon; `actions` are what they want to do now."""
 
     def __init__(
         self,
-        timeline: VirtualClock,
-        dice: Random,
-        odds: Probabilities,
+        clock: VirtualClock,
+        rng: Random,
+        probabilities: Probabilities,
         policy: Callable[[Autonomy, float | None], TaskPolicy],
     ):
-        self.wishes: deque[UserAction] = deque()
-        self._timeline, self._dice, self._odds, self._policy = timeline, dice, odds, policy
+        self.actions: deque[UserAction] = deque()
+        self._clock, self._rng, self._probabilities, self._policy = clock, rng, probabilities, policy
         self._seen: set[str] = set()
         self._retries: dict[str, int] = {}
 
-    def hand_in(self, count: int, days: float, pipelines: Mapping[str, float]) -> None:
-        """Hand tickets in over the first part of some days; `pipelines` says which are used how often."""
+    def submit_tickets(self, count: int, days: float, pipelines: Mapping[str, float]) -> None:
+        """Schedule tickets over the first four fifths of the days; `pipelines` maps names to relative frequencies."""
         ids: list[str] = []
-        for number, seconds in enumerate(sorted(self._dice.uniform(0, 0.8 * days * DAY) for _ in range(count)), 1):
-            at = self._timeline.now + timedelta(seconds=seconds)
+        for number, seconds in enumerate(sorted(self._rng.uniform(0, 0.8 * days * DAY) for _ in range(count)), 1):
+            at = self._clock.now + timedelta(seconds=seconds)
             task = self._ticket(f"SIM-{number}", at, tuple(ids[-20:]), pipelines)
             ids.append(task.id)
-            self._timeline.at(at, self._submission(task))
-            if self._dice.random() < self._odds.pauses:
-                self._timeline.at(at + timedelta(seconds=self._dice.uniform(0, DAY)), self._pause(task.id))
-            if self._dice.random() < self._odds.cancels:
-                self._timeline.at(at + timedelta(seconds=self._dice.uniform(0, DAY)), self._cancel(task.id))
+            self._clock.schedule_at(at, self._submit(task))
+            if self._rng.random() < self._probabilities.paused:
+                self._clock.schedule_at(at + timedelta(seconds=self._rng.uniform(0, DAY)), self._pause(task.id))
+            if self._rng.random() < self._probabilities.cancelled:
+                self._clock.schedule_at(at + timedelta(seconds=self._rng.uniform(0, DAY)), self._cancel(task.id))
 
-    def look(self, task: Task) -> None:
-        """See how a task stands, and make up one's mind about it, once."""
+    def observe(self, task: Task) -> None:
+        """React to the state of a task, once for each state that needs a user."""
         for ask in task.pending_requests:
             self._once(f"{task.id} asks {ask.number}", partial(self._answer, task.id, ask))
         if task.status is TaskStatus.DRAFT:
-            self._once(f"{task.id} is a draft", lambda: self._soon(task.id, HOUR, _sent_off))
+            self._once(f"{task.id} is a draft", lambda: self._act_later(task.id, HOUR, _submit_draft))
         if task.status is TaskStatus.BLOCKED:
-            self._once(f"{task.id} is blocked at {task.seq}", lambda: self._attend(task))
+            self._once(f"{task.id} is blocked at {task.seq}", lambda: self._handle_blocked(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task):
             self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
             key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
-                self._once(key, lambda: self._soon(task.id, 3 * HOUR, _resumed))
+                self._once(key, lambda: self._act_later(task.id, 3 * HOUR, _resume))
 
-    def away(self, wish: UserAction) -> None:
-        """The daemon did not answer: ask again later."""
-        self._timeline.after(AWAY, lambda: self.wishes.append(wish))
+    def retry_later(self, action: UserAction) -> None:
+        """Repeat an action later, because the daemon was down."""
+        self._clock.schedule_after(RETRY_DELAY, lambda: self.actions.append(action))
 
     def _ticket(self, name: str, at: datetime, earlier: tuple[str, ...], pipelines: Mapping[str, float]) -> Task:
-        dice, odds = self._dice, self._odds
-        autonomy = Autonomy.INTERACTIVE if dice.random() < odds.interactive else Autonomy.AUTO
-        usd = round(span(dice, 5.0), 2) if dice.random() < odds.capped else None
+        rng, probabilities = self._rng, self._probabilities
+        autonomy = Autonomy.INTERACTIVE if rng.random() < probabilities.interactive else Autonomy.AUTO
+        usd = round(random_duration(rng, 5.0), 2) if rng.random() < probabilities.capped else None
         return Task(
             id=name,
             title=f"Ticket {name}",
             folder=f"/simulated/{name}",
             ticket=Ticket(key=name, sensitive_check=SensitiveCheck(result="CLEAN")),
-            pipeline=dice.choices(list(pipelines), list(pipelines.values()))[0],
+            pipeline=rng.choices(list(pipelines), list(pipelines.values()))[0],
             source=Source(repo="/simulated/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
             timing=Timing(created_at=at),
             updated_at=at,
-            evaluation=Evaluation(checks=CHECKS[: dice.randint(0, 2)]),
+            evaluation=Evaluation(checks=CHECKS[: rng.randint(0, 2)]),
             schedule=Schedule(
-                priority=dice.choice(_PRIORITIES),
-                after=(dice.choice(earlier),) if earlier and dice.random() < odds.follows else (),
-                start_at=at + timedelta(seconds=span(dice, 6 * HOUR)) if dice.random() < odds.later else None,
+                priority=rng.choice(_PRIORITIES),
+                after=(rng.choice(earlier),) if earlier and rng.random() < probabilities.depends_on_earlier else (),
+                start_at=at + timedelta(seconds=random_duration(rng, 6 * HOUR))
+                if rng.random() < probabilities.starts_later
+                else None,
             ),
             policy=self._policy(autonomy, usd),
-            status=TaskStatus.DRAFT if dice.random() < odds.draft else TaskStatus.PENDING,
+            status=TaskStatus.DRAFT if rng.random() < probabilities.draft else TaskStatus.PENDING,
             next_action=NextAction.ADMISSION,
         )
 
-    def _once(self, key: str, act: Callable[[], None]) -> None:
+    def _once(self, key: str, action: Callable[[], None]) -> None:
         if key not in self._seen:
             self._seen.add(key)
-            act()
+            action()
 
-    def _soon(self, task_id: str, median: float, event: Callable[[datetime], events.Event]) -> None:
-        wish = UserAction(task_id=task_id, event=event)
-        self._timeline.after(span(self._dice, median, 1.2), lambda: self.wishes.append(wish))
+    def _act_later(self, task_id: str, median: float, event: Callable[[datetime], events.Event]) -> None:
+        action = UserAction(task_id=task_id, event=event)
+        self._clock.schedule_after(random_duration(self._rng, median, 1.2), lambda: self.actions.append(action))
 
     def _answer(self, task_id: str, ask: UserRequest) -> None:
-        """Minutes later, hours later, or never; some answer wrongly first, and some answer twice."""
-        dice, odds = self._dice, self._odds
-        if dice.random() < odds.never_answers:
+        """Answer minutes or hours later, or never; sometimes answer wrongly first, and sometimes answer twice."""
+        rng, probabilities = self._rng, self._probabilities
+        if rng.random() < probabilities.never_answered:
             return
-        median = dice.choice((5 * MINUTE, HOUR, 8 * HOUR))
-        if ask.draft.options and dice.random() < odds.wrong_answer:
-            self._soon(task_id, median, _answered(ask, RequestStatus.ANSWERED, "neither"))
-        rejects = dice.random() < odds.rejects
-        self._soon(task_id, median, self._word(ask, rejects))
-        if dice.random() < odds.wrong_answer:
-            self._soon(task_id, median, self._word(ask, not rejects))
+        median = rng.choice((5 * MINUTE, HOUR, 8 * HOUR))
+        if ask.draft.options and rng.random() < probabilities.wrong_answer:
+            self._act_later(task_id, median, _answer_request(ask, RequestStatus.ANSWERED, "neither"))
+        rejected = rng.random() < probabilities.rejected
+        self._act_later(task_id, median, self._response(ask, rejected))
+        if rng.random() < probabilities.wrong_answer:
+            self._act_later(task_id, median, self._response(ask, not rejected))
 
-    def _word(self, ask: UserRequest, rejects: bool) -> Callable[[datetime], events.Event]:
+    def _response(self, ask: UserRequest, rejected: bool) -> Callable[[datetime], events.Event]:
         match ask.draft.subject:
-            case Subject.DEPENDENCY if rejects:
-                return _answered(ask, RequestStatus.REJECTED, "there is none")
+            case Subject.DEPENDENCY if rejected:
+                return _answer_request(ask, RequestStatus.REJECTED, "there is none")
             case Subject.DEPENDENCY:
-                return _answered(ask, RequestStatus.PROVIDED, "")
-            case Subject.STAGE | Subject.PLAN if rejects:
-                return _answered(ask, RequestStatus.CHANGES_REQUESTED, "make it shorter")
+                return _answer_request(ask, RequestStatus.PROVIDED, "")
+            case Subject.STAGE | Subject.PLAN if rejected:
+                return _answer_request(ask, RequestStatus.CHANGES_REQUESTED, "make it shorter")
             case Subject.STAGE | Subject.PLAN:
-                return _answered(ask, RequestStatus.APPROVED, "")
-            case _ if rejects and not ask.draft.required:
-                return _answered(ask, RequestStatus.SKIPPED, "")
+                return _answer_request(ask, RequestStatus.APPROVED, "")
+            case _ if rejected and not ask.draft.required:
+                return _answer_request(ask, RequestStatus.SKIPPED, "")
             case _:
                 options = ask.draft.options
-                return _answered(ask, RequestStatus.ANSWERED, self._dice.choice(options) if options else "as you think")
+                return _answer_request(
+                    ask, RequestStatus.ANSWERED, self._rng.choice(options) if options else "as you think"
+                )
 
-    def _attend(self, task: Task) -> None:
-        """Look at what is blocked: it is tried again, three times at most, or given up."""
-        tried = self._retries[task.id] = self._retries.get(task.id, 0) + 1
-        again = tried <= 3 and self._dice.random() < 0.8
-        self._soon(task.id, 2 * HOUR, _retried if again else _cancelled)
+    def _handle_blocked(self, task: Task) -> None:
+        """Retry a blocked task, at most three times, or cancel it."""
+        tries = self._retries[task.id] = self._retries.get(task.id, 0) + 1
+        retry = tries <= 3 and self._rng.random() < 0.8
+        self._act_later(task.id, 2 * HOUR, _retry if retry else _cancel)
 
     def _raise_caps(self, task: Task) -> None:
-        """Allow more, allow everything, or give it up."""
-        luck, spent = self._dice.random(), task.spending.total.usd
-        caps = replace(NO_CAPS, usd=round(spent + 3.0, 2)) if luck < 0.5 else NO_CAPS
-        give_up = luck > 0.9
-        event = _cancelled if give_up else lambda at: events.CapsChanged(at=at, caps=caps, by="a person")
-        self._soon(task.id, 2 * HOUR, event)
+        """Raise the budget, remove it, or cancel the task."""
+        draw, spent = self._rng.random(), task.spending.total.usd
+        caps = replace(NO_CAPS, usd=round(spent + 3.0, 2)) if draw < 0.5 else NO_CAPS
+        give_up = draw > 0.9
+        event = _cancel if give_up else lambda at: events.CapsChanged(at=at, caps=caps, by="a user")
+        self._act_later(task.id, 2 * HOUR, event)
 
     def _pause(self, task_id: str) -> Callable[[], None]:
         def act() -> None:
-            park = self._dice.random() < 0.2
-            self.wishes.append(
-                UserAction(task_id=task_id, event=lambda at: events.PauseRequested(at=at, by="a person", park=park))
+            park = self._rng.random() < 0.2
+            self.actions.append(
+                UserAction(task_id=task_id, event=lambda at: events.PauseRequested(at=at, by="a user", park=park))
             )
-            self._soon(task_id, HOUR, _resumed)
+            self._act_later(task_id, HOUR, _resume)
 
         return act
 
     def _cancel(self, task_id: str) -> Callable[[], None]:
-        return lambda: self.wishes.append(UserAction(task_id=task_id, event=_cancelled))
+        return lambda: self.actions.append(UserAction(task_id=task_id, event=_cancel))
 
-    def _submission(self, task: Task) -> Callable[[], None]:
-        wish = UserAction(task_id=task.id, event=lambda at: events.TaskSubmitted(at=at, task=task, by="a person"))
-        return lambda: self.wishes.append(wish)
+    def _submit(self, task: Task) -> Callable[[], None]:
+        action = UserAction(task_id=task.id, event=lambda at: events.TaskSubmitted(at=at, task=task, by="a user"))
+        return lambda: self.actions.append(action)
 
 
-def _answered(ask: UserRequest, status: RequestStatus, text: str) -> Callable[[datetime], events.Event]:
+def _answer_request(ask: UserRequest, status: RequestStatus, text: str) -> Callable[[datetime], events.Event]:
     number, digest = ask.number, ask.digest
-    return lambda at: events.AskAnswered(at=at, number=number, status=status, answer=text, digest=digest, by="a person")
+    return lambda at: events.AskAnswered(at=at, number=number, status=status, answer=text, digest=digest, by="a user")
 
 
-def _resumed(at: datetime) -> events.Event:
-    return events.ResumeRequested(at=at, by="a person")
+def _resume(at: datetime) -> events.Event:
+    return events.ResumeRequested(at=at, by="a user")
 
 
-def _cancelled(at: datetime) -> events.Event:
-    return events.CancelRequested(at=at, by="a person")
+def _cancel(at: datetime) -> events.Event:
+    return events.CancelRequested(at=at, by="a user")
 
 
-def _retried(at: datetime) -> events.Event:
-    return events.RetryRequested(at=at, by="a person")
+def _retry(at: datetime) -> events.Event:
+    return events.RetryRequested(at=at, by="a user")
 
 
-def _sent_off(at: datetime) -> events.Event:
-    return events.DraftSubmitted(at=at, by="a person")
+def _submit_draft(at: datetime) -> events.Event:
+    return events.DraftSubmitted(at=at, by="a user")

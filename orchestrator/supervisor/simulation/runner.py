@@ -1,12 +1,11 @@
-"""A simulated week: the supervisor lives in it, dies and comes back, and after every decision the laws are asked.
+"""The simulation itself: the supervisor runs in a simulated world, is killed, restarted and checked all the time.
 
-Nothing here decides anything of a task. The next thing that is due happens, the supervisor takes in what it was told of
-that, people say what they have to say, and the laws look at what came of it.
+Nothing here decides anything about a task. The clock makes the next scheduled call, the supervisor processes the events
+that it caused, users act, and the monitor checks the invariants.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -14,7 +13,7 @@ from time import monotonic
 
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
@@ -22,30 +21,28 @@ from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
-from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
-from orchestrator.supervisor.simulation.agents import AgentTree
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
-from orchestrator.supervisor.simulation.memory import MemoryDisk, MemoryStore, Plug, PowerCut
-from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, Violation, by_end
+from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
+from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, count_by_status
+from orchestrator.supervisor.simulation.monitor import Monitor
 from orchestrator.supervisor.simulation.people import People, UserAction
-from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, span
+from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.world import World
 from orchestrator.supervisor.supervisor import Supervisor
 
 START = datetime(2026, 1, 5, 18, 0, 0, tzinfo=UTC)
 SWEEP = 5 * MINUTE
-"""How often the daemon looks at the clock, at the machine and for agents that are silent; every alarm rings in time."""
-MOST_VIOLATIONS = 20
-KEPT = 40
-"""Decisions of a task that are told when a law is broken."""
+"""Seconds between two looks of the daemon at the clock, at the machine and for stalled agents."""
+MAX_VIOLATIONS = 20
 _PLENTY = 10**13
+_NO_SHORTAGE = ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedDaemon:
-    """What a user's settings and definitions say, as far as it matters to a week; times in seconds."""
+class DaemonConfig:
+    """The user's settings and definitions that a simulation depends on; times in seconds."""
 
     room: Capacity
     floors: Floors
@@ -58,97 +55,92 @@ class SimulatedDaemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationPlan:
-    """What to simulate; the same order gives the same week."""
+    """What to simulate; the same plan and configuration give the same results."""
 
     tasks: int = 500
     days: float = 7.0
     seed: int = 0
     crashes: int = 200
-    odds: Probabilities = field(default_factory=Probabilities)
+    probabilities: Probabilities = field(default_factory=Probabilities)
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
-    """One life of the daemon, from its start to its crash."""
+class _Daemon:
+    """One daemon process, from its start to its crash."""
 
     store: MemoryStore
-    hands: SimulatedExecutor
+    executor: SimulatedExecutor
     inbox: Inbox
     supervisor: Supervisor
     running: asyncio.Task[None]
 
 
 class Simulation:
-    """One week in one house."""
+    """One simulation; `run` it once."""
 
-    def __init__(self, house: SimulatedDaemon, order: SimulationPlan) -> None:
-        self._house, self._order = house, order
-        self._timeline = VirtualClock(START)
-        self._end = START + timedelta(days=order.days)
-        self._dice = _dice(order, "week")
-        odds, places = order.odds, house.room.places
-        account = SimulatedAccount(
-            _dice(order, "account"), places, outages(_dice(order, "outages"), odds, START, order.days)
-        )
-        self._world = World(self._timeline, _dice(order, "world"), odds, account, house.pipelines)
-        self._people = People(self._timeline, _dice(order, "people"), odds, house.policy)
-        self._plug = Plug()
+    def __init__(self, config: DaemonConfig, plan: SimulationPlan) -> None:
+        self._config, self._plan = config, plan
+        self._clock = VirtualClock(START)
+        self._end = START + timedelta(days=plan.days)
+        self._rng = _rng(plan, "week")
+        probabilities = plan.probabilities
+        bad_hours = outages(_rng(plan, "outages"), probabilities, START, plan.days)
+        account = SimulatedAccount(_rng(plan, "account"), config.room.places, bad_hours)
+        self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
+        self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
+        self._faults = FaultInjector()
         self._disk = MemoryDisk()
-        self._tally = Metrics()
-        self._violations: list[Violation] = []
-        self._histories: dict[str, deque[tuple[datetime, events.Event, Task]]] = {}
-        self._last: dict[str, Task] = {}
-        self._decided: set[str] = set()
-        self._begun: set[str] = set()
-        self._answered: set[tuple[str, int]] = set()
-        self._reading = ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=0.0)
+        self._metrics = Metrics()
+        self._monitor = Monitor(self._world, self._disk, self._clock, self._metrics)
+        self._reading = _NO_SHORTAGE
         self._shortage: Shortage | None = None
-        self._life: _Life | None = None
+        self._daemon: _Daemon | None = None
+        """None while the daemon is down."""
 
-    async def live(self) -> SimulationReport:
-        """Live it through, or until too many laws were broken; and tell what came of it."""
-        began = monotonic()
-        self._people.hand_in(self._order.tasks, self._order.days, dict.fromkeys(self._house.pipelines, 1.0))
-        self._arrange()
-        self._rise()
+    async def run(self) -> SimulationReport:
+        """Simulate until the end, or until there are too many violations, and return the report."""
+        started = monotonic()
+        self._people.submit_tickets(self._plan.tasks, self._plan.days, dict.fromkeys(self._config.pipelines, 1.0))
+        self._schedule_incidents()
+        self._start_daemon()
         try:
-            while len(self._violations) < MOST_VIOLATIONS and self._timeline.step(self._end):
-                await self._take_in()
+            while len(self._monitor.violations) < MAX_VIOLATIONS and self._clock.run_next(self._end):
+                await self._process()
             self._look_at_everything()
-            await self._take_in()
+            await self._process()
         finally:
-            if self._life is not None:
-                self._life.running.cancel()
-                await asyncio.wait({self._life.running})
-        return self._report(monotonic() - began)
+            if self._daemon is not None:
+                self._daemon.running.cancel()
+                await asyncio.wait({self._daemon.running})
+        return self._report(monotonic() - started)
 
-    def _arrange(self) -> None:
-        """Put down what will happen whoever is there: crashes, shortages, and what the daemon does by the clock."""
-        dice, days, timeline = self._dice, self._order.days, self._timeline
-        for _ in range(self._order.crashes):
-            timeline.after(dice.uniform(0, days * DAY), self._crash)
-        for _ in range(round(self._order.odds.shortages_a_day * days)):
-            timeline.after(dice.uniform(0, days * DAY), self._run_short)
+    def _schedule_incidents(self) -> None:
+        """Schedule crashes and shortages, and what the daemon does periodically."""
+        rng, days, clock = self._rng, self._plan.days, self._clock
+        for _ in range(self._plan.crashes):
+            clock.schedule_after(rng.uniform(0, days * DAY), self._provoke_crash)
+        for _ in range(round(self._plan.probabilities.shortages_per_day * days)):
+            clock.schedule_after(rng.uniform(0, days * DAY), self._begin_shortage)
         self._every(SWEEP, self._sweep)
         self._every(HOUR, self._look_at_everything)
 
-    def _every(self, seconds: float, act: Callable[[], None]) -> None:
-        def again() -> None:
-            act()
-            self._timeline.after(seconds, again)
+    def _every(self, seconds: float, action: Callable[[], None]) -> None:
+        def run() -> None:
+            action()
+            self._clock.schedule_after(seconds, run)
 
-        self._timeline.after(seconds, again)
+        self._clock.schedule_after(seconds, run)
 
-    def _rise(self) -> None:
-        """Begin a life of the daemon with what was committed."""
-        inbox, store = Inbox(), MemoryStore(self._disk, self._plug)
-        hands = SimulatedExecutor(self._world, self._plug, self._house.model_of, inbox, self._asked_for)
+    def _start_daemon(self) -> None:
+        """Start a daemon from what was committed."""
+        inbox, store = Inbox(), MemoryStore(self._disk, self._faults)
+        executor = SimulatedExecutor(self._world, self._faults, self._config.model_of, inbox, self._on_command)
         lookups = TaskLookups(
-            clock=self._timeline.clock,
-            pipeline_of=lambda task: self._house.pipelines[task.pipeline],
-            model_of=self._house.model_of,
+            clock=self._clock.time,
+            pipeline_of=lambda task: self._config.pipelines[task.pipeline],
+            model_of=self._config.model_of,
         )
-        supervisor = Supervisor(store, hands, inbox, lookups, self._house.room)
+        supervisor = Supervisor(store, executor, inbox, lookups, self._config.room)
         supervisor.shared.recall(store.account())
         for found in store.summaries():
             if found.ended:
@@ -156,213 +148,148 @@ class Simulation:
                 supervisor.shared.remember(found.spent)
             else:
                 supervisor.recover(store.load(found.id, keep_open=True).task)
-        supervisor.listen(self._heard)
+        supervisor.listen(self._on_decision)
         running = asyncio.get_running_loop().create_task(supervisor.run())
-        self._life = _Life(store, hands, inbox, supervisor, running)
+        self._daemon = _Daemon(store, executor, inbox, supervisor, running)
         self._shortage = None
-        self._look_at_room()
-        self._tally.counts["lives"] += 1
+        self._look_at_machine()
+        self._metrics.counts["starts"] += 1
 
-    def _crash(self) -> None:
-        """The power goes now, or some moments later in the midst of a decision."""
-        if self._life is None:
-            self._timeline.after(HOUR, self._crash)
-        elif self._dice.random() < 0.2:
-            self._fall()
+    def _provoke_crash(self) -> None:
+        """Crash the daemon now, or a few steps later in the middle of a decision."""
+        if self._daemon is None:
+            self._clock.schedule_after(HOUR, self._provoke_crash)
+        elif self._rng.random() < 0.2:
+            self._crash_daemon()
         else:
-            self._plug.pull_after(self._dice.randrange(12))
+            self._faults.crash_after(self._rng.randrange(12))
 
-    def _fall(self) -> None:
-        """The daemon is gone; it comes back in seconds, minutes or hours."""
-        if self._life is None:
+    def _crash_daemon(self) -> None:
+        """Crash the daemon; it is restarted after seconds, minutes or hours."""
+        if self._daemon is None:
             return
-        self._life.hands.die()
-        self._life.running.cancel()
-        self._life.store.close()
-        self._life = None
-        self._decided.clear()
-        self._tally.counts["crashes"] += 1
-        away = span(self._dice, self._dice.choice((5.0, 5.0, 5.0, 4 * MINUTE, HOUR)))
-        life = self._tally.counts["lives"]
+        self._daemon.executor.crash()
+        self._daemon.running.cancel()
+        self._daemon.store.close()
+        self._daemon = None
+        self._monitor.skip_check()
+        self._metrics.counts["crashes"] += 1
+        downtime = random_duration(self._rng, self._rng.choice((5.0, 5.0, 5.0, 4 * MINUTE, HOUR)))
+        starts = self._metrics.counts["starts"]
 
         def freeze() -> None:
-            if self._life is None and self._tally.counts["lives"] == life:
+            if self._daemon is None and self._metrics.counts["starts"] == starts:
                 self._world.freeze_orphans()
 
-        self._timeline.after(self._house.orphan_after, freeze)
-        self._timeline.after(away, self._rise)
+        self._clock.schedule_after(self._config.orphan_after, freeze)
+        self._clock.schedule_after(downtime, self._start_daemon)
 
-    async def _take_in(self) -> None:
-        """Let the supervisor take in all that it was told, people say their say, and the laws look."""
-        while (life := self._life) is not None and (life.hands.told or self._people.wishes):
-            life.hands.told = False
-            if await self._or_death(life, life.inbox.settled()) and self._people.wishes:
-                await self._grant(life, self._people.wishes.popleft())
-        while self._people.wishes:
-            self._people.away(self._people.wishes.popleft())
-        self._judge(self._decided)
-        self._decided.clear()
+    async def _process(self) -> None:
+        """Let the supervisor process all events and users act, until nothing is left; then check the invariants."""
+        while (daemon := self._daemon) is not None and (daemon.executor.has_news or self._people.actions):
+            daemon.executor.has_news = False
+            if await self._unless_crashed(daemon, daemon.inbox.settled()) and self._people.actions:
+                await self._perform(daemon, self._people.actions.popleft())
+        while self._people.actions:
+            self._people.retry_later(self._people.actions.popleft())
+        if self._daemon is None:
+            self._monitor.skip_check()
+        else:
+            self._monitor.check(self._daemon.supervisor, self._daemon.executor)
 
-    async def _grant(self, life: _Life, wish: UserAction) -> None:
-        """Ask the daemon for what a person wants; it may refuse, or die over it."""
-        event = wish.event(self._timeline.now)
+    async def _perform(self, daemon: _Daemon, action: UserAction) -> None:
+        """Send a user's action to the daemon, which may refuse it, or crash while it handles it."""
+        event = action.event(self._clock.now)
         try:
             if isinstance(event, events.TaskSubmitted):
-                if wish.task_id in life.supervisor.tasks or wish.task_id in life.supervisor.ended:
+                if action.task_id in daemon.supervisor.tasks or action.task_id in daemon.supervisor.ended:
                     return
-                answered = await self._or_death(life, life.inbox.submit(event))
+                accepted = await self._unless_crashed(daemon, daemon.inbox.submit(event))
             else:
-                answered = await self._or_death(life, life.inbox.request(wish.task_id, event))
+                accepted = await self._unless_crashed(daemon, daemon.inbox.request(action.task_id, event))
         except OrchestratorError:
-            self._tally.counts["refusals"] += 1
+            self._metrics.counts["refusals"] += 1
             return
-        if not answered:
-            self._people.away(wish)
+        if not accepted:
+            self._people.retry_later(action)
             return
-        life.hands.told = True
+        daemon.executor.has_news = True
         if isinstance(event, events.AskAnswered):
-            self._tally.counts["answers"] += 1
-            if (wish.task_id, event.number) in self._answered:
-                self._break(wish.task_id, "the_first_answer_counts", f"ask {event.number} took a second answer")
-            self._answered.add((wish.task_id, event.number))
+            self._monitor.on_answer(action.task_id, event.number)
 
-    async def _or_death(self, life: _Life, work: "asyncio._CoroutineLike[object]") -> bool:
-        """Wait for something, or for the daemon to die before; False if it died. Raises what the work raises."""
+    async def _unless_crashed(self, daemon: _Daemon, work: "asyncio._CoroutineLike[object]") -> bool:
+        """Await some work; return False if the daemon crashed before it was done. Raises what the work raises."""
         waiting: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
-        await asyncio.wait({waiting, life.running}, return_when=asyncio.FIRST_COMPLETED)
-        if not life.running.done():
+        await asyncio.wait({waiting, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
+        if not daemon.running.done():
             waiting.result()
             return True
-        error = life.running.exception()
-        if not isinstance(error, PowerCut):
+        error = daemon.running.exception()
+        if not isinstance(error, SimulatedCrash):
             raise error or RuntimeError("the supervisor ended by itself")
         waiting.cancel()
         await asyncio.wait({waiting})
-        self._fall()
+        self._crash_daemon()
         return False
 
     def _sweep(self) -> None:
-        life = self._life
-        if life is None:
+        daemon = self._daemon
+        if daemon is None:
             return
-        life.supervisor.check_clock()
-        life.hands.see_stalls(life.supervisor.tasks, self._house.stall_after)
-        life.supervisor.flush_telemetry()
-        self._look_at_room()
-        life.hands.told = True
+        daemon.supervisor.check_clock()
+        daemon.executor.report_stalls(daemon.supervisor.tasks, self._config.stall_after)
+        daemon.supervisor.flush_telemetry()
+        self._look_at_machine()
+        daemon.executor.has_news = True
 
-    def _run_short(self) -> None:
-        """The machine is short of something for a while."""
-        self._reading = self._dice.choice(
+    def _begin_shortage(self) -> None:
+        """Make the machine run short of disk, memory or processor time for a while."""
+        self._reading = self._rng.choice(
             (
                 ResourceReading(free_disk=0, available_memory=_PLENTY, load_per_core=0.0),
                 ResourceReading(free_disk=_PLENTY, available_memory=0, load_per_core=0.0),
                 ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=99.0),
             )
         )
-        self._timeline.after(span(self._dice, 20 * MINUTE), self._recover_room)
+        self._clock.schedule_after(random_duration(self._rng, 20 * MINUTE), self._end_shortage)
 
-    def _recover_room(self) -> None:
-        self._reading = ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load_per_core=0.0)
+    def _end_shortage(self) -> None:
+        self._reading = _NO_SHORTAGE
 
-    def _look_at_room(self) -> None:
-        self._shortage = judge(self._reading, self._house.floors, self._shortage)
-        if self._life is not None:
-            self._life.supervisor.update_pressure(self._shortage)
-            self._life.hands.told = True
-
-    def _asked_for(self, task: Task, command: do.Command) -> None:
-        """A command goes out: of a turn, the first time, the laws ask whether it may begin."""
-        if isinstance(command, do.SendTurn) and command.uuid not in self._begun and self._life is not None:
-            self._begun.add(command.uuid)
-            self._tally.counts["turns"] += 1
-            law = invariants.a_turn_begins_only_when_it_may
-            self._hold(task.id, law.__name__, law(task, self._life.supervisor.scene(), command))
-
-    def _heard(self, task: Task, event: events.Event) -> None:
-        """A decision was committed, and its commands went out."""
-        before = self._last.get(task.id, task)
-        self._last[task.id] = task
-        self._decided.add(task.id)
-        self._tally.counts["decisions"] += 1
-        self._tally.see(task, self._timeline.now)
-        if task.waits_for_service and not before.waits_for_service:
-            self._tally.counts["limits"] += 1
-        history = self._histories.setdefault(task.id, deque(maxlen=KEPT))
-        history.append((self._timeline.now, event, task))
-        ends, asks = invariants.what_has_ended_stays_ended, invariants.the_first_answer_counts
-        self._hold(task.id, ends.__name__, ends(before.status, task.status))
-        self._hold(task.id, asks.__name__, asks(before, task))
-        self._people.look(task)
-
-    def _judge(self, decided: Iterable[str]) -> None:
-        """Ask the laws that hold whenever the supervisor has taken everything in."""
-        life = self._life
-        if life is None or not decided:
-            return
-        scene = life.supervisor.scene()
-        self._hold("", invariants.places_are_kept.__name__, invariants.places_are_kept(scene))
-        for task_id in life.hands.lost:
-            self._break(task_id, "no_task_is_put_aside", "a bug was met in deciding about it")
-        for said in self._disk.conflicts:
-            self._break("", "every_decision_follows_the_last", said)
-        for task_id in sorted(decided):
-            self._judge_one(life, task_id, scene)
-
-    def _judge_one(self, life: _Life, task_id: str, scene: SchedulerSnapshot) -> None:
-        grounds, task = self._world.of(task_id), life.supervisor.tasks.get(task_id)
-        living = self._world.living(task_id)
-        self._hold(
-            task_id, invariants.nothing_is_done_twice.__name__, invariants.nothing_is_done_twice(grounds.effects)
-        )
-        if task is None:
-            ended = self._last[task_id]
-            dead, bill = invariants.nothing_runs_when_it_is_over, invariants.the_bill_is_right
-            self._hold(task_id, dead.__name__, dead(living))
-            self._hold(task_id, bill.__name__, bill(ended, grounds.billed))
-            return
-        self._hold(task_id, invariants.one_run_at_most.__name__, invariants.one_run_at_most(living))
-        moves = invariants.something_moves_it
-        self._hold(task_id, moves.__name__, moves(task, scene, self._signs(life, task)))
-
-    def _signs(self, life: _Life, task: Task) -> invariants.Signs:
-        """What moves a task beside its own state."""
-        alarm = life.hands.alarms.get(task.id)
-        tree = self._world.tree(task.id, task.run.folder) if task.run else None
-        waits = isinstance(tree, AgentTree) and tree.alive and (tree.hung or tree.asked is not None)
-        return invariants.Signs(
-            alarm=alarm.at if alarm and not alarm.off and alarm.at >= self._timeline.now else None,
-            under_way=life.hands.under_way[task.id] > 0,
-            is_active=tree is not None and tree.alive and (tree.busy or waits),
-        )
+    def _look_at_machine(self) -> None:
+        """Tell the supervisor whether the machine is short of something."""
+        self._shortage = judge(self._reading, self._config.floors, self._shortage)
+        if self._daemon is not None:
+            self._daemon.supervisor.update_pressure(self._shortage)
+            self._daemon.executor.has_news = True
 
     def _look_at_everything(self) -> None:
-        """Let people and laws see every task there is."""
-        if self._life is None:
+        """Let users observe every active task, and check every active task."""
+        if self._daemon is None:
             return
-        for task in self._life.supervisor.tasks.values():
-            self._people.look(task)
-        self._decided.update(self._life.supervisor.tasks)
-        self._look_at_room()
+        for task in self._daemon.supervisor.tasks.values():
+            self._people.observe(task)
+        self._monitor.add_to_check(self._daemon.supervisor.tasks)
+        self._look_at_machine()
 
-    def _hold(self, task_id: str, law: str, broken: Iterable[str]) -> None:
-        for text in broken:
-            self._break(task_id, law, text)
+    def _on_command(self, task: Task, command: do.Command) -> None:
+        if self._daemon is not None:
+            self._monitor.on_command(task, command, self._daemon.supervisor)
 
-    def _break(self, task_id: str, law: str, text: str) -> None:
-        told = tuple(_line(*one) for one in self._histories.get(task_id, ()))
-        self._violations.append(Violation(at=self._timeline.now, task=task_id, law=law, text=text, history=told))
+    def _on_decision(self, task: Task, event: events.Event) -> None:
+        self._monitor.on_decision(task, event)
+        self._people.observe(task)
 
     def _report(self, seconds: float) -> SimulationReport:
-        tasks, counts = tuple(self._disk.tasks.values()), self._tally.counts
+        tasks, counts = tuple(self._disk.tasks.values()), self._metrics.counts
         spent = [task.spending.total for task in tasks]
         return SimulationReport(
-            seed=self._order.seed,
-            days=self._order.days,
-            tasks=by_end(tasks),
-            waits=self._tally.waits(self._timeline.now),
+            seed=self._plan.seed,
+            days=self._plan.days,
+            tasks=count_by_status(tasks),
+            waits=self._metrics.waits(self._clock.now),
             crashes=counts["crashes"],
-            restarts=counts["lives"] - 1,
+            restarts=counts["starts"] - 1,
             decisions=counts["decisions"],
             turns=counts["turns"],
             answers=counts["answers"],
@@ -371,21 +298,10 @@ class Simulation:
             usd=round(sum(one.usd for one in spent), 2),
             tokens=sum(one.tokens for one in spent),
             seconds=round(seconds, 2),
-            hours_a_second=round((self._timeline.now - START).total_seconds() / HOUR / max(seconds, 0.001), 2),
-            violations=tuple(self._violations),
+            hours_a_second=round((self._clock.now - START).total_seconds() / HOUR / max(seconds, 0.001), 2),
+            violations=tuple(self._monitor.violations),
         )
 
 
-def _dice(order: SimulationPlan, name: str) -> Random:
-    return Random(f"{order.seed} {name}")  # noqa: S311 - a week that can be lived again, no secret
-
-
-def _line(at: datetime, event: events.Event, task: Task) -> str:
-    """A decision as a line of a history."""
-    run = f"{task.run.folder} {task.run.process}" if task.run else "no run"
-    agent = f"{task.agent.status}" + (f" for {task.agent.blocked_by}" if task.agent.blocked_by else "")
-    retry = f" until {task.retry_at:%m-%d %H:%M:%S}" if task.retry_at else ""
-    return (
-        f"{at:%m-%d %H:%M:%S} {task.seq} {type(event).__name__}: {task.status} in {task.stage}, agent {agent}, "
-        f"owes {task.next_action}{retry}, {run}"
-    )
+def _rng(plan: SimulationPlan, name: str) -> Random:
+    return Random(f"{plan.seed} {name}")  # noqa: S311 - reproducible, and no secret depends on it

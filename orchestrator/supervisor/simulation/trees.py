@@ -1,108 +1,112 @@
-"""A process tree that works for a time, can be frozen meanwhile, and ends; what a check is."""
+"""Process trees that work for a while, can be frozen meanwhile, and exit; the processes of checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from orchestrator.core.task.checks import CheckResult, Verdict
-from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, span
-from orchestrator.supervisor.simulation.virtual_clock import Due, VirtualClock
+from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, random_duration
+from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall, VirtualClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """How a tree ended; a killed one has no code."""
+class Exit:
+    """How a tree ended; a killed one has no exit code."""
 
     code: int | None
 
 
 class Tree:
-    """A tree of processes under a holder; it outlives the daemon."""
+    """A tree of processes under a holder process; it outlives the daemon. `on_change` is called when it has news."""
 
-    def __init__(self, timeline: VirtualClock, task_id: str, folder: str) -> None:
+    def __init__(self, clock: VirtualClock, task_id: str, folder: str) -> None:
         self.task_id, self.folder = task_id, folder
-        self.end: End | None = None
-        self.frozen = self.froze_itself = False
-        self.ring: Callable[[], None] = lambda: None
-        self._timeline = timeline
-        self._due: Due | None = None
-        self._left: tuple[float, Callable[[], None]] | None = None
+        self.end: Exit | None = None
+        self.frozen = self.self_frozen = False
+        self.on_change: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._scheduled: ScheduledCall | None = None
+        self._remaining: tuple[float, Callable[[], None]] | None = None
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not exited."""
         return self.end is None
 
     @property
     def busy(self) -> bool:
-        """Whether it will do something by itself, or would if it were not frozen."""
-        return self._due is not None or self._left is not None
+        """Whether it has scheduled work, even if it is frozen."""
+        return self._scheduled is not None or self._remaining is not None
 
     def freeze(self) -> None:
-        """Stand still; what was to be done is done later by as much."""
+        """Stop all work; what was scheduled is delayed by the time until `thaw`."""
         self.frozen = True
-        if self._due is not None:
-            left = (self._due.at - self._timeline.now).total_seconds()
-            self._left, self._due.off, self._due = (left, self._due.act), True, None
+        if self._scheduled is not None:
+            remaining = (self._scheduled.at - self._clock.now).total_seconds()
+            self._remaining, self._scheduled.cancelled, self._scheduled = (
+                (remaining, self._scheduled.callback),
+                True,
+                None,
+            )
 
     def thaw(self) -> None:
-        """Go on."""
-        self.frozen = self.froze_itself = False
-        if self._left is not None:
-            left, self._left = self._left, None
-            self._work(*left)
+        """Continue the work that `freeze` stopped."""
+        self.frozen = self.self_frozen = False
+        if self._remaining is not None:
+            remaining, self._remaining = self._remaining, None
+            self._schedule(*remaining)
 
     def exit(self, code: int | None) -> None:
-        """End, whatever it was at; a holder tells whoever listens."""
+        """Exit, whatever it was doing, and notify the listener."""
         if self.end is not None:
             return
-        self.rest()
-        self.end = End(code=code)
-        self.ring()
+        self.cancel_work()
+        self.end = Exit(code=code)
+        self.on_change()
 
-    def rest(self) -> None:
-        """Do nothing more of what was to be done."""
-        if self._due is not None:
-            self._due.off = True
-        self._due = self._left = None
+    def cancel_work(self) -> None:
+        """Drop the scheduled work."""
+        if self._scheduled is not None:
+            self._scheduled.cancelled = True
+        self._scheduled = self._remaining = None
 
-    def _work(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something after so many seconds of its own time; what was to be done before is not done."""
-        self.rest()
+    def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
+        """Schedule work after that many seconds in which it is not frozen; it replaces the work scheduled before."""
+        self.cancel_work()
         if self.frozen:
-            self._left = (seconds, act)
+            self._remaining = (seconds, action)
             return
 
-        def done() -> None:
-            self._due = None
-            act()
+        def run() -> None:
+            self._scheduled = None
+            action()
 
-        self._due = self._timeline.after(seconds, done)
+        self._scheduled = self._clock.schedule_after(seconds, run)
 
 
 class CheckTree(Tree):
-    """A check at work."""
+    """The process tree of a check."""
 
-    def __init__(self, timeline: VirtualClock, task_id: str, folder: str, name: str) -> None:
-        super().__init__(timeline, task_id, folder)
+    def __init__(self, clock: VirtualClock, task_id: str, folder: str, name: str) -> None:
+        super().__init__(clock, task_id, folder)
         self.name = name
         self.result: CheckResult | None = None
 
-    def run(self, dice: Random, odds: Probabilities) -> None:
-        """Take some minutes, and pass or fail; or be lost with its holder."""
-        seconds = span(dice, 3 * MINUTE)
-        if dice.random() < odds.check_lost:
-            self._work(seconds, lambda: self.exit(None))
+    def run(self, rng: Random, probabilities: Probabilities) -> None:
+        """Run for some minutes, then pass, fail, or be lost with its holder."""
+        seconds = random_duration(rng, 3 * MINUTE)
+        if rng.random() < probabilities.check_lost:
+            self._schedule(seconds, lambda: self.exit(None))
             return
-        fails = dice.random() < odds.check_fails
+        fails = rng.random() < probabilities.check_fails
         result = CheckResult(
             verdict=Verdict.FAIL if fails else Verdict.PASS,
             reason="exit code 1" if fails else "exit code 0",
             exit_code=int(fails),
             seconds=round(seconds, 2),
         )
-        self._work(seconds, lambda: self._judge(result))
+        self._schedule(seconds, lambda: self._finish(result))
 
-    def _judge(self, result: CheckResult) -> None:
+    def _finish(self, result: CheckResult) -> None:
         self.result = result
         self.exit(result.exit_code)

@@ -1,4 +1,4 @@
-"""Time that jumps from one thing to the next: what is due stands on a heap."""
+"""Time that jumps from one scheduled call to the next."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,43 +7,46 @@ from heapq import heappop, heappush
 
 
 @dataclass(slots=True, eq=False)
-class Due:
-    """Something that will happen, unless it is called off."""
+class ScheduledCall:
+    """A call that will be made at a time, unless it is cancelled."""
 
     at: datetime
-    act: Callable[[], None]
-    off: bool = False
+    callback: Callable[[], None]
+    cancelled: bool = False
 
 
 class VirtualClock:
-    """The clock of a simulated world and all that is due; things due at once happen in the order they were put down."""
+    """The clock of a simulated world and its scheduled calls; calls due at the same time run in scheduling order.
+
+    `now` is the current virtual time.
+    """
 
     def __init__(self, start: datetime) -> None:
         self.now = start
-        self._heap: list[tuple[datetime, int, Due]] = []
+        self._heap: list[tuple[datetime, int, ScheduledCall]] = []
         self._count = 0
 
-    def clock(self) -> datetime:
-        """The time."""
+    def time(self) -> datetime:
+        """Return the current virtual time."""
         return self.now
 
-    def at(self, when: datetime, act: Callable[[], None]) -> Due:
-        """Put something down for a time; what is due in the past happens next."""
-        due = Due(at=max(when, self.now), act=act)
+    def schedule_at(self, when: datetime, callback: Callable[[], None]) -> ScheduledCall:
+        """Schedule a call for a time; a time in the past means now."""
+        call = ScheduledCall(at=max(when, self.now), callback=callback)
         self._count += 1
-        heappush(self._heap, (due.at, self._count, due))
-        return due
+        heappush(self._heap, (call.at, self._count, call))
+        return call
 
-    def after(self, seconds: float, act: Callable[[], None]) -> Due:
-        """Put something down for so many seconds from now."""
-        return self.at(self.now + timedelta(seconds=seconds), act)
+    def schedule_after(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
+        """Schedule a call for that many seconds from now."""
+        return self.schedule_at(self.now + timedelta(seconds=seconds), callback)
 
-    def step(self, end: datetime) -> bool:
-        """Let the next thing happen; False if nothing is due before the end."""
+    def run_next(self, end: datetime) -> bool:
+        """Advance to the next scheduled call and make it; return False if none is due before the end."""
         while self._heap and self._heap[0][0] < end:
-            when, _, due = heappop(self._heap)
-            if not due.off:
+            when, _, call = heappop(self._heap)
+            if not call.cancelled:
                 self.now = when
-                due.act()
+                call.callback()
                 return True
         return False

@@ -1,9 +1,9 @@
-"""All that stays when the daemon is gone: processes under their holders, files, commits, what was told and paid.
+"""Everything that survives a crash of the daemon: processes under their holders, files, commits, notices and costs.
 
-Every effect is counted under a name of its own, so that it can be seen that nothing was done twice.
+Every effect is counted under its own name, which shows whether one happened twice.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,25 +16,25 @@ from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.account import SimulatedAccount
-from orchestrator.supervisor.simulation.agents import AgentTree, AgentWorld, Launched, Session
+from orchestrator.supervisor.simulation.agents import AgentEnvironment, AgentTree, Launch, Session
 from orchestrator.supervisor.simulation.forge import SimulatedForge
 from orchestrator.supervisor.simulation.probabilities import Probabilities
 from orchestrator.supervisor.simulation.trees import CheckTree, Tree
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
-MOST_STEPS = 6
-_EXPLAINED = Analysis(root_cause_hypothesis="a wrong bound", confidence="mid", suggested_fix="move it by one")
+MAX_STEPS = 6
+_ANALYSIS = Analysis(root_cause_hypothesis="a wrong bound", confidence="mid", suggested_fix="move it by one")
 
 
 @dataclass(slots=True)
 class TaskWorld:
-    """What there is of one task: commits and files of its work, what it was billed, and what was done for it."""
+    """The world of one task: its commits, files, sessions and processes, what it was billed, and its effects."""
 
     commits: list[str] = field(default_factory=list)
     files: dict[str, FileFacts] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     dirty: tuple[str, ...] = ()
-    explained: bool = False
+    has_analysis: bool = False
     delivered: str | None = None
     billed: Spending = NOTHING_SPENT
     trees: dict[str, Tree] = field(default_factory=dict)
@@ -43,131 +43,131 @@ class TaskWorld:
 
 
 class World:
-    """Everything that commands act on."""
+    """Everything that commands act on; `on_change` is called with each process tree that has news."""
 
     def __init__(
         self,
-        timeline: VirtualClock,
-        dice: Random,
-        odds: Probabilities,
+        clock: VirtualClock,
+        rng: Random,
+        probabilities: Probabilities,
         account: SimulatedAccount,
         pipelines: Mapping[str, Pipeline],
     ) -> None:
-        self.timeline, self.dice, self.odds = timeline, dice, odds
-        self.grounds: dict[str, TaskWorld] = {}
-        self.ring: Callable[[Tree], None] = lambda _: None
-        self.forge = SimulatedForge(dice, odds, self._done)
+        self.clock, self.rng, self.probabilities = clock, rng, probabilities
+        self._tasks: defaultdict[str, TaskWorld] = defaultdict(TaskWorld)
+        self.on_change: Callable[[Tree], None] = lambda _: None
+        self.forge = SimulatedForge(rng, probabilities, self._record_effect)
         self._pipelines = pipelines
-        self._around = AgentWorld(
-            timeline=timeline,
-            dice=dice,
-            odds=odds,
+        self._environment = AgentEnvironment(
+            clock=clock,
+            rng=rng,
+            probabilities=probabilities,
             account=account,
-            leave=self._leave,
-            bill=self._bill,
+            save_work=self._save_work,
+            charge=self._charge,
         )
 
     def of(self, task_id: str) -> TaskWorld:
-        """What there is of a task."""
-        return self.grounds.setdefault(task_id, TaskWorld())
+        """Return the world of a task."""
+        return self._tasks[task_id]
 
     def tree(self, task_id: str, folder: str) -> Tree | None:
-        """A run, if it was ever begun."""
+        """Return a run, or None if it was never started."""
         return self.of(task_id).trees.get(folder)
 
-    def living(self, task_id: str) -> list[str]:
-        """The runs of a task that have not ended."""
+    def live_runs(self, task_id: str) -> list[str]:
+        """Return the folders of the runs of a task that have not ended."""
         return [tree.folder for tree in self.of(task_id).trees.values() if tree.alive]
 
-    def tell(self, task_id: str, key: str) -> None:
-        """Tell a person of something, unless a file of that name says that it was told."""
+    def notify(self, task_id: str, key: str) -> None:
+        """Notify a user; a notice of the same key counts once, because a marker file suppresses the second."""
         effects = self.of(task_id).effects
         effects[f"notice {key}"] = 1
 
     def deliver(self, task_id: str, commit: str) -> None:
-        """Bring a commit to the user's repository, unless it stands there."""
-        grounds = self.of(task_id)
-        if grounds.delivered != commit:
-            grounds.delivered = commit
-            self._done(task_id, f"delivery of {commit}")
+        """Deliver a commit to the user's repository, unless it is there already."""
+        world = self.of(task_id)
+        if world.delivered != commit:
+            world.delivered = commit
+            self._record_effect(task_id, f"delivery of {commit}")
 
     def start_agent(self, task: Task, command: do.StartAgent, model: str) -> None:
-        """Start an agent; nothing if that attempt began before."""
-        folder, grounds = f"agents/{command.attempt}", self.of(task.id)
-        if folder in grounds.trees:
+        """Start an agent, unless this attempt was started before."""
+        folder, world = f"agents/{command.attempt}", self.of(task.id)
+        if folder in world.trees:
             return
-        self._done(task.id, f"start {folder}")
-        session = grounds.sessions.setdefault(command.session_id, Session())
-        launched = Launched(
+        self._record_effect(task.id, f"start {folder}")
+        session = world.sessions.setdefault(command.session_id, Session())
+        launch = Launch(
             attempt=command.attempt,
             model=model,
             session_id=command.session_id,
             resume=command.resume,
             session=session,
         )
-        self._stand(AgentTree(self._around, task, folder, launched))
+        self._add_tree(AgentTree(self._environment, task, folder, launch))
 
     def start_check(self, task: Task, command: do.RunCheck) -> None:
-        """Start a check; nothing if that run began before."""
+        """Start a check, unless this run was started before."""
         if command.folder in self.of(task.id).trees:
             return
-        self._done(task.id, f"start {command.folder}")
-        tree = CheckTree(self.timeline, task.id, command.folder, command.check.name)
-        self._stand(tree)
-        tree.run(self.dice, self.odds)
+        self._record_effect(task.id, f"start {command.folder}")
+        tree = CheckTree(self.clock, task.id, command.folder, command.check.name)
+        self._add_tree(tree)
+        tree.run(self.rng, self.probabilities)
 
     def freeze_orphans(self) -> None:
-        """What holders do when their daemon has been away for too long."""
-        for grounds in self.grounds.values():
-            for tree in grounds.trees.values():
+        """Freeze every agent, as holders do when their daemon has been gone for too long."""
+        for world in self._tasks.values():
+            for tree in world.trees.values():
                 if tree.alive and not tree.frozen and isinstance(tree, AgentTree):
                     tree.freeze()
-                    tree.froze_itself = True
+                    tree.self_frozen = True
 
-    def look(self, task: Task, command: do.LookAtGate) -> Evidence:
-        """What the daemon finds when it looks at what a stage left behind."""
-        grounds, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
-        at = grounds.commits.index(command.since) + 1 if command.since in grounds.commits else 0
-        new = tuple(grounds.commits[at:]) if stage.work.commits else ()
+    def inspect(self, task: Task, command: do.LookAtGate) -> Evidence:
+        """Return the evidence that the daemon finds when it inspects the result of a stage."""
+        world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
+        at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
+        new = tuple(world.commits[at:]) if stage.work.commits else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
-        fresh = tuple(name for name in grounds.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
-        grounds.fresh.clear()
+        fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
+        world.fresh.clear()
         return Evidence(
-            files={**grounds.files, **given},
+            files={**world.files, **given},
             fresh=tuple(sorted(fresh)),
             head=new[-1] if new else None,
             commits=new,
-            dirty=grounds.dirty if stage.work.commits else (),
-            analysis=_EXPLAINED if grounds.explained else None,
+            dirty=world.dirty if stage.work.commits else (),
+            analysis=_ANALYSIS if world.has_analysis else None,
         )
 
-    def _done(self, task_id: str, effect: str) -> None:
-        """Put on record that something was brought about."""
+    def _record_effect(self, task_id: str, effect: str) -> None:
+        """Count an effect."""
         self.of(task_id).effects[effect] += 1
 
-    def _stand(self, tree: Tree) -> None:
+    def _add_tree(self, tree: Tree) -> None:
         self.of(tree.task_id).trees[tree.folder] = tree
-        tree.ring = lambda: self.ring(tree)
+        tree.on_change = lambda: self.on_change(tree)
 
-    def _leave(self, task: Task, whole: bool) -> None:
-        """What an agent's turn leaves behind; less than is wanted if it is not whole."""
-        grounds, pipeline = self.of(task.id), self._pipelines[task.pipeline]
+    def _save_work(self, task: Task, complete: bool) -> None:
+        """Save what an agent's turn produced; part of it is missing unless it is complete."""
+        world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
         stage = pipeline.stage(task.stage)
         if stage.work.commits:
-            if whole or self.dice.random() < 0.5:
-                grounds.commits.append(f"{self.dice.getrandbits(160):040x}")
-            grounds.dirty = () if whole else ("src/half.py",)
+            if complete or self.rng.random() < 0.5:
+                world.commits.append(f"{self.rng.getrandbits(160):040x}")
+            world.dirty = () if complete else ("src/half.py",)
             return
         found = {**_complete(stage), **self._plans(pipeline, stage)}
-        kept = dict(list(found.items())[: len(found) if whole else -1])
-        grounds.explained = whole
-        grounds.files.update(kept)
-        grounds.fresh.update(kept)
+        kept = dict(list(found.items())[: len(found) if complete else -1])
+        world.has_analysis = complete
+        world.files.update(kept)
+        world.fresh.update(kept)
 
     def _plans(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
-        """The plans that later stages work through and this one may leave."""
+        """Return the plans that later stages execute and that this stage may write."""
         plans = {one.plan for one in pipeline.stages.values() if one.plan}
-        count = self.dice.randint(1, MOST_STEPS)
+        count = self.rng.randint(1, MAX_STEPS)
         headings = tuple(f"## Step {number}: Part {number}" for number in range(1, count + 1))
         return {
             plan: FileFacts(chars=1000, headings=headings)
@@ -175,11 +175,11 @@ class World:
             if any(fnmatchcase(plan, pattern) for pattern in stage.artifacts)
         }
 
-    def _bill(self, task_id: str, tokens: int, usd: float) -> None:
-        grounds = self.of(task_id)
-        grounds.billed += Spending(usd=usd, tokens=tokens, turns=1)
+    def _charge(self, task_id: str, tokens: int, usd: float) -> None:
+        world = self.of(task_id)
+        world.billed += Spending(usd=usd, tokens=tokens, turns=1)
 
 
 def _complete(stage: Stage) -> dict[str, FileFacts]:
-    """Files with which a stage's guards hold."""
+    """Return files that satisfy the guards of a stage."""
     return {name: facts for guard in stage.guards for name, facts in guard.sample_files().items()}

@@ -1,1 +1,1 @@
-"""Which commands judge a commit, what their ends mean, and the report of it."""
+"""Which commands judge a commit, what their results mean, and the report about them."""

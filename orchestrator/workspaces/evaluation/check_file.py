@@ -1,4 +1,4 @@
-"""What a repository declares of its own checks, in `.orchestrator.toml`."""
+"""The checks that a repository declares in `.orchestrator.toml`."""
 
 import re
 from dataclasses import replace
@@ -22,7 +22,7 @@ class CheckError(OrchestratorError):
 
 
 def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
-    """What the file says, in its order; None where there is no such file, or it says nothing of checks.
+    """Return the declared checks in the file's order; None if there is no such file, or it declares no checks.
 
     Raises DefinitionError (file, line, nearest known name) or CheckError.
     """
@@ -30,14 +30,14 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
         return None
     text = tree.text(FILE)
     if text is None:
-        problem = f"is no regular UTF-8 file of at most {MAX_FILE} bytes"
+        problem = f"is not a regular UTF-8 file of at most {MAX_FILE} bytes"
         raise CheckError(f"{FILE} at {tree.commit[:12]} {problem}; commit one that is")
     table = read_toml(text, FILE)
     said = table.has("checks")
     inner = table.table("checks")
     names = inner.names()
     if len(names) > MOST_CHECKS:
-        table.note("checks", f"{len(names)} checks are too many; name {MOST_CHECKS} at most, each may do much")
+        table.note("checks", f"{len(names)} checks are too many; declare at most {MOST_CHECKS}")
     checks = [check for name in names[:MOST_CHECKS] for check in _checks(name, inner.table(name), default_timeout)]
     table.done()
     if table.report.problems:
@@ -46,12 +46,12 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
 
 
 def changed_on_branch(git: Git, base_commit: str, head: str) -> bool:
-    """Whether the branch would declare other checks than those that judge it."""
+    """Return whether the branch declares other checks than those that judge it."""
     return Tree(git=git, commit=base_commit).entry(FILE) != Tree(git=git, commit=head).entry(FILE)
 
 
 def check_problem(name: str, command: str) -> str:
-    """Why this cannot be a check, empty if it can."""
+    """Return why this cannot be a check, empty if it can."""
     if not _NAME.fullmatch(name):
         return f"{escape_text(name)!r} must be a letter, then up to 40 letters, digits, dashes or underscores"
     if not command.strip() or "\0" in command:
@@ -62,7 +62,9 @@ def check_problem(name: str, command: str) -> str:
 
 
 def add_probe(check: Check, preflight: str, *, required: bool) -> tuple[Check, ...]:
-    """The check, and before it the probe that says whether it can be run here; is that `required`, it fails if not."""
+    """Return the check, preceded by the probe that tells whether it can run here; if that is `required`, it fails if
+    not.
+    """
     if not preflight:
         return (check,)
     name = f"{check.name}_probe"

@@ -1,6 +1,6 @@
-"""How much of a change the tests reached, by the reports of coverage.py, lcov and go.
+"""How much of a change the tests reached, from the reports of coverage.py, lcov and go.
 
-Of a file only those lines count that the report holds for code: blank lines and comments are in none of them.
+Only lines that the report lists as code are counted; blank lines and comments are in no report.
 """
 
 import json
@@ -14,7 +14,7 @@ from orchestrator.workspaces.evaluation.diff import Diff
 
 _GO_BLOCK = re.compile(r"(?P<path>.+):(?P<first>\d+)\.\d+,(?P<last>\d+)\.\d+ \d+ (?P<count>\d+)")
 _MOST_LINES = 5_000_000
-"""Of all blocks together; a report that claims more is no report of a program."""
+"""Of all blocks together; a report that lists more is not the report of a real program."""
 
 Lines = Mapping[str, Mapping[int, bool]]
 """File → line → whether a test reached it."""
@@ -22,19 +22,19 @@ Lines = Mapping[str, Mapping[int, bool]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How many changed lines of code there are, and how many of them tests reached."""
+    """How many changed lines of code there are, and how many of them the tests reached."""
 
     lines: int
     reached: int
 
     @property
     def percent(self) -> float:
-        """From 0 to 100; 100 where there is nothing to reach."""
+        """From 0 to 100; 100 if there is nothing to reach."""
         return 100.0 * self.reached / self.lines if self.lines else 100.0
 
 
 def read_coverage(reading: ResultSource, report: str) -> Lines:
-    """What a report says; ValueError if it is none of that tool's."""
+    """Return the lines of a coverage report. Raises ValueError if it is not a report of that tool."""
     try:
         match reading:
             case ResultSource.COVERAGE_PY:
@@ -44,11 +44,11 @@ def read_coverage(reading: ResultSource, report: str) -> Lines:
             case _:
                 return _go_cover(report)
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"this is no coverage report of the form {reading}") from error
+        raise ValueError(f"this is not a coverage report of the form {reading}") from error
 
 
 def measure_coverage(lines: Lines, change: Diff) -> Coverage:
-    """What of a change the tests reached. Of several files that a name fits, the shortest is meant."""
+    """Return how much of a change the tests reached; if a name fits several files, the shortest path is meant."""
     counted: dict[str, Mapping[int, bool]] = {}
     for path in sorted(lines, key=len, reverse=True):
         own = change.own_path(path)
@@ -68,7 +68,7 @@ def _coverage_py(report: str) -> Lines:
 
 
 def _lcov(report: str) -> Lines:
-    """`SF:<file>`, then `DA:<line>,<times>` for each line of code."""
+    """Read `SF:<file>`, then `DA:<line>,<times>` for each line of code."""
     files: defaultdict[str, dict[int, bool]] = defaultdict(dict)
     path = ""
     for row in report.splitlines():
@@ -79,22 +79,22 @@ def _lcov(report: str) -> Lines:
             line, times = rest.split(",")[:2]
             files[path][int(line)] = int(times) > 0 or files[path].get(int(line), False)
     if not files:
-        raise ValueError("this is no lcov report")
+        raise ValueError("this is not an lcov report")
     return files
 
 
 def _go_cover(report: str) -> Lines:
-    """`mode: …`, then one block of lines in each row; a line counts as reached if one of its blocks was."""
+    """Read `mode: …`, then one block of lines per row; a line counts as reached if one of its blocks was."""
     first, *rows = report.splitlines() or [""]
     if not first.startswith("mode: "):
-        raise ValueError("this is no coverage profile of go")
+        raise ValueError("this is not a coverage profile of go")
     files: defaultdict[str, dict[int, bool]] = defaultdict(dict)
     left = _MOST_LINES
     for row in rows:
         block = _GO_BLOCK.fullmatch(row)
         left -= int(block["last"]) - int(block["first"]) if block else 0
         if block is None or left < 0:
-            raise ValueError(f"this is no block of go's coverage profile: {row!r:.80}")
+            raise ValueError(f"this is not a block of go's coverage profile: {row!r:.80}")
         known = files[block["path"]]
         for line in range(int(block["first"]), int(block["last"]) + 1):
             known[line] = known.get(line, False) or int(block["count"]) > 0

@@ -1,4 +1,4 @@
-"""What a branch adds, line by line, read from a unified diff without context; and which report speaks of which file."""
+"""What a branch adds, line by line, from a unified diff without context; and which file a report refers to."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,23 +9,23 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The added lines of every changed file that still is there: path → line from 1 → text."""
+    """The added lines of every changed file that still exists: path → line from 1 → text."""
 
     added: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def has(self, path: str, line: int) -> bool:
-        """Whether a line is new; line 0 is the file as a whole. The path may be longer than the repository's."""
+        """Return whether a line is new; line 0 is the file as a whole. The path may be longer than the repository's."""
         own = self.own_path(path)
         return own is not None and (line == 0 or line in self.added[own])
 
     def own_path(self, path: str) -> str | None:
-        """The changed file that a report means, which may name it with the folders of its checkout before it."""
+        """Return the changed file that a report refers to, possibly with the folders of its checkout in front."""
         plain = path.replace("\\", "/").removeprefix("./")
         return max((own for own in self.added if plain == own or plain.endswith(f"/{own}")), key=len, default=None)
 
 
 def parse_messages(log: str) -> Diff:
-    """The messages of commits that `git log -z --format=%H%n%B` shows, as if each were a new file."""
+    """Return the commit messages that `git log -z --format=%H%n%B` prints, as if each were a new file."""
     told = (one.partition("\n") for one in log.split("\0") if one)
     return Diff(
         added={
@@ -36,9 +36,9 @@ def parse_messages(log: str) -> Diff:
 
 
 def parse_diff(diff: str) -> Diff:
-    """The change that `git diff-tree -p -U0 --src-prefix=a/ --dst-prefix=b/` shows.
+    """Return the change that `git diff-tree -p -U0 --src-prefix=a/ --dst-prefix=b/` prints.
 
-    Lines are counted as the hunks say, so that no added line can pass for a header.
+    Lines are counted by the hunk headers, so that no added line can be mistaken for a header.
     """
     added: dict[str, dict[int, str]] = {}
     path: str | None = None
@@ -58,7 +58,7 @@ def parse_diff(diff: str) -> Diff:
 
 
 def _hunk(lines: Iterable[str], removed: int, added: int) -> list[str]:
-    """The added lines of a hunk; notes such as "no newline at the end" belong to neither side."""
+    """Return the added lines of a hunk; notes such as "no newline at the end" belong to neither side."""
     texts: list[str] = []
     for line in lines if removed + added else ():
         if line.startswith("-"):

@@ -1,7 +1,7 @@
-"""What linters and scanners report, in one form; and what it comes to for a change (sources.md §1.8).
+"""What linters and scanners report, in one form, and the verdict on a change.
 
-Only what the change itself brought fails: a repository that had problems before is not held up by them. What a tool
-calls a warning, or medium, warns wherever it stands.
+Only findings in lines that the change added fail: a repository that had problems before is not blocked by them.
+Findings that a tool calls a warning, or of medium severity, warn wherever they are.
 """
 
 import json
@@ -15,11 +15,11 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.evaluation.diff import Diff
 
 NAMED = 3
-"""So many findings stand in a reason."""
+"""Findings that are listed in a reason."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is; HIGH is also what a tool calls an error, or critical."""
+    """How bad a finding is; HIGH includes what a tool calls an error, or critical."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -28,7 +28,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFinding:
-    """Something that a tool, or the daemon, holds against one place; line 0 means the file as a whole."""
+    """A problem that a tool, or the daemon, found in one place; line 0 means the file as a whole."""
 
     path: str
     line: int
@@ -40,24 +40,24 @@ class CodeFinding:
 
 
 def read_findings(reading: ResultSource, report: str) -> tuple[CodeFinding, ...]:
-    """What a tool's JSON report says; ValueError if it is none of that tool's."""
+    """Return the findings of a tool's JSON report. Raises ValueError if it is not a report of that tool."""
     try:
         return tuple(_READERS[reading](json.loads(report)))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"this is no report of {reading.replace('_', ' ')}") from error
+        raise ValueError(f"this is not a report of {reading.replace('_', ' ')}") from error
 
 
 def verdict_on(found: Iterable[CodeFinding], change: Diff) -> tuple[Verdict, str]:
-    """FAIL if the change brought something bad, WARN for anything else that is worth a look, PASS for nothing."""
+    """Return FAIL if the change added a bad finding, WARN for any other finding worth a look, PASS for none."""
     counted = [one for one in found if one.severity is not Severity.LOW]
     brought = [one for one in counted if change.has(one.path, one.line)]
     bad = [one for one in brought if one.severity is Severity.HIGH]
     if bad:
-        return Verdict.FAIL, f"{_number(bad)} in what was changed: {_named(bad)}"
+        return Verdict.FAIL, f"{_number(bad)} in changed lines: {_named(bad)}"
     if brought:
-        return Verdict.WARN, f"{_number(brought)} in what was changed, none of them serious: {_named(brought)}"
+        return Verdict.WARN, f"{_number(brought)} in changed lines, none of them serious: {_named(brought)}"
     if counted:
-        return Verdict.WARN, f"{_number(counted)}, none in what was changed: {_named(counted)}"
+        return Verdict.WARN, f"{_number(counted)}, none in changed lines: {_named(counted)}"
     return Verdict.PASS, "no findings"
 
 
@@ -70,7 +70,7 @@ def _named(found: list[CodeFinding]) -> str:
 
 
 def _ruff(report: Json) -> Iterator[CodeFinding]:
-    """One object for each violation; ruff knows no severities."""
+    """One object for each violation; ruff has no severities."""
     for one in _objects(report):
         place = _object(one["location"])
         yield _finding(one["filename"], place["row"], Severity.HIGH, f"{one['code']} {one['message']}")
@@ -91,14 +91,14 @@ def _bandit(report: Json) -> Iterator[CodeFinding]:
 
 
 def _gosec(report: Json) -> Iterator[CodeFinding]:
-    """Its lines are texts, `12` or `12-14`."""
+    """Lines are strings, `12` or `12-14`."""
     for one in _objects(_object(report)["Issues"] or []):
         line = int(str(one["line"]).partition("-")[0])
         yield _finding(one["file"], line, _severity(one["severity"]), f"{one['rule_id']} {one['details']}")
 
 
 def _npm_audit(report: Json) -> Iterator[CodeFinding]:
-    """What is held against a dependency belongs to the lock file, wherever the dependency is used."""
+    """A finding about a dependency belongs to the lock file, wherever the dependency is used."""
     for name, one in _object(_object(report)["vulnerabilities"]).items():
         severity = _severity(_object(one)["severity"])
         yield _finding("package-lock.json", 0, severity, f"{name}: {_object(one)['severity']}")

@@ -1,6 +1,6 @@
-"""What a stage left behind: files imported from the outbox, files of the task, the state of the branch.
+"""Examine what a stage left behind: artifacts from the outbox, the task's files, the state of the branch.
 
-Only facts come from here; guards judge them in the core. Everything is bounded, because an agent wrote it.
+This module only collects facts; guards decide what they mean. Everything is bounded, because it comes from an agent.
 """
 
 import re
@@ -31,14 +31,14 @@ CONFIDENCES = ("low", "mid", "high")
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Looks at stages. Every method blocks, and may be called again."""
+    """Examines stages; every method blocks and may be repeated."""
 
     workspace: Workspace
     secrets: Callable[[Task], Mapping[str, str]]
-    """Values that people provided for a task, which no file of its work may hold."""
+    """The provided values of a task that none of its work may contain."""
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
-        """Raise SecretLeaked if the work up to this commit holds what people provided; VaultError if that is lost."""
+        """Raise SecretLeaked if the work up to this commit contains provided values; VaultError if those are lost."""
         refuse_leaks(self.workspace.git_of(task.id), task.source.base_commit, commit, self.secrets(task))
 
     def look(self, task: Task, pipeline: Pipeline, command: LookAtGate) -> Evidence:
@@ -74,7 +74,9 @@ class Gates:
 
 def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
     names = ", ".join(names_in(body, secrets))
-    return f"it holds the provided value of {names}, which must stand in no file; write the name alone" if names else ""
+    return (
+        f"it holds the provided value of {names}, which must not be in any file; write only the name" if names else ""
+    )
 
 
 def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,12 +92,12 @@ def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) 
 
 
 def seen_in(folder: Path) -> Evidence:
-    """Return what there is to see of the files in a task's or a workspace's folder; nothing is imported."""
+    """Return the facts about the files of a task's or a workspace's own folder; nothing is imported."""
     return Evidence(files=_files(folder, _all(folder)))
 
 
 def seen_of(task: Task) -> Evidence:
-    """Return what `seen_in` finds in the task's own folder."""
+    """Return the facts about the files in the task's own folder; nothing is imported."""
     return seen_in(Path(task.folder))
 
 
@@ -133,7 +135,7 @@ def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _filled(content: str) -> tuple[str, ...] | None:
-    """Return the keys of a JSON object that have a value; None if it is not an object."""
+    """Return the keys of a JSON object whose values are not empty; None if it is not an object."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -142,7 +144,7 @@ def _filled(content: str) -> tuple[str, ...] | None:
 
 
 def _analysis(folder: Path, name: str) -> Analysis | None:
-    """Return the explanation of failed checks that an agent wrote, if it has the requested form."""
+    """Return what the evaluator wrote, if it has the requested form."""
     try:
         value = orjson.loads(read_text(folder, name, LARGEST_ARTIFACT) or "")
         analysis = from_json(Analysis, value)

@@ -1,7 +1,7 @@
-"""What a check's end means: its exit code as the daemon saw it, the report it left, the change it speaks of.
+"""What the end of a check means: its exit code as the daemon saw it, the report it left, the change it is about.
 
-A report can make a failure lighter and never a success of it: what a tool says may be written by the very code that is
-judged, so without a report that names its findings the exit code stands alone.
+A report can make a failure less severe but never turn it into a success: the judged code itself may have written the
+output. So without a report that lists findings, only the exit code counts.
 """
 
 import re
@@ -23,13 +23,13 @@ from orchestrator.workspaces.evaluation.secret_scan import messages
 from orchestrator.workspaces.git import Git, GitError
 
 REPORT = "report"
-"""The file in a run's folder that a command is to leave its report in, by way of ORCHESTRATOR_REPORT."""
+"""The file in a run's folder that a command writes its report to; ORCHESTRATOR_REPORT is its path."""
 LOOKED_THROUGH = 4 * 1024 * 1024
-"""Bytes of a check's output in which the first failing line is looked for."""
+"""Bytes of a check's output that are searched for the first failing line."""
 LARGEST_TEXT_FILE = "1m"
 """A larger file in a change counts as binary."""
 TOLD_BY_REPORT = frozenset({0, 1})
-"""Exit codes with which linters and scanners say that they did their work; another one says that they did not."""
+"""Exit codes with which linters and scanners say that they did their work; any other code says that they did not."""
 _PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
 _FAILING = re.compile(
     r"\b(?:error|fatal|panic|failed|failure|exception|traceback|undefined|cannot|not found)\b"
@@ -50,9 +50,9 @@ trap 'trap "" TERM; /bin/sh -c "$2"' EXIT
 trap 'exit 143' TERM
 /bin/sh -c "$1" &
 wait $!"""
-"""The cleanup is run after the command, and after SIGTERM too; the exit code is the command's."""
+"""Runs the cleanup after the command, and after SIGTERM too; the exit code is the command's."""
 CLEANUP_GRACE = 60.0
-"""Seconds that a cleanup has after the time of its check is up."""
+"""Seconds that a cleanup has after its check timed out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,15 @@ class CheckRun:
 
 
 def environment(base_env: Mapping[str, str]) -> dict[str, str]:
-    """What a check gets of an environment: by name where tools and caches are, and so never a token."""
+    """Return the part of an environment that a check gets: the variables that locate tools and caches,
+    never a token.
+    """
     kept = {name: value for name, value in base_env.items() if name in _PASSED_ON or name.startswith("LC_")}
     return kept | {"CI": "true", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def argv(check: Check) -> tuple[str, ...]:
-    """How a check is started, both its outputs in one, as on a screen."""
+    """Return how a check is started, with standard output and error combined as on a terminal."""
     if check.cleanup:
         return ("/bin/sh", "-c", WITH_CLEANUP, "check", check.command, check.cleanup)
     return ("/bin/sh", "-c", f"exec 2>&1\n{check.command}")
@@ -86,10 +88,9 @@ def argv(check: Check) -> tuple[str, ...]:
 def judge(
     check: Check, exit_code: int | None, timed_out: bool = False, spawn_error: str | None = None
 ) -> tuple[Verdict, str]:
-    """What a check's end means; what is not required fails as WARN, and a probe of that kind as SKIPPED.
+    """Return what a check's end means; a failure is WARN if the check is not required, and SKIPPED for such a probe.
 
-    No tests (pytest, exit code 5) is a failure: the check was chosen when the base commit had tests, or was meant to
-    have some.
+    Finding no tests (pytest, exit code 5) is a failure: the check was chosen because there were tests, or should be.
     """
     if exit_code == 0 and not timed_out and not spawn_error:
         return Verdict.PASS, "exit code 0"
@@ -98,7 +99,7 @@ def judge(
     if spawn_error:
         return verdict, f"it could not be started: {escape_text(spawn_error)}"
     if timed_out:
-        return verdict, f"it was not done after {check.timeout:g} s and was stopped"
+        return verdict, f"it was stopped after {check.timeout:g} s"
     if exit_code is None:
         return verdict, "it ended without an exit code"
     return verdict, f"exit code {exit_code}{_meaning(check, exit_code)}"
@@ -106,13 +107,13 @@ def judge(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Says what checks came to; every method blocks. `git_of` is git on the clone that a task lives in."""
+    """Judges checks; every method blocks. `git_of` returns git for the clone that a task uses."""
 
     git_of: Callable[[str], Git]
     redactor: Redactor
 
     def of_run(self, task: Task, check: Check, ended: CheckRun) -> CheckResult:
-        """What a command's end comes to, with the first failing line of what it said."""
+        """Return the result of a command, with the first failing line of its output."""
         verdict, reason = judge(check, ended.exit_code, ended.timed_out, ended.spawn_error)
         told = None
         if ended.exit_code in TOLD_BY_REPORT and not ended.timed_out:
@@ -130,7 +131,7 @@ class Judge:
         )
 
     def of_look(self, task: Task, check: Check) -> CheckResult:
-        """What the daemon's own look comes to: at what the tests left behind, or at the change."""
+        """Return the result of a check that the daemon makes itself: of the tests' report, or of the change."""
         try:
             verdict, reason = self._of_tests(task, check) if check.reads.of_tests else self._of_change(task, check)
         except GitError as error:
@@ -138,7 +139,7 @@ class Judge:
         return CheckResult(verdict=verdict, reason=self.redactor.masked(reason))
 
     def _by_report(self, task: Task, check: Check, ended: CheckRun) -> tuple[Verdict, str] | None:
-        """What the report says; None where there is none to be read, or it does not explain a failure."""
+        """Return what the report says; None if it cannot be read, or does not explain a failure."""
         if check.reads is ResultSource.EXIT_CODE or check.reads.by_daemon:
             return None
         try:
@@ -161,20 +162,20 @@ class Judge:
             (task.evaluation.results[one.name].log for one in task.evaluation.checks if _has_tests(one, task)), None
         )
         if log is None:
-            return Verdict.SKIPPED, "no test was run that could have left a coverage report"
+            return Verdict.SKIPPED, "no test ran that could have written a coverage report"
         report = _text((Path(task.folder) / log).with_name(REPORT))
         if not report:
-            return Verdict.SKIPPED, "the tests left no coverage report at $ORCHESTRATOR_REPORT"
+            return Verdict.SKIPPED, "the tests wrote no coverage report to $ORCHESTRATOR_REPORT"
         try:
             seen = measure_coverage(read_coverage(check.reads, report), self._change(task))
         except ValueError as error:
             return Verdict.SKIPPED, f"the coverage report cannot be read: {error}"
         if not seen.lines:
-            return Verdict.SKIPPED, "no line of code that the coverage report knows was changed"
+            return Verdict.SKIPPED, "no line of code in the coverage report was changed"
         told = f"tests reach {seen.reached} of {seen.lines} changed lines ({seen.percent:.0f} %)"
         if seen.percent >= check.floor:
             return Verdict.PASS, told
-        return _weighed(check, Verdict.FAIL), f"{told}, and {check.floor:g} % are wanted"
+        return _weighed(check, Verdict.FAIL), f"{told}, and {check.floor:g} % are required"
 
     def _change(self, task: Task) -> Diff:
         flags = ("-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
@@ -187,7 +188,9 @@ class Judge:
 
 
 def first_failing_line(folder: Path) -> str:
-    """The first line of a run's output that tells of a failure, at most 200 characters of it; else its last line."""
+    """Return the first line of a run's output that reports a failure, at most 200 characters of it;
+    else its last line.
+    """
     names = (path for path in folder.glob("stdout*.jsonl") if path.is_file() and not path.is_symlink())
     last, looked = "", 0
     for path in sorted(names, key=lambda path: (path.stem == "stdout", len(path.name), path.name)):
@@ -212,7 +215,7 @@ def _weighed(check: Check, verdict: Verdict) -> Verdict:
 
 
 def _text(path: Path) -> str:
-    """A report's text, empty if there is no plain file of sensible size."""
+    """Return a report's text, empty if it is not a regular file of sensible size."""
     return (read_file(path) or b"").decode("utf-8", "replace")
 
 

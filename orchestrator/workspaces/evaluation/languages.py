@@ -1,4 +1,4 @@
-"""What the files of a repository give away of its checks, by what config/checks.toml knows of languages."""
+"""Find the checks of a repository by its files, with what config/checks.toml knows of languages."""
 
 import json
 import re
@@ -27,14 +27,14 @@ LOOK_AT_CHANGE = Check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
-    """A file that gives something away: one whose whole path fits `path`, with a text in it or a script of npm's."""
+    """A file that identifies a check: its whole path matches `path`, and it contains a text or an npm script."""
 
     path: re.Pattern[str]
     holds: re.Pattern[str] | None = None
     script: str = ""
 
     def is_in(self, tree: Tree) -> bool:
-        """Whether a commit has such a file."""
+        """Return whether a commit has such a file."""
         found = (path for path in tree.paths if self.path.fullmatch(path))
         if self.holds is None and not self.script:
             return any(found)
@@ -48,11 +48,11 @@ class Sign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCheck:
-    """A check that a language may have: by any sign of `signs` and every one of `also`, and with its tools.
+    """A check that a language may have: it needs any sign of `signs`, every one of `also`, and its tools.
 
-    `programs` are looked for on PATH, `modules` by python3. One that must `stay` is listed without its tools too: it
-    then fails and says what is missing, for nobody else would tell that nothing was tested. One of a language that only
-    stands `alone` gives way to any other language's of that name.
+    `programs` are searched on PATH, `modules` by python3. A check that must `stay` is listed without its tools too: it
+    then fails and says what is missing, because otherwise nobody would notice that nothing was tested. A check that
+    only stands `alone` gives way to a check of the same name of any other language.
     """
 
     language: str
@@ -68,7 +68,9 @@ class KnownCheck:
     alone: bool
 
     def fits(self, tree: Tree, path: str | None) -> bool:
-        """Whether the commit asks for it, and this machine has what it takes; `path` is where programs lie."""
+        """Return whether the commit needs this check and this machine has its tools; `path` is where programs are
+        searched.
+        """
         if not any(sign.is_in(tree) for sign in self.signs) or not all(sign.is_in(tree) for sign in self.also):
             return False
         return self.stay or self._is_there(path)
@@ -79,7 +81,9 @@ class KnownCheck:
 
 
 def detect_checks(tree: Tree, timeout: float, path: str | None = None) -> tuple[Check, ...]:
-    """The checks that a commit gives away; of several languages the second's carry its name, as in `lint_go`."""
+    """Return the checks that a commit needs; with several languages, later ones carry the language's name, as in
+    `lint_go`.
+    """
     listed: list[Check] = []
     known = [one for one in known_checks() if one.fits(tree, path)]
     for name, group in groupby(sorted(known, key=lambda one: _ORDER.index(one.name)), key=lambda one: one.name):
@@ -95,13 +99,13 @@ def detect_checks(tree: Tree, timeout: float, path: str | None = None) -> tuple[
 
 @cache
 def known_checks() -> tuple[KnownCheck, ...]:
-    """What ships in config/checks.toml; raises DefinitionError."""
+    """Return the checks that ship in config/checks.toml. Raises DefinitionError."""
     path = bundled(Kind.CONFIG) / "checks.toml"
     return parse_known(read_declared(path), str(path))
 
 
 def parse_known(text: str, source: str) -> tuple[KnownCheck, ...]:
-    """The checks that a text of that form tells of; raises DefinitionError with every problem."""
+    """Return the checks that such a text declares. Raises DefinitionError with every problem."""
     table = read_toml(text, source)
     known = tuple(_known(inner) for inner in table.tables("checks"))
     table.done()
@@ -164,12 +168,12 @@ def _expression(table: Table, name: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.MULTILINE)
     except re.error as error:
-        table.note(name, f"{name} is no regular expression: {error}")
+        table.note(name, f"{name} is not a regular expression: {error}")
         return re.compile("")
 
 
 def _has_script(text: str, script: str) -> bool:
-    """Whether a package.json has a script of that name that does something."""
+    """Return whether a package.json has a script of that name that does something."""
     try:
         package: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -180,7 +184,7 @@ def _has_script(text: str, script: str) -> bool:
 
 
 def _has_module(module: str, path: str | None) -> bool:
-    """Whether python3 as checks find it could import a module; nothing of a repository is on its way there."""
+    """Return whether python3, as checks find it, could import a module; no folder of a repository is searched."""
     python = shutil.which("python3", path=path)
     if python is None:
         return False

@@ -1,4 +1,4 @@
-"""Which checks a task gets: what its base commit says or gives away, then the settings, then the submitter."""
+"""Which checks a task gets: what its base commit declares or needs, then the settings, then the submitter."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,10 +12,10 @@ from orchestrator.workspaces.git import Git
 
 
 def resolve(git: Git, base_commit: str, given: Mapping[str, str], rules: Rules = DEFAULT_RULES) -> tuple[Check, ...]:
-    """The checks for work that begins at `base_commit`; `given` are the submitter's, command by name.
+    """Return the checks for work that begins at `base_commit`; `given` are the submitter's, command by name.
 
-    Builds come first. Raises DefinitionError (file, line, nearest known name) or
-    CheckError for what cannot be used.
+    Builds come first. Raises DefinitionError (file, line, nearest known name), and CheckError if a check cannot be
+    used.
     """
     tree = Tree(git=git, commit=base_commit)
     found = read_checks(tree, rules.timeout)
@@ -46,7 +46,7 @@ def _integration(offered: Integration) -> tuple[Check, ...]:
 
 
 def _without(checks: dict[str, Check], name: str) -> None:
-    """Take a check out, and its probe."""
+    """Remove a check and its probe."""
     gone = checks.pop(name, None)
     if gone is not None and gone.needs:
         checks.pop(gone.needs, None)

@@ -1,7 +1,7 @@
-"""Secrets in what a branch adds: private keys, and texts that look like a secret beside a name that says so.
+"""Find secrets in what a branch adds: private keys, and literals that look like a secret beside a name that says so.
 
-What is a key of a known form is serious wherever it stands. What only looks like a secret by the name beside it warns
-in tests and examples, which are full of made-up ones (sources.md §1.8: literals of 16 characters or more).
+A key of a known form is serious wherever it is. A literal that only looks like a secret because of the name beside it
+(16 characters or more) is a warning in tests and examples, which are full of invented ones.
 """
 
 import re
@@ -12,7 +12,7 @@ from orchestrator.workspaces.evaluation.diff import Diff
 from orchestrator.workspaces.evaluation.findings import CodeFinding, Severity
 
 LARGEST_PIECE = 256 * 1024
-"""Characters that are looked at together."""
+"""Characters that are scanned together."""
 _BY_NAME = frozenset({"secret_assignment", "password_assignment", "password_option"})
 _NO_SECRETS = frozenset({"ip_address_internal", "ipv6_address_internal"})
 _MADE_UP = re.compile(
@@ -26,7 +26,7 @@ _ASSIGNED = re.compile(
 
 
 def find_secrets(change: Diff, redactor: Redactor) -> Iterator[CodeFinding]:
-    """What of the added lines should be in no repository; the texts themselves are told nowhere."""
+    """Return what of the added lines belongs in no repository; the texts themselves are not reported."""
     for path, lines in change.added.items():
         for piece in _pieces(lines):
             yield from _in_piece(path, piece, redactor)
@@ -51,7 +51,7 @@ def _severity(path: str, rule: str) -> Severity:
 
 
 def _pieces(lines: Mapping[int, str]) -> Iterator[list[tuple[int, str]]]:
-    """The lines in runs short enough to be looked at as one text; a longer line is cut."""
+    """Yield the lines in runs short enough to be scanned as one text; a longer line is cut."""
     piece: list[tuple[int, str]] = []
     size = 0
     for line, text in lines.items():

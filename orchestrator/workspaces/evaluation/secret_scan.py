@@ -1,7 +1,7 @@
-"""What a branch would take with it and must not: provided values in its files, their names and messages; and messages
-that tell secrets of a known form.
+"""Find what a branch must not contain: provided values in its files, their names and commit messages; and messages that
+contain secrets of a known form.
 
-Values are looked for in the objects themselves, which git reads out to us; none of them is ever told to git.
+Values are searched in the objects themselves, which git writes to us; none of them is ever passed to git.
 """
 
 import os
@@ -19,19 +19,19 @@ from orchestrator.workspaces.git import Git
 
 AT_ONCE = 32 * 1024 * 1024
 LARGEST = 512 * 1024 * 1024
-"""Bytes that are read together, and of one object that is looked through at all."""
+"""Bytes that are read together, and the largest object that is scanned at all."""
 READING = 600.0
 """Seconds."""
 NAMED = 5
 
 
 class SecretLeaked(OrchestratorError):
-    """What people provided stands in the work itself, which is therefore brought nowhere; the message says where."""
+    """The work itself contains a provided value, so it is delivered nowhere; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Object:
-    """One object of git: `path` is where a file or folder was first met, empty for a commit."""
+    """One git object: `path` is where a file or folder was first met, empty for a commit."""
 
     name: str
     size: int
@@ -39,7 +39,7 @@ class _Object:
 
 
 def refuse_leaks(git: Git, base: str, commit: str, values: Mapping[str, str]) -> None:
-    """Raise SecretLeaked if a commit since `base` holds one of the values in any known form."""
+    """Raise SecretLeaked if a commit since `base` contains one of the values in any known form."""
     if not values:
         return
     for batch in _batches(_new_objects(git, base, commit)):
@@ -48,25 +48,25 @@ def refuse_leaks(git: Git, base: str, commit: str, values: Mapping[str, str]) ->
             if found:
                 where = f"in {escape_text(one.path)}" if one.path else f"in the message of commit {one.name[:12]}"
                 raise SecretLeaked(
-                    f"the commits of the branch hold the provided value of {', '.join(found)} {where}, so nothing was "
-                    f"delivered; the work is safe at {commit} in {escape_text(str(git.folder))}: remove the value "
-                    "of every commit there and deliver it by hand, and have the value changed where it is used"
+                    f"the commits of the branch contain the provided value of {', '.join(found)} {where}, so nothing "
+                    f"was delivered; the work is safe at {commit} in {escape_text(str(git.folder))}: remove the value "
+                    "from every commit there, deliver it by hand, and replace the value wherever it is used"
                 )
 
 
 def messages(git: Git, base: str, commit: str) -> Diff:
-    """The messages of all commits since `base`, as if each were a new file. Raises GitError."""
+    """Return the messages of all commits since `base`, as if each were a new file. Raises GitError."""
     return parse_messages(git.run("log", "-z", "--format=%H%n%B", f"{base}..{commit}", "--", timeout=READING))
 
 
 def refuse_told_secrets(git: Git, base: str, commit: str, redactor: Redactor) -> None:
-    """Raise SecretLeaked if the message of a commit since `base` tells a secret of a known form."""
+    """Raise SecretLeaked if the message of a commit since `base` contains a secret of a known form."""
     found = [one for one in find_secrets(messages(git, base, commit), redactor) if one.severity is Severity.HIGH]
     if found:
         raise SecretLeaked(
-            f"commits of the branch tell secrets ({'; '.join(map(str, found[:NAMED]))}), so nothing was published; the "
-            f"work is safe at {commit} in {escape_text(str(git.folder))}: reword those commits, then publish the "
-            "branch by hand, and have the secrets changed where they are used"
+            f"commits of the branch contain secrets ({'; '.join(map(str, found[:NAMED]))}), so nothing was published; "
+            f"the work is safe at {commit} in {escape_text(str(git.folder))}: reword those commits, then publish the "
+            "branch by hand, and replace the secrets wherever they are used"
         )
 
 
@@ -85,7 +85,7 @@ def _batches(objects: Sequence[_Object]) -> Iterator[list[_Object]]:
         if one.size > LARGEST:
             raise SecretLeaked(
                 f"{escape_text(one.path)} on the branch has {one.size} bytes, too many to scan for provided values, so "
-                "nothing was delivered; take it out of every commit and deliver the branch by hand"
+                "nothing was delivered; remove it from every commit and deliver the branch by hand"
             )
         if batch and sum(other.size for other in batch) + one.size > AT_ONCE:
             yield batch
@@ -96,7 +96,7 @@ def _batches(objects: Sequence[_Object]) -> Iterator[list[_Object]]:
 
 
 def _contents(git: Git, batch: Sequence[_Object]) -> Iterator[tuple[_Object, bytes]]:
-    """What `git cat-file --batch` answers: a line about each object, then so many bytes and a newline."""
+    """Read what `git cat-file --batch` answers: a line about each object, then its bytes and a newline."""
     asked = "".join(f"{one.name}\n" for one in batch).encode()
     answer = os.fsencode(git.run("cat-file", "--batch", stdin=asked, timeout=READING))
     at = 0

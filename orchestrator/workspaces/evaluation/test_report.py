@@ -1,4 +1,4 @@
-"""test-report.md: what an evaluation came to, from results alone (sources.md §1.2)."""
+"""test-report.md: the outcome of an evaluation, from its results alone."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,17 +11,17 @@ from orchestrator.redaction.display import as_code, inert
 
 
 def is_evaluated(task: Task) -> bool:
-    """Whether every check of the newest evaluation has its result."""
+    """Return whether every check of the newest evaluation has its result."""
     return bool(task.evaluation.results) and task.evaluation.next_check is None
 
 
 def test_report(task: Task, at: datetime) -> str:
-    """The Markdown of the newest evaluation; `at` is when it was concluded."""
+    """Return the Markdown of the newest evaluation; `at` is when it was concluded."""
     return "\n\n".join((*_header(task, at), *_sections(task), *_analysis(task))) + "\n"
 
 
 def overall(task: Task) -> Verdict:
-    """FAIL if any check failed, SKIPPED if none ran, else WARN if any warned, else PASS."""
+    """Return FAIL if any check failed, SKIPPED if none ran, else WARN if any warned, else PASS."""
     verdicts = {result.verdict for result in task.evaluation.results.values()}
     if Verdict.FAIL in verdicts:
         return Verdict.FAIL
@@ -31,7 +31,7 @@ def overall(task: Task) -> Verdict:
 
 
 def failures_of_evaluation(task: Task) -> tuple[Failure, ...]:
-    """What is on record of why checks of the newest evaluation failed; told of by their output."""
+    """Return the recorded failures of the newest evaluation's checks, matched by their output."""
     failed = {(name, result.log) for name, result in task.evaluation.results.items() if result.verdict is Verdict.FAIL}
     return tuple(entry for entry in task.failures.entries if (entry.step, entry.log_file) in failed)
 
@@ -70,7 +70,7 @@ def _section(name: str, result: CheckResult, check: Check | None) -> str:
 
 
 def _analysis(task: Task) -> Iterable[str]:
-    """What is on record of why the checks of this evaluation failed; it comes after the checks."""
+    """Return the recorded analysis of this evaluation's failures, which follows the checks."""
     if overall(task) is not Verdict.FAIL:
         return
     yield "## Failure Analysis"

@@ -13,18 +13,18 @@ _BROKEN = re.compile("[\ud800-\udfff]")  # bytes that were no UTF-8
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """The tree of a commit, which may be anybody's."""
+    """The tree of a commit, which anybody may have written."""
 
     git: Git
     commit: str
 
     def entry(self, path: str) -> str | None:
-        """Mode, kind and object of a file or folder."""
+        """Return mode, kind and object of a file or folder."""
         listed = self.git.run("ls-tree", "-z", "--full-tree", self.commit, "--", path).rstrip("\0")
         return listed.partition("\t")[0] or None
 
     def text(self, path: str) -> str | None:
-        """The text of a regular UTF-8 file of at most MAX_FILE bytes; None for anything else."""
+        """Return the text of a regular UTF-8 file of at most MAX_FILE bytes; None for anything else."""
         entry = self.entry(path)
         if entry is None or not entry.startswith("100"):
             return None
@@ -36,6 +36,6 @@ class Tree:
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """Every file, folders before it included in its name."""
+        """Return the path of every file."""
         listed = self.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", self.commit)
         return tuple(path for path in listed.split("\0") if path)

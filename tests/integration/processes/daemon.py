@@ -1,4 +1,4 @@
-"""A daemon to be killed: starts one run in its own process, does what it is told, and waits for the end.
+"""A daemon to be killed: it starts one run in its own process, freezes it if told to, and waits to be killed.
 
 Arguments: data folder, run folder, `frozen` or `running`, `cgroup` or `signals`, and the command.
 """
@@ -20,7 +20,7 @@ async def _serve(data: Path, folder: Path, wanted: str, *, cgroup: bool, argv: t
     await runs.start(folder, RunSpec(run=run, argv=argv, cwd=data, env=env, limits=QUICK, cgroup=cgroup))
     if wanted == "frozen":
         await runs.freeze(folder)
-    print("ready", flush=True)  # noqa: T201  (whoever kills us waits for it)
+    print("ready", flush=True)  # noqa: T201  (the process that kills this one waits for it)
     await asyncio.Event().wait()
 
 

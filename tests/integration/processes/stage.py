@@ -1,4 +1,4 @@
-"""A stage for runs with real processes: start them, wait for what happens, leave nothing behind."""
+"""A stage for runs with real processes: start them, wait for events, leave no process behind."""
 
 import asyncio
 import os
@@ -19,22 +19,22 @@ from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
 PATIENCE = 60.0
 QUICK = Limits(eof_grace=0.2, term_grace=0.3, kill_grace=2.0, sweep_grace=0.2, floor_bytes=0)
 
-# Says a number every 10 ms for ever.
+# Prints a number every 10 ms, endlessly.
 TICKER = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
 
 
 def python(code: str) -> tuple[str, ...]:
-    """A command that runs this Python."""
+    """Return a command that runs this Python code."""
     return (sys.executable, "-I", "-S", "-c", code)
 
 
 def shell(code: str) -> tuple[str, ...]:
-    """A command that runs this shell text."""
+    """Return a command that runs this shell text."""
     return ("sh", "-c", code)
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait for a condition, with a bound."""
+    """Wait for a condition, for a limited time."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
@@ -43,7 +43,7 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 
 
 def state_of(pid: int) -> str:
-    """The kernel's letter for a process, `-` when there is none."""
+    """Return the kernel's state letter of a process, `-` if it does not exist."""
     try:
         row = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -52,23 +52,23 @@ def state_of(pid: int) -> str:
 
 
 def stands_still(pid: int) -> bool:
-    """True of a stopped process, of one in `D` whose child was stopped between vfork and exec, and of a frozen one."""
+    """Whether a process is stopped, in `D` with its child stopped between vfork and exec, or frozen by its group."""
     try:
         events = (group_of(pid) / "cgroup.events").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):  # it is gone, or in no group that could be frozen
+    except (FileNotFoundError, ProcessLookupError):  # it has exited, or is in no group that could be frozen
         events = []
     return state_of(pid) in {"T", "D"} or "frozen 1" in events
 
 
 def group_of(pid: int) -> Path:
-    """The folder of the control group that a process is in; its own place stands for the tree's root."""
+    """Return the folder of a process's control group, seen from the mount of the tree's root."""
     rows = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     name = next((row for row in rows if row.startswith("0::")), "").rpartition("/")[2]
     return Path(own_place() or "", name)
 
 
 def skip_without_groups() -> None:
-    """Skip a test that needs control groups where none may be made."""
+    """Skip a test that needs control groups where none can be created."""
     place = own_place()
     if not (place and os.access(place, os.W_OK)):
         pytest.skip(f"no control group of the second version may be made here (in {place})")
@@ -84,7 +84,7 @@ class Stage:
         self.folders: list[Path] = []
 
     def folder(self, attempt: int = 1) -> Path:
-        """Where a run lives."""
+        """Return the folder of a run."""
         folder = self.base / "data" / "tasks" / "LOCAL-1" / "agents" / str(attempt)
         if folder not in self.folders:
             self.folders.append(folder)
@@ -99,7 +99,7 @@ class Stage:
         timeout: float | None = None,  # noqa: ASYNC109  (the run's, not this call's)
         stdin: Stdin = Stdin.PUMP,
     ) -> Path:
-        """A started run's folder."""
+        """Start a run and return its folder."""
         folder = self.folder(attempt)
         spec = RunSpec(
             run=f"LOCAL-1/{attempt}",
@@ -115,7 +115,7 @@ class Stage:
         return folder
 
     async def exit_of(self, folder: Path) -> Exit:
-        """The run's exit, once there is one."""
+        """Return the run's exit, once there is one."""
         found: list[Exit] = []
 
         def has_ended() -> bool:
@@ -127,20 +127,20 @@ class Stage:
         return found[0]
 
     async def says(self, folder: Path, words: bytes) -> bytes:
-        """The run's output, once these words are in it."""
+        """Return the run's output, once it contains this text."""
         await until(lambda: words in self.output(folder), f"{words!r} from {folder}")
         return self.output(folder)
 
     def output(self, folder: Path) -> bytes:
-        """All that the run has said so far."""
+        """Return all output of the run so far."""
         return read_lines_from(folder, 0, 1 << 30)[0]
 
     def holder(self, folder: Path) -> int:
-        """The pid of the run's holder."""
+        """Return the pid of the run's holder."""
         return tree_of(folder)[0].pid
 
     def clear(self) -> None:
-        """End what a test left behind."""
+        """End every run that a test left behind."""
         for folder in self.folders:
             for process in reversed(tree_of(folder)):
                 try:

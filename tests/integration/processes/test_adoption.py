@@ -1,4 +1,4 @@
-"""A daemon that is killed, and the next one that finds its runs."""
+"""A daemon that is killed, and the next daemon, which finds its runs."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def daemon_that_dies(stage: Stage, wanted: str, command: tuple[str, ...]) -> Path:
-    """The folder of a run whose daemon was killed -9 as soon as the run was as wanted."""
+    """Return the folder of a run whose daemon was killed with SIGKILL as soon as the run was in the desired state."""
     folder = stage.folder()
     argv = (sys.executable, "-m", "tests.integration.processes.daemon")
     with subprocess.Popen(
@@ -28,7 +28,7 @@ def daemon_that_dies(stage: Stage, wanted: str, command: tuple[str, ...]) -> Pat
     return folder
 
 
-async def test_a_running_agent_goes_on_and_its_output_and_exit_are_found(stage: Stage) -> None:
+async def test_a_running_agent_continues_and_its_output_and_exit_are_found(stage: Stage) -> None:
     folder = daemon_that_dies(stage, "running", shell("echo up; read line; echo got $line; exit 4"))
     assert stage.runs.is_alive(folder)
     assert stage.runs.exit_of(folder) is None
@@ -49,10 +49,10 @@ async def test_a_frozen_agent_stays_frozen_and_thaws_for_the_next_daemon(stage: 
     assert (await stage.runs.freeze(folder)).stopped
 
 
-async def test_an_exit_in_between_is_found(stage: Stage) -> None:
+async def test_an_exit_between_two_daemons_is_found(stage: Stage) -> None:
     folder = daemon_that_dies(stage, "running", shell("read line; exit 9"))
     with (folder / "stdin.jsonl").open("ab") as file:
-        file.write(b"go\n")  # appended by the daemon before it died; the holder looks by itself
+        file.write(b"go\n")  # appended by the daemon before it died; the holder polls the file itself
     assert (await stage.exit_of(folder)).code == 9
 
 
@@ -78,7 +78,7 @@ async def test_an_adopted_run_is_watched(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "half a spec", "[]", "{}"])
-async def test_a_damaged_folder_is_adopted_as_nothing(stage: Stage, rest: str) -> None:
+async def test_a_damaged_folder_is_not_adopted(stage: Stage, rest: str) -> None:
     folder = stage.folder()
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(rest)
@@ -88,7 +88,7 @@ async def test_a_damaged_folder_is_adopted_as_nothing(stage: Stage, rest: str) -
     assert stage.runs.exit_of(folder) is None
 
 
-async def test_starts_at_the_same_moment_start_one_run(stage: Stage) -> None:
+async def test_concurrent_starts_start_one_run(stage: Stage) -> None:
     other = Stage(stage.base)
     command = shell("echo x >> started; read line")
     folder, same = await asyncio.gather(stage.start(command), other.start(command))
@@ -99,7 +99,7 @@ async def test_starts_at_the_same_moment_start_one_run(stage: Stage) -> None:
     assert (stage.base / "started").read_text() == "x\n"
 
 
-async def test_a_damaged_exit_file_tells_nothing(stage: Stage) -> None:
+async def test_a_damaged_exit_file_is_ignored(stage: Stage) -> None:
     folder = await stage.start(("true",))
     await stage.exit_of(folder)
     await until(lambda: not stage.runs.is_alive(folder))

@@ -1,4 +1,4 @@
-"""What only a tree in a control group of its own can show."""
+"""Behaviour that only a process tree in its own control group has."""
 
 import json
 import os
@@ -26,7 +26,7 @@ BOOT = files.boot_id()
 
 @pytest_asyncio.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    """Runs that are held by control groups."""
+    """Runs that use control groups."""
     skip_without_groups()
     stage = Stage(tmp_path, cgroup=True)
     yield stage
@@ -36,7 +36,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 def barren() -> Iterator[Path]:
-    """A control group in which no other may be made."""
+    """A control group in which no other may be created."""
     skip_without_groups()
     barren = Path(own_place() or "", f"barren-{os.getpid()}")
     barren.mkdir()
@@ -46,7 +46,7 @@ def barren() -> Iterator[Path]:
     Cgroup(str(barren)).remove()
 
 
-async def test_the_agent_lives_in_a_group_of_its_own_and_its_holder_does_not(stage: Stage) -> None:
+async def test_the_agent_is_in_its_own_group_and_its_holder_is_not(stage: Stage) -> None:
     folder = await stage.start(shell("setsid sleep 100 & echo up; read line"))
     await stage.says(folder, b"up")
     holder, group = stage.holder(folder), Path(cgroup_of(folder).path or "")
@@ -58,7 +58,7 @@ async def test_the_agent_lives_in_a_group_of_its_own_and_its_holder_does_not(sta
     assert not is_there(group)
 
 
-async def test_strangers_in_a_frozen_group_were_stopped_by_no_signal(stage: Stage) -> None:
+async def test_detached_processes_in_a_frozen_group_are_stopped_without_signals(stage: Stage) -> None:
     folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & read line"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -68,7 +68,7 @@ async def test_strangers_in_a_frozen_group_were_stopped_by_no_signal(stage: Stag
     assert Cgroup(frozen.cgroup).held() == set(frozen.stopped)
 
 
-async def test_who_leaves_the_group_is_frozen_thawed_and_swept_all_the_same(stage: Stage) -> None:
+async def test_a_process_that_leaves_the_group_is_still_frozen_thawed_and_swept(stage: Stage) -> None:
     leave = f"echo 0 > {own_place()}/cgroup.procs"
     folder = await stage.start(shell(f"setsid sh -c '{leave}; {TICKER}' & read line; exit 3"))
     await stage.says(folder, b"3\n")
@@ -84,7 +84,7 @@ async def test_who_leaves_the_group_is_frozen_thawed_and_swept_all_the_same(stag
     assert state_of(gone) == "-"
 
 
-async def test_a_frozen_group_whose_holder_was_killed_is_ended_and_taken_away(stage: Stage) -> None:
+async def test_a_frozen_group_whose_holder_was_killed_is_ended_and_removed(stage: Stage) -> None:
     folder = await stage.start(shell(f"setsid env -u ORCHESTRATOR_RUN sh -c '{TICKER}' & {TICKER}"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -96,7 +96,7 @@ async def test_a_frozen_group_whose_holder_was_killed_is_ended_and_taken_away(st
     assert not is_there(frozen.cgroup)
 
 
-async def test_groups_that_an_agent_made_below_its_own_are_taken_away_too(stage: Stage) -> None:
+async def test_groups_that_an_agent_created_inside_its_own_are_removed_too(stage: Stage) -> None:
     folder = await stage.start(shell("echo up; read line"))
     await stage.says(folder, b"up")
     group = Path(cgroup_of(folder).path or "")
@@ -106,7 +106,7 @@ async def test_groups_that_an_agent_made_below_its_own_are_taken_away_too(stage:
     assert not is_there(group)
 
 
-async def test_the_next_daemon_takes_away_what_dead_holders_left_and_spares_the_living(stage: Stage) -> None:
+async def test_the_next_daemon_removes_groups_of_dead_holders_and_spares_the_living(stage: Stage) -> None:
     folder = await stage.start(shell("read line"))
     place, group = own_place() or "", cgroup_of(folder).path
     abandoned = Path(place, name_of(stage.holder(folder), 0))  # of an earlier process with this pid
@@ -129,7 +129,7 @@ async def test_a_command_that_cannot_be_spawned_leaves_no_group(stage: Stage) ->
     assert not is_there(cgroup_of(folder).path)
 
 
-async def test_where_no_group_may_be_made_signals_hold_the_tree(stage: Stage, barren: Path) -> None:
+async def test_where_no_group_can_be_created_the_tree_is_held_by_signals(stage: Stage, barren: Path) -> None:
     folder = daemon_in(barren, stage, shell(f"setsid sh -c '{TICKER}' & read line"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -139,7 +139,7 @@ async def test_where_no_group_may_be_made_signals_hold_the_tree(stage: Stage, ba
 
 
 def daemon_in(group: Path, stage: Stage, command: tuple[str, ...]) -> Path:
-    """The folder of a run whose daemon lived in this group, until it was killed."""
+    """Return the folder of a run whose daemon lived in this group, until it was killed."""
     folder, data = stage.folder(), str(stage.base / "data")
     enter = f'echo 0 > "{group}/cgroup.procs"; exec "$@"'
     daemon = (sys.executable, "-m", "tests.integration.processes.daemon", data, str(folder), "running", "cgroup")
@@ -172,7 +172,7 @@ def daemon_in(group: Path, stage: Stage, command: tuple[str, ...]) -> Path:
         ([], [], None),
     ],
 )
-def test_a_place_is_found_in_whole_hybrid_and_partly_shown_trees(
+def test_the_group_is_found_in_unified_hybrid_and_partly_mounted_trees(
     memberships: list[str], mounts: list[str], place: str | None
 ) -> None:
     assert place_in(memberships, mounts) == place
@@ -189,12 +189,14 @@ def test_a_place_is_found_in_whole_hybrid_and_partly_shown_trees(
         (None, BOOT, False),
     ],
 )
-def test_only_a_path_that_this_holder_would_give_is_believed(path: str | None, boot: str, believed: bool) -> None:
+def test_only_a_path_that_this_holder_would_have_created_is_trusted(
+    path: str | None, boot: str, believed: bool
+) -> None:
     record: files.PidRecord = {"holder": 7, "agent": 8, "boot_id": boot, "start_ticks": 99, "cgroup": path}
     assert recorded(record).path == (path if believed else None)
 
 
-async def test_a_pid_file_of_an_earlier_version_tells_of_no_group(stage: Stage) -> None:
+async def test_a_pid_file_of_an_earlier_version_names_no_group(stage: Stage) -> None:
     folder = await stage.start(shell("read line"))
     record = json.loads((folder / "pid").read_text())
     del record["cgroup"]
@@ -206,5 +208,5 @@ async def test_a_pid_file_of_an_earlier_version_tells_of_no_group(stage: Stage) 
 
 
 def is_there(group: Path | str | None) -> bool:
-    """True while a group stands."""
+    """Whether a group exists."""
     return group is not None and Path(group).is_dir()

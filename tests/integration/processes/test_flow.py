@@ -1,4 +1,4 @@
-"""Lines in, bytes out: each once, none torn, none lost, in bounded memory."""
+"""Lines in, bytes out: each once, none truncated, none lost, in bounded memory."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ async def test_the_same_uuid_twice_is_one_line(stage: Stage) -> None:
     assert stage.output(folder) == b'{"uuid":"a","n":1}\n{"uuid":"b"}\n{"uuid":null}\n{"uuid":null}\n'
 
 
-async def test_half_a_line_is_kept_back_until_it_is_whole(stage: Stage) -> None:
+async def test_half_a_line_is_kept_back_until_it_is_complete(stage: Stage) -> None:
     folder = await stage.start(("cat",))
     with (folder / "stdin.jsonl").open("ab", buffering=0) as file:
         file.write(b"first\nhal")
@@ -35,7 +35,7 @@ async def test_half_a_line_is_kept_back_until_it_is_whole(stage: Stage) -> None:
     assert (folder / "stdin.offset").read_text() == "11\n"
 
 
-async def test_half_a_line_of_a_killed_daemon_is_not_glued_to_the_next(stage: Stage) -> None:
+async def test_half_a_line_of_a_killed_daemon_is_not_joined_to_the_next(stage: Stage) -> None:
     folder = await stage.start(("cat",))
     (folder / "stdin.jsonl").write_bytes(b'one\n{"uuid":"x", "torn')
     await stage.runs.send(folder, b"two")
@@ -52,7 +52,7 @@ async def test_a_line_after_the_end_of_input_is_refused(stage: Stage) -> None:
         await stage.runs.send(folder, b"too late")
 
 
-async def test_an_agent_that_reads_late_gets_megabytes_whole(stage: Stage) -> None:
+async def test_an_agent_that_reads_late_gets_megabytes_completely(stage: Stage) -> None:
     folder = await stage.start(shell("read go; wc -c"))
     await stage.runs.send(folder, b"go")
     await stage.runs.send(folder, b"x" * 5 * MIB)
@@ -61,7 +61,7 @@ async def test_an_agent_that_reads_late_gets_megabytes_whole(stage: Stage) -> No
     assert stage.output(folder).strip() == str(5 * MIB + 1).encode()
 
 
-async def test_an_agent_that_closes_its_input_is_left_to_its_work(stage: Stage) -> None:
+async def test_an_agent_that_closes_its_input_may_continue_its_work(stage: Stage) -> None:
     folder = await stage.start(shell("exec <&-; echo closed; until [ -e go ]; do sleep 0.01; done; echo done"))
     await stage.says(folder, b"closed")
     await stage.runs.send(folder, b"x" * MIB)
@@ -98,7 +98,7 @@ async def test_rotation_keeps_every_logical_offset(stage: Stage) -> None:
     assert read == whole
 
 
-async def test_rotation_under_a_reader_loses_nothing(stage: Stage) -> None:
+async def test_rotation_during_reading_loses_nothing(stage: Stage) -> None:
     folder = await stage.start(shell("seq 1 20000"), limits=Limits(rotate_bytes=512, floor_bytes=0))
     read = b""
 
@@ -113,7 +113,7 @@ async def test_rotation_under_a_reader_loses_nothing(stage: Stage) -> None:
     assert read == b"".join(b"%d\n" % number for number in range(1, 20001))
 
 
-async def test_bytes_that_are_no_text_and_a_missing_last_newline_are_kept(stage: Stage) -> None:
+async def test_bytes_that_are_not_text_and_a_missing_last_newline_are_kept(stage: Stage) -> None:
     folder = await stage.start(shell(r"printf '\000\377\n\342\200\250half'"))
     await stage.exit_of(folder)
     assert (folder / "stdout.jsonl").read_bytes() == b"\x00\xff\n\xe2\x80\xa8half"
@@ -150,7 +150,7 @@ async def test_a_full_disk_makes_the_agent_wait_and_loses_nothing(tiny_disk: Pat
     assert stage.output(folder) == whole
 
 
-async def test_below_the_floor_output_waits_in_the_pipe(tiny_disk: Path, stage: Stage) -> None:
+async def test_below_the_free_space_floor_output_waits_in_the_pipe(tiny_disk: Path, stage: Stage) -> None:
     ballast, ticks = tiny_disk / "ballast", stage.cwd / "ticks"
     also_elsewhere = "i=0; while :; do i=$((i+1)); echo $i; echo $i >>ticks; sleep 0.01; done"
     folder = await stage.start(shell(also_elsewhere), limits=Limits(floor_bytes=512 << 10))

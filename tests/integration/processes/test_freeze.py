@@ -1,4 +1,4 @@
-"""A whole tree stopped in place, and let go on."""
+"""Freezing a whole process tree, and thawing it."""
 
 import asyncio
 import fcntl
@@ -15,9 +15,9 @@ import pytest
 from orchestrator.processes.spec import Limits, RunGone, State
 from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, stands_still, state_of, until
 
-LONG_ENOUGH_TO_TICK = 0.3  # seconds; a ticker ticks a few dozen times in it
+LONG_ENOUGH_TO_TICK = 0.3  # seconds, time for a few dozen ticks
 
-# Waits as for a disk that is gone: in the kernel, for a page that only this process itself could give.
+# Waits as for a dead disk: in the kernel, for a page that only this process itself could provide.
 WAITS_FOR_A_PAGE = """
 import ctypes, fcntl, mmap, os, platform, struct
 libc = ctypes.CDLL(None)
@@ -36,14 +36,14 @@ libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(4096))
 
 
 async def ticks_while(stage: Stage, folder: Path) -> int:
-    """How many bytes of ticks come in a while."""
+    """Return how many bytes of ticks arrive in a while."""
     before = len(stage.output(folder))
     await asyncio.sleep(LONG_ENOUGH_TO_TICK)
     return len(stage.output(folder)) - before
 
 
 async def assert_silent(stage: Stage, folder: Path) -> None:
-    """Nothing comes any more, once the holder has written down what stood in the pipe."""
+    """Whether no output arrives any more, once the holder has written what was in the pipe."""
     status = stage.runs.status_of(folder)
     assert status is not None
     await until(lambda: is_empty(Path(f"/proc/{status.stopped[0]}/fd/1")), "the end of what stood in the pipe")
@@ -52,12 +52,12 @@ async def assert_silent(stage: Stage, folder: Path) -> None:
 
 
 def is_empty(pipe: Path) -> bool:
-    """True of a pipe that holds nothing to be read."""
+    """Whether a pipe has nothing to read."""
     with pipe.open("rb", buffering=0) as reader:
         return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder) == 0
 
 
-async def test_a_frozen_command_stops_ticking_and_goes_on_after(stage: Stage) -> None:
+async def test_a_frozen_command_stops_ticking_and_continues_after_the_thaw(stage: Stage) -> None:
     folder = await stage.start(shell(TICKER))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -70,7 +70,7 @@ async def test_a_frozen_command_stops_ticking_and_goes_on_after(stage: Stage) ->
     await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
 
 
-async def test_a_command_in_a_session_of_its_own_stops_too(stage: Stage) -> None:
+async def test_a_command_in_its_own_session_stops_too(stage: Stage) -> None:
     folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & wait"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -82,7 +82,7 @@ async def test_a_command_in_a_session_of_its_own_stops_too(stage: Stage) -> None
     await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
 
 
-async def test_the_agent_is_asked_with_sigtstp(stage: Stage) -> None:
+async def test_the_agent_gets_sigtstp_first(stage: Stage) -> None:
     code = (
         "import os, signal, time\n"
         "def tidy(*_):\n"
@@ -95,12 +95,12 @@ async def test_the_agent_is_asked_with_sigtstp(stage: Stage) -> None:
     )
     folder = await stage.start((*python(code)[:1], "-c", code))
     await stage.says(folder, b"up")
-    while b"asked" not in stage.output(folder):  # a slow machine stops it before it has answered
+    while b"asked" not in stage.output(folder):  # a slow machine stops it before it has reacted
         assert not (await stage.runs.freeze(folder)).survivors
         await stage.runs.thaw(folder)
 
 
-async def test_who_ignores_sigtstp_is_stopped_all_the_same(stage: Stage) -> None:
+async def test_a_process_that_ignores_sigtstp_is_stopped_all_the_same(stage: Stage) -> None:
     folder = await stage.start(shell(f"trap '' TSTP; {TICKER}"))
     await stage.says(folder, b"3\n")
     frozen = await stage.runs.freeze(folder)
@@ -108,7 +108,7 @@ async def test_who_ignores_sigtstp_is_stopped_all_the_same(stage: Stage) -> None
     assert all(stands_still(pid) for pid in frozen.stopped)
 
 
-async def test_a_tree_that_forks_all_the_time_is_caught_whole(stage: Stage) -> None:
+async def test_a_tree_that_forks_all_the_time_is_stopped_completely(stage: Stage) -> None:
     forker = "while :; do (setsid sh -c 'sleep 0.05' &) ; sh -c : ; done"
     folder = await stage.start(shell(f"echo up; {forker} & {forker}"))
     await stage.says(folder, b"up")
@@ -133,7 +133,7 @@ async def test_a_process_stuck_between_fork_and_exec_counts_as_stopped(stage: St
     assert len(frozen.stopped) == 2
 
 
-async def test_a_process_that_waits_for_a_disk_keeps_nobody_else_from_being_frozen(stage: Stage) -> None:
+async def test_a_process_in_disk_sleep_does_not_keep_the_others_from_being_frozen(stage: Stage) -> None:
     folder = await stage.start(
         shell(f"setsid {sys.executable} -c '{WAITS_FOR_A_PAGE}' & setsid sh -c '{TICKER}' & wait")
     )
@@ -151,7 +151,7 @@ async def test_a_process_that_waits_for_a_disk_keeps_nobody_else_from_being_froz
     await until(lambda: len(stage.output(folder)) > before, "ticks after the thaw")
 
 
-async def test_freezing_and_thawing_twice_is_freezing_and_thawing_once(stage: Stage) -> None:
+async def test_freezing_and_thawing_are_idempotent(stage: Stage) -> None:
     folder = await stage.start(shell(TICKER))
     await stage.says(folder, b"3\n")
     first = await stage.runs.freeze(folder)
@@ -183,7 +183,7 @@ async def test_an_agent_killed_while_frozen_has_an_exit(stage: Stage) -> None:
 async def test_a_run_without_its_daemon_freezes_by_itself_and_thaws_on_its_return(stage: Stage) -> None:
     limits = Limits(orphan_after=1.5, floor_bytes=0)
     folder = await stage.start(shell(TICKER), limits=limits)
-    await stage.runs.close()  # nobody touches `alive` any more
+    await stage.runs.close()  # no daemon touches `alive` any more
 
     def is_orphaned() -> bool:
         status = stage.runs.status_of(folder)

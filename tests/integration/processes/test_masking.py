@@ -1,4 +1,4 @@
-"""What was provided reaches the agent and stands in no file of its run, whatever the agent does with it."""
+"""Provided values reach the agent and appear in no file of its run, whatever the agent does with them."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def told_of(pid: int, name: str) -> str:
     return Path(f"/proc/{pid}/{name}").read_text("utf-8", "replace")
 
 
-async def test_an_agent_that_prints_what_it_was_given_gives_nothing_away(stage: Stage) -> None:
+async def test_an_agent_that_prints_its_values_reveals_nothing(stage: Stage) -> None:
     folder = await start(stage, TALK)
     assert (await stage.exit_of(folder)).code == 0
     lines = [json.loads(line) for line in stage.output(folder).splitlines()]
@@ -51,13 +51,13 @@ async def test_an_agent_that_prints_what_it_was_given_gives_nothing_away(stage: 
     assert files_with(stage.base, SECRET.encode(), json.dumps(SECRET)[1:-1].encode()) == []
 
 
-async def test_what_a_check_prints_is_masked_as_the_plain_text_that_it_is(stage: Stage) -> None:
+async def test_the_output_of_a_check_is_masked_as_plain_text(stage: Stage) -> None:
     folder = await start(stage, f"print({SECRET!r}, '\"')", Stdin.NULL)
     await stage.exit_of(folder)
     assert stage.output(folder) == b'<TOKEN> "\n'
 
 
-async def test_a_holder_shows_nothing_of_what_it_was_given(stage: Stage) -> None:
+async def test_a_holder_does_not_reveal_the_values_in_its_process(stage: Stage) -> None:
     folder = await start(stage, "print('ready', flush=True)\ninput()")
     await stage.says(folder, b"ready")
     holder = stage.holder(folder)
@@ -75,7 +75,7 @@ async def test_an_agent_inherits_no_descriptor_of_its_holder(stage: Stage) -> No
     assert stage.output(folder) == b"['0', '1', '2'] 4\n", "the fourth is the listing itself"
 
 
-async def test_nothing_is_lost_of_a_long_line_in_which_a_value_stands_again_and_again(stage: Stage) -> None:
+async def test_nothing_is_lost_of_a_long_line_that_repeats_a_value_many_times(stage: Stage) -> None:
     code = "import os\nvalue = os.environ['TOKEN']\nos.write(2, ''.join(f'{value}{n}' for n in range(50000)).encode())"
     folder = await start(stage, code)
     await stage.exit_of(folder)

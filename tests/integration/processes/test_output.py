@@ -1,11 +1,11 @@
-"""A reader that goes on reading one run's output."""
+"""A reader that follows the output of one run."""
 
 from pathlib import Path
 
 from orchestrator.processes.output import Output
 
 
-def test_a_reader_goes_on_in_the_next_file_when_the_one_it_knows_was_rotated(tmp_path: Path) -> None:
+def test_a_reader_continues_in_the_next_file_after_a_rotation(tmp_path: Path) -> None:
     present = tmp_path / "stdout.jsonl"
     present.write_bytes(b"one\n")
     output = Output(tmp_path)
@@ -22,7 +22,7 @@ def test_a_reader_goes_on_in_the_next_file_when_the_one_it_knows_was_rotated(tmp
     assert output.lines_from(0) == (b"one\ntwo\n", 8)
 
 
-def test_a_reader_finds_nothing_until_there_is_a_whole_line(tmp_path: Path) -> None:
+def test_a_reader_returns_nothing_until_there_is_a_complete_line(tmp_path: Path) -> None:
     output = Output(tmp_path)
     assert output.lines_from(0) == (b"", 0)
     (tmp_path / "stdout.jsonl").write_bytes(b"half")

@@ -1,4 +1,4 @@
-"""What an agent puts in the place of its own run's files: nobody may wait for it, and nothing else may suffer."""
+"""Objects that an agent puts in place of its own run's files: nothing blocks on them, and no other run is affected."""
 
 import os
 import shutil
@@ -24,7 +24,9 @@ def _loop(path: Path) -> None:
 
 @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir, _link, _loop])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_no_plain_file_is_not_there(tmp_path: Path, name: str, plant: Callable[[Path], None]) -> None:
+def test_anything_but_a_plain_file_is_treated_as_missing(
+    tmp_path: Path, name: str, plant: Callable[[Path], None]
+) -> None:
     plant(tmp_path / name)
     assert read_lines_from(tmp_path, 0) == (b"", 0)
     assert status_of(tmp_path) is None
@@ -35,7 +37,7 @@ def test_what_is_no_plain_file_is_not_there(tmp_path: Path, name: str, plant: Ca
 
 
 @pytest.mark.parametrize("plant", [Path.touch, None])
-def test_a_run_whose_folder_was_taken_away_is_not_alive_and_says_nothing(
+def test_a_run_whose_folder_was_removed_is_not_alive_and_has_no_output(
     tmp_path: Path, plant: Callable[[Path], None] | None
 ) -> None:
     folder = tmp_path / "1"

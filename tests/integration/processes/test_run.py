@@ -1,4 +1,4 @@
-"""A run from its start to its exit, and what a start is that was made before."""
+"""A run from its start to its exit, and repeated starts."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.integration.processes.stage import QUICK, Stage, python, shell, state
 from tests.looking import taken_away
 
 
-async def test_an_exit_code_is_found_with_all_that_was_said(stage: Stage) -> None:
+async def test_an_exit_code_is_found_with_all_output(stage: Stage) -> None:
     folder = await stage.start(shell("echo one; echo two >&2; exit 7"))
     ended = await stage.exit_of(folder)
     assert (ended.code, ended.signal, ended.lost, ended.stopped_by) == (7, None, False, None)
@@ -19,7 +19,7 @@ async def test_an_exit_code_is_found_with_all_that_was_said(stage: Stage) -> Non
     assert (folder / "stderr.log").read_text() == "two\n"
 
 
-async def test_a_run_killed_by_a_signal_says_which(stage: Stage) -> None:
+async def test_a_run_killed_by_a_signal_names_the_signal(stage: Stage) -> None:
     ended = await stage.exit_of(await stage.start(shell("kill -9 $$")))
     assert (ended.code, ended.signal) == (None, 9)
 
@@ -35,7 +35,7 @@ async def test_a_second_start_starts_nothing(stage: Stage) -> None:
     assert (stage.base / "started").read_text() == "x\n"
 
 
-async def test_a_folder_left_by_a_crash_before_the_spawn_is_simply_started(stage: Stage) -> None:
+async def test_a_folder_left_by_a_crash_before_the_spawn_is_started(stage: Stage) -> None:
     folder = stage.folder()
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text("half a spe")
@@ -57,7 +57,9 @@ async def test_a_folder_left_by_a_crash_before_the_spawn_is_simply_started(stage
         ((), "cannot be passed on"),
     ],
 )
-async def test_what_cannot_be_spawned_says_why(stage: Stage, argv: tuple[str, ...], reason: str) -> None:
+async def test_a_command_that_cannot_be_spawned_states_the_reason(
+    stage: Stage, argv: tuple[str, ...], reason: str
+) -> None:
     folder = await stage.start(argv)
     ended = await stage.exit_of(folder)
     assert reason in (ended.spawn_error or "")
@@ -71,7 +73,7 @@ async def test_a_missing_working_directory_is_named(stage: Stage) -> None:
     assert str(stage.cwd) in (ended.spawn_error or "")
 
 
-async def test_an_agent_gets_its_own_group_its_environment_and_ordinary_signals(stage: Stage) -> None:
+async def test_an_agent_gets_its_own_group_its_environment_and_default_signals(stage: Stage) -> None:
     code = (
         "import os, os.path; print(os.getpgrp() == os.getpid(), os.getsid(0) == os.getppid(), sorted(os.environ));"
         "print([row.split()[1] for row in open('/proc/self/status') if row[:6] in ('SigIgn', 'SigBlk')]);"
@@ -89,17 +91,17 @@ async def test_an_agent_gets_its_own_group_its_environment_and_ordinary_signals(
     assert lines[3] == "500"
 
 
-async def test_the_time_of_a_check_runs_only_while_it_is_not_frozen(stage: Stage) -> None:
+async def test_the_time_limit_of_a_check_does_not_count_frozen_time(stage: Stage) -> None:
     folder = await stage.start(("sleep", "100"), timeout=2.5, stdin=Stdin.NULL)
     await stage.runs.freeze(folder)
-    await asyncio.sleep(3.0)  # longer than the run may take
+    await asyncio.sleep(3.0)  # longer than the time limit of the run
     assert stage.runs.exit_of(folder) is None
     await stage.runs.thaw(folder)
     ended = await stage.exit_of(folder)
     assert (ended.timed_out, ended.stopped_by, ended.signal) == (True, "timeout", 15)
 
 
-async def test_a_watcher_is_told_of_output_and_of_the_end(stage: Stage) -> None:
+async def test_a_watcher_is_notified_of_output_and_of_the_end(stage: Stage) -> None:
     heard: list[tuple[bytes, bool]] = []
     stage.runs.watch(lambda folder: heard.append((stage.output(folder), stage.runs.exit_of(folder) is not None)))
     folder = await stage.start(shell("while read line; do echo $line; done"))
@@ -132,7 +134,7 @@ async def test_usage_counts_the_whole_tree(stage: Stage) -> None:
     await until(lambda: stage.runs.usage(folder).rss_bytes == 0, "the end of the holder")
 
 
-async def test_a_path_longer_than_a_socket_allows_is_no_hindrance(stage: Stage) -> None:
+async def test_a_path_longer_than_a_socket_allows_works(stage: Stage) -> None:
     stage.base = stage.base / ("deep-" * 30) / ("deeper-" * 20)
     folder = await stage.start(("sleep", "100"))
     assert (await stage.runs.freeze(folder)).stopped
@@ -140,14 +142,14 @@ async def test_a_path_longer_than_a_socket_allows_is_no_hindrance(stage: Stage) 
     assert (await stage.exit_of(folder)).stopped_by == "request"
 
 
-async def test_a_run_whose_folder_is_taken_away_is_ended(stage: Stage) -> None:
+async def test_a_run_whose_folder_is_removed_is_ended(stage: Stage) -> None:
     folder = await stage.start(("sleep", "100"), limits=Limits(term_grace=0.3, eof_grace=0.1))
     tree = [stage.holder(folder), *(child.pid for child in psutil.Process(stage.holder(folder)).children())]
     await until(lambda: taken_away(folder))
     await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of holder and agent")
 
 
-async def test_a_holder_that_cannot_do_its_work_ends_the_agent_and_says_why(stage: Stage) -> None:
+async def test_a_holder_that_cannot_do_its_work_ends_the_agent_and_states_the_reason(stage: Stage) -> None:
     folder = stage.folder()
     (folder / "stdout.jsonl").mkdir(parents=True)
     await stage.start(shell("sleep 100"))

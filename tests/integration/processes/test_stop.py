@@ -1,4 +1,4 @@
-"""The ladder of a stop, and the sweep of what an agent leaves behind."""
+"""The escalation of a stop, and the sweep of processes that an agent leaves behind."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ DAEMONISE = (
 )
 
 
-async def test_end_of_input_is_the_first_rung(stage: Stage) -> None:
+async def test_end_of_input_is_the_first_step(stage: Stage) -> None:
     folder = await stage.start(shell("cat; echo bye"), limits=Limits(floor_bytes=0))
     await stage.runs.stop(folder)
     ended = await stage.exit_of(folder)
@@ -31,7 +31,7 @@ async def test_end_of_input_is_the_first_rung(stage: Stage) -> None:
     assert stage.output(folder) == b"bye\n"
 
 
-async def test_term_is_the_second_rung_and_leaves_time_to_tidy_up(stage: Stage) -> None:
+async def test_term_is_the_second_step_and_leaves_time_to_clean_up(stage: Stage) -> None:
     folder = await stage.start(shell(f"trap 'echo tidy; exit 143' TERM; {TICKER}"), limits=PATIENT)
     await stage.says(folder, b"2\n")
     await stage.runs.stop(folder)
@@ -39,7 +39,7 @@ async def test_term_is_the_second_rung_and_leaves_time_to_tidy_up(stage: Stage) 
     assert stage.output(folder).endswith(b"tidy\n")
 
 
-async def test_who_ignores_term_is_killed(stage: Stage) -> None:
+async def test_a_process_that_ignores_term_is_killed(stage: Stage) -> None:
     folder = await stage.start(shell(f"trap '' TERM HUP INT; {TICKER}"))
     await stage.says(folder, b"2\n")
     await stage.runs.stop(folder)
@@ -72,7 +72,7 @@ async def test_an_agent_that_ends_in_mid_fork_leaves_nothing(stage: Stage) -> No
         assert kill_marked(folder) == ()
 
 
-async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_but_not_for_ever(stage: Stage) -> None:
+async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_for_a_limited_time(stage: Stage) -> None:
     folder = await stage.start(shell(f"(trap '' TERM HUP; {TICKER}) & sleep 0.2; exit 5"))
     ended = await stage.exit_of(folder)
     assert ended.code == 5
@@ -80,7 +80,7 @@ async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_but_
     assert all(state_of(pid) == "-" for pid in ended.swept)
 
 
-async def test_the_holder_itself_is_deaf_to_polite_signals(stage: Stage) -> None:
+async def test_the_holder_itself_ignores_polite_signals(stage: Stage) -> None:
     folder = await stage.start(shell("read line; echo $line"))
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGTSTP):
         os.kill(stage.holder(folder), signum)
@@ -88,7 +88,7 @@ async def test_the_holder_itself_is_deaf_to_polite_signals(stage: Stage) -> None
     await stage.says(folder, b"still here")
 
 
-async def test_a_holder_killed_leaves_a_lost_run_and_no_process(stage: Stage) -> None:
+async def test_a_killed_holder_leaves_a_lost_run_and_no_process(stage: Stage) -> None:
     folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"), limits=QUICK)
     await stage.says(folder, b"2\n")
     tree = [process.pid for process in psutil.Process(stage.holder(folder)).children(recursive=True)]
@@ -112,7 +112,7 @@ async def test_the_sweep_of_a_lost_run_spares_other_runs(stage: Stage) -> None:
     await until(lambda: len(stage.output(spared)) > before, "ticks of the other run")
 
 
-async def test_a_run_that_ends_when_everybody_is_told_to_end_did_not_end_by_itself(stage: Stage) -> None:
+async def test_a_run_that_ends_at_a_shutdown_of_the_machine_did_not_end_by_itself(stage: Stage) -> None:
     folder = await stage.start(shell(f"trap 'exit 1' TERM; {TICKER}"))
     await stage.says(folder, b"2\n")
     told = [psutil.Process(stage.holder(folder)), *psutil.Process(stage.holder(folder)).children()]
@@ -122,7 +122,7 @@ async def test_a_run_that_ends_when_everybody_is_told_to_end_did_not_end_by_itse
     assert (ended.code, ended.stopped_by, ended.lost) == (1, "shutdown", False)
 
 
-async def test_a_frozen_run_ends_when_everybody_is_told_to_end(stage: Stage) -> None:
+async def test_a_frozen_run_ends_at_a_shutdown_of_the_machine(stage: Stage) -> None:
     folder = await stage.start(shell(f"setsid sh -c '{TICKER}' & {TICKER}"))
     await stage.says(folder, b"2\n")
     frozen = await stage.runs.freeze(folder)
@@ -133,7 +133,7 @@ async def test_a_frozen_run_ends_when_everybody_is_told_to_end(stage: Stage) -> 
     assert all(state_of(pid) == "-" for pid in frozen.stopped)
 
 
-async def test_a_frozen_run_stands_still_when_its_holder_alone_is_told_to_end(stage: Stage) -> None:
+async def test_a_frozen_run_stays_frozen_when_only_its_holder_gets_a_signal(stage: Stage) -> None:
     folder = await stage.start(shell(TICKER))
     await stage.says(folder, b"2\n")
     frozen = await stage.runs.freeze(folder)

@@ -1,4 +1,4 @@
-"""A store to keep tasks in."""
+"""A store for tasks."""
 
 from collections.abc import Iterator
 from pathlib import Path

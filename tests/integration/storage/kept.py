@@ -19,12 +19,12 @@ NAME_OF_TASK = TASK_ID
 
 
 def a_task(store: FolderStore, task_id: str = NAME_OF_TASK) -> Task:
-    """A task of this store as its first decision makes it."""
+    """Return a task of this store after its first decision."""
     return submitted(task_id, folder=str(store.files.path_of(task_id)), title="Schön: a flag", seq=1)
 
 
 def decided(store: FolderStore, before: Task, **changes: object) -> Task:
-    """One more decision on disk."""
+    """Commit one more decision."""
     at = before.updated_at + timedelta(seconds=1)
     after = replace(before, seq=before.seq + 1, updated_at=at, **changes)  # type: ignore[arg-type]  # any field
     store.commit(before, after, events.AlarmRang(at=at))
@@ -33,7 +33,7 @@ def decided(store: FolderStore, before: Task, **changes: object) -> Task:
 
 
 def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
-    """A task after each of six decisions, telemetry in between."""
+    """Return a task after each of six decisions, with telemetry in between."""
     task = a_task(store, task_id)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
     store.settle()
@@ -51,7 +51,7 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
 
 
 def saved(task: Task, number: int) -> Checkpoint:
-    """A checkpoint of a task without work."""
+    """Return a checkpoint of a task without work."""
     return checkpoint_of(task, number, task.updated_at, Reason.INTERVAL, CheckpointContext())
 
 

@@ -1,6 +1,6 @@
-"""What every store has to do, whatever it keeps its tasks in.
+"""The contract of every store.
 
-A new store proves itself by one more `Harness` in test_store_contract.py.
+A new store is tested by one more `Harness` in test_store_contract.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,10 +36,10 @@ A, B, C = "LOCAL-1", "LOCAL-2", "LOCAL-3"
 
 
 class Harness(Protocol):
-    """A place where tasks are stored, and what can happen to it."""
+    """A place where tasks are stored, and its crashes."""
 
     def open(self) -> Store:
-        """Open the store on what is stored there. Raises StoreInUse, or gives a second writer."""
+        """Open the store of this place. Raises StoreInUse, or returns a second writer."""
 
     def after_crash(self) -> Store:
         """Open a store on what a crash at this moment leaves, while the other one stays open."""
@@ -49,9 +49,9 @@ class Harness(Protocol):
 
 
 class StoreContract:
-    """The contract; a test class gives the fixture `place`."""
+    """The contract; a test class provides the fixture `place`."""
 
-    def test_a_loaded_task_is_what_was_committed_last(self, place: Harness) -> None:
+    def test_a_loaded_task_is_the_last_committed_one(self, place: Harness) -> None:
         store = place.open()
         task = long_history(store, A)
         assert store.load(A).task == task
@@ -90,7 +90,7 @@ class StoreContract:
         assert numbers(store) == [1, 2]
         decide(store, second)
 
-    def test_a_task_is_begun_only_once(self, place: Harness) -> None:
+    def test_a_task_is_created_only_once(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A))
         with pytest.raises(StoreError):
@@ -120,7 +120,7 @@ class StoreContract:
         after = decide(store, again)
         assert store.load(A).task == after
 
-    def test_no_decision_is_committed_to_a_released_task_until_it_is_opened_again(self, place: Harness) -> None:
+    def test_a_released_task_accepts_no_decision_until_it_is_opened_again(self, place: Harness) -> None:
         store = place.open()
         task = begin(store, A)
         store.release(A)
@@ -134,7 +134,7 @@ class StoreContract:
         after = decide(store, task)
         assert store.load(A).task == after
 
-    def test_telemetry_is_kept_with_the_state_and_is_no_decision(self, place: Harness) -> None:
+    def test_telemetry_is_stored_with_the_state_and_is_not_a_decision(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A), status=TaskStatus.IN_PROGRESS)
         noted = replace(task, agent=replace(task.agent, read_offset=900))
@@ -145,7 +145,7 @@ class StoreContract:
         after = decide(store, noted, agent=replace(noted.agent, read_offset=950))
         assert place.after_crash().load(A).task == after
 
-    def test_every_task_is_listed_with_what_it_has_come_to(self, place: Harness) -> None:
+    def test_every_task_is_listed_with_its_summary(self, place: Harness) -> None:
         store = place.open()
         begin(store, A)
         working = decide(store, begin(store, B), status=TaskStatus.IN_PROGRESS)
@@ -159,11 +159,11 @@ class StoreContract:
         assert store.holds(A)
         assert not store.holds("LOCAL-4")
 
-    def test_a_task_that_is_not_there_cannot_be_loaded(self, place: Harness) -> None:
+    def test_a_missing_task_cannot_be_loaded(self, place: Harness) -> None:
         with pytest.raises(StoreError):
             place.open().load(A)
 
-    def test_a_deleted_task_is_gone_and_its_decisions_are_gaps(self, place: Harness) -> None:
+    def test_a_deleted_task_no_longer_exists_and_its_decisions_are_gaps(self, place: Harness) -> None:
         store = place.open()
         decide(store, begin(store, A))
         other = begin(store, B)
@@ -187,7 +187,7 @@ class StoreContract:
         assert numbers(store) == [1, 2, 3, 4, 5]
         assert store.events.last == 5
 
-    def test_an_event_says_what_was_decided(self, place: Harness) -> None:
+    def test_an_event_has_the_fields_of_its_decision(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A), status=TaskStatus.IN_PROGRESS)
         begun, decided = records(store)
@@ -197,7 +197,7 @@ class StoreContract:
         assert decided.line["timestamp"] == stamp(task.updated_at)
         assert decided.line["change"]
 
-    def test_reading_goes_on_behind_a_number_or_from_a_time(self, place: Harness) -> None:
+    def test_reading_continues_after_a_number_or_from_a_time(self, place: Harness) -> None:
         store = place.open()
         task = begin(store, A)
         for _ in range(4):
@@ -212,7 +212,7 @@ class StoreContract:
         decide(store, task)
         assert [one.number for one in store.events.read(cursor)[0]] == [6]
 
-    def test_a_number_that_is_still_to_come_is_a_gap(self, place: Harness) -> None:
+    def test_a_number_that_does_not_exist_yet_is_a_gap(self, place: Harness) -> None:
         store = place.open()
         task = begin(store, A)
         found, cursor = store.events.read(store.events.after(500))
@@ -229,7 +229,7 @@ class StoreContract:
         assert [(one.number, isinstance(one, EventRecord)) for one in found] == [(1, True), (2, True)]
         assert store.events.read_task(A, cursor)[0] == []
 
-    def test_numbers_stay_the_same_after_a_restart_and_go_on_without_a_gap(self, place: Harness) -> None:
+    def test_numbers_stay_the_same_after_a_restart_and_continue_without_a_gap(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A))
         begin(store, B)
@@ -241,7 +241,7 @@ class StoreContract:
         assert told(store) == [*before, (A, 3)]
         assert store.load(A).task.seq == task.seq + 1
 
-    def test_a_crash_within_a_commit_loses_no_event_and_doubles_none(self, place: Harness) -> None:
+    def test_a_crash_within_a_commit_neither_loses_nor_repeats_an_event(self, place: Harness) -> None:
         store = place.open()
         task = begin(store, A)
         begin(store, B)
@@ -261,7 +261,7 @@ class StoreContract:
         decide(store, late, at=START + timedelta(hours=1))
         assert numbers(store, store.events.since(stamp(START + timedelta(hours=1, minutes=30)))) == [2, 3]
 
-    def test_the_account_is_kept(self, place: Harness) -> None:
+    def test_the_account_state_is_stored(self, place: Harness) -> None:
         store = place.open()
         assert store.account() == AccountState()
         window = Window(status=LimitStatus.REJECTED, seen_at=START, resets_at=START + timedelta(hours=5))
@@ -271,7 +271,7 @@ class StoreContract:
         assert store.keep_account(AccountState())
         assert store.account() == AccountState()
 
-    def test_checkpoints_are_kept_the_newest_first_and_pinned_ones_for_good(self, place: Harness) -> None:
+    def test_checkpoints_are_listed_newest_first_and_pinned_ones_are_kept_for_good(self, place: Harness) -> None:
         store = place.open()
         task = begin(store, A)
         store.save_checkpoint(task, checkpoint(task, 1))
@@ -290,7 +290,7 @@ class StoreContract:
             with pytest.raises(NoSuchCheckpoint):
                 store.pin_checkpoint(A, missing, pinned=True)
 
-    def test_settling_a_store_that_nobody_else_touched_finds_nothing(self, place: Harness) -> None:
+    def test_settling_a_store_without_foreign_edits_finds_nothing(self, place: Harness) -> None:
         store = place.open()
         task = decide(store, begin(store, A))
         assert list(store.settle()) == []
@@ -339,7 +339,7 @@ def checkpoint(task: Task, number: int) -> Checkpoint:
 
 
 def every_event(store: Store, cursor: Cursor | None = None) -> list[EventRecord | EventGap]:
-    """Everything behind a cursor, read to the end."""
+    """Return everything after a cursor, read to the end."""
     found, cursor = store.events.read(cursor or store.events.after(0))
     every = list(found)
     while found:
@@ -355,7 +355,7 @@ def records(store: Store) -> list[EventRecord]:
 
 
 def told(store: Store) -> list[tuple[object, object]]:
-    """Task and number of every decision, in order."""
+    """Return task and number of every decision, in order."""
     return [(one.line["task_id"], one.line["seq"]) for one in records(store)]
 
 

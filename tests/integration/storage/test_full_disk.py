@@ -1,4 +1,4 @@
-"""A disk that refuses: nothing half is left, and nothing is lost."""
+"""Disks that refuse writes: nothing is left half written, and nothing is lost."""
 
 import subprocess
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path, leave: int = 0) -> Path:
-    """Take all the space of a disk but some pages."""
+    """Fill a disk except for some pages."""
     ballast = place / "ballast"
     with ballast.open("wb", buffering=0) as file:
         with suppress(OSError):
@@ -48,11 +48,11 @@ def fill(place: Path, leave: int = 0) -> Path:
     return ballast
 
 
-def test_on_a_full_disk_a_decision_is_refused_whole_and_taken_once_there_is_space(small_disk: Path) -> None:
+def test_on_a_full_disk_a_decision_is_refused_completely_and_accepted_once_there_is_space(small_disk: Path) -> None:
     store = FolderStore(small_disk / "data")
     tasks = history(store)
     ballast, content = fill(small_disk), journal_of(store).read_bytes()
-    with pytest.raises(OSError, match=r"could not be written whole|No space left"):
+    with pytest.raises(OSError, match="Errno 28"):
         decided(store, tasks[-1], feedback=("x" * 8192,))
     assert journal_of(store).read_bytes() == content
     assert not list(store.files.path_of(NAME_OF_TASK).glob(".*.partial"))
@@ -71,9 +71,9 @@ def test_a_decision_holds_when_only_its_state_json_finds_no_space(small_disk: Pa
     assert state_of(store).read_bytes() == old, "the disk was not full"
     assert store.foreign_edits(task) == []
     store.save_checkpoint(task, saved(task, 1))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="Errno 28"):
         store.note_telemetry(task)
-    assert opened_again(store).task == task, "a task is taken up on a full disk"
+    assert opened_again(store).task == task, "a task is accepted on a full disk"
     ballast.unlink()
     task = decided(store, task, feedback=("z",))
     assert numbers(store) == list(range(1, task.seq + 1))
@@ -81,12 +81,12 @@ def test_a_decision_holds_when_only_its_state_json_finds_no_space(small_disk: Pa
     store.close()
 
 
-def test_a_task_that_finds_no_space_to_begin_leaves_nothing_and_begins_later(small_disk: Path) -> None:
+def test_a_task_without_space_to_be_created_leaves_nothing_and_can_be_created_later(small_disk: Path) -> None:
     store = FolderStore(small_disk / "data")
     task = a_task(store)
     store.files.path_of(task.id).mkdir(mode=0o700)
     ballast = fill(small_disk)
-    with pytest.raises(OSError, match=r"could not be written whole|No space left"):
+    with pytest.raises(OSError, match="Errno 28"):
         store.commit(None, task, events.TaskSubmitted(at=START, task=task))
     assert not list(store.files.path_of(task.id).iterdir())
     ballast.unlink()
@@ -101,7 +101,7 @@ def test_a_disk_that_became_read_only_refuses_decisions_and_loses_none(small_dis
     store.release(NAME_OF_TASK)
     store.close()
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    with pytest.raises(StoreError, match=r"cannot hold the data: .*make it writable for this user, or give another"):
+    with pytest.raises(StoreError, match="Errno 30"):
         FolderStore(small_disk / "data")
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
     store = FolderStore(small_disk / "data")
@@ -109,18 +109,18 @@ def test_a_disk_that_became_read_only_refuses_decisions_and_loses_none(small_dis
     store.close()
 
 
-def test_a_task_folder_that_is_deleted_or_moved_takes_no_decision(store: FolderStore, tmp_path: Path) -> None:
+def test_a_task_folder_that_is_deleted_or_moved_accepts_no_decision(store: FolderStore, tmp_path: Path) -> None:
     task, other = history(store)[-1], history(store, "OTHER")[-1]
     subprocess.run(["rm", "-r", store.files.path_of(task.id)], check=True)
-    with pytest.raises(TaskFolderGone, match="was deleted or moved while its task was at work"):
+    with pytest.raises(TaskFolderGone):
         decided(store, task)
     assert store.foreign_edits(task) == []
     store.files.path_of(other.id).rename(tmp_path / "elsewhere")
-    with pytest.raises(TaskFolderGone, match="was deleted or moved"):
+    with pytest.raises(TaskFolderGone):
         decided(store, other)
 
 
-def test_a_decision_that_is_no_json_is_refused_and_nothing_of_it_is_left(store: FolderStore) -> None:
+def test_a_decision_that_cannot_be_encoded_is_refused_and_leaves_nothing(store: FolderStore) -> None:
     task, content = history(store)[-1], journal_of(store).read_bytes()
     with pytest.raises(StoreError, match="cannot be written to"):
         decided(store, task, feedback=("a name of broken bytes: \udcff",))

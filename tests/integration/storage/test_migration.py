@@ -1,4 +1,4 @@
-"""A task whose journal was begun in format 1 goes on in the present format, whatever is lost on the way."""
+"""A task whose journal was started in format 1 continues in the current format, whatever is lost in between."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,10 +8,10 @@ from shutil import rmtree
 import orjson
 import pytest
 
+from orchestrator.core.events.event_text import PHRASES, describe_event
 from orchestrator.core.task.checkpoint import CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject
-from orchestrator.storage.event_text import PHRASES, describe_event
 from orchestrator.storage.journal import lines
 from orchestrator.storage.migration import SCHEMA_VERSION
 from orchestrator.storage.records import TaskSummary
@@ -73,7 +73,7 @@ def test_a_crash_between_the_load_and_the_first_decision_loses_nothing(there: Re
     assert store.load(after.id).task == after
 
 
-def test_an_edit_by_another_hand_is_told_by_the_keys_of_the_format_that_it_was_made_in(
+def test_a_foreign_edit_is_reported_with_the_keys_of_the_format_in_which_it_was_made(
     there: Recorded, store: FolderStore
 ) -> None:
     path = store.files.path_of(there.expected["tasks"]["waiting"]["id"]) / "state.json"
@@ -84,7 +84,7 @@ def test_an_edit_by_another_hand_is_told_by_the_keys_of_the_format_that_it_was_m
     assert (loaded.foreign, version(store, loaded.task)) == (f"state.json.foreign-{loaded.task.seq}", 1)
 
 
-def test_lists_of_ended_tasks_know_what_these_have_spent(there: Recorded, store: FolderStore) -> None:
+def test_lists_of_ended_tasks_include_their_spending(there: Recorded, store: FolderStore) -> None:
     found = {one.id: one for one in store.summaries() if isinstance(one, TaskSummary)}
     expected = {one["id"]: one["state"]["spent"] for one in there.expected["tasks"].values()}
     days = {name: {day: spent.usd for day, spent in one.spent.items()} for name, one in found.items()}
@@ -92,7 +92,7 @@ def test_lists_of_ended_tasks_know_what_these_have_spent(there: Recorded, store:
     assert any(days.values())
 
 
-def test_the_events_of_format_1_are_still_told_in_words(there: Recorded, store: FolderStore) -> None:
+def test_events_of_format_1_still_have_texts(there: Recorded, store: FolderStore) -> None:
     folders = [store.files.path_of(one["id"]) for one in there.expected["tasks"].values()]
     told = {
         line["trigger"]: describe_event(str(line["trigger"]), line["event"]) for one in folders for line in lines(one)

@@ -1,4 +1,4 @@
-"""What other hands, other daemons and hostile folders do to the files of a task."""
+"""Foreign edits, second daemons and hostile folders."""
 
 import json
 import os
@@ -34,7 +34,7 @@ from tests.integration.storage.kept import (
 )
 
 
-def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
+def test_a_state_edited_while_the_daemon_was_down_is_set_aside_and_restored(store: FolderStore) -> None:
     task = history(store)[-1]
     edited = orjson.loads(state_of(store).read_bytes()) | {"status": "completed", "title": "mine"}
     store.release(task.id)
@@ -47,7 +47,7 @@ def test_a_state_edited_while_the_daemon_was_away_is_set_aside_and_the_truth_res
     assert opened_again(store) == LoadedTask(task=task)
 
 
-def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(store: FolderStore) -> None:
+def test_a_state_edited_while_the_daemon_runs_is_set_aside_and_restored(store: FolderStore) -> None:
     task = history(store)[-1]
     assert store.foreign_edits(task) == []
     state_of(store).write_bytes(state_of(store).read_bytes().replace(b"main", b"evil"))
@@ -61,7 +61,9 @@ def test_a_state_edited_under_the_daemon_is_set_aside_and_the_truth_restored(sto
 
 
 @pytest.mark.parametrize("content", [None, b""])
-def test_a_state_deleted_or_emptied_under_the_daemon_comes_back(store: FolderStore, content: bytes | None) -> None:
+def test_a_state_deleted_or_emptied_while_the_daemon_runs_is_restored(
+    store: FolderStore, content: bytes | None
+) -> None:
     task = history(store)[-1]
     state_of(store).unlink()
     if content is not None:
@@ -70,7 +72,7 @@ def test_a_state_deleted_or_emptied_under_the_daemon_comes_back(store: FolderSto
     assert opened_again(store) == LoadedTask(task=task)
 
 
-def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(store: FolderStore) -> None:
+def test_an_older_state_put_back_while_the_daemon_runs_is_a_foreign_edit(store: FolderStore) -> None:
     task, earlier = history(store)[-1], b""
     earlier = state_of(store).read_bytes()
     task = decided(store, task, feedback=("newer",))
@@ -79,12 +81,12 @@ def test_an_older_state_of_ours_put_back_under_the_daemon_is_a_foreign_edit(stor
     assert opened_again(store).task == task
 
 
-def test_a_state_from_the_future_is_left_alone_and_says_what_to_do(store: FolderStore) -> None:
+def test_a_state_of_a_newer_version_is_left_alone_with_instructions(store: FolderStore) -> None:
     task = history(store)[-1]
     store.release(task.id)
     content = sealed({**to_document(task), "schema_version": 3, "journal_bytes": 1})
     state_of(store).write_bytes(content)
-    with pytest.raises(FutureFile, match="has version 3, this program reads 2; install the version that wrote it"):
+    with pytest.raises(FutureFile, match="version 3"):
         store.load(task.id, keep_open=True)
     assert [type(found) for found in store.summaries()] == [FutureFile]
     assert state_of(store).read_bytes() == content
@@ -98,7 +100,7 @@ def test_a_journal_damaged_in_the_middle_names_the_byte(store: FolderStore) -> N
     second = content.index(b"\n") + 1
     content[second + 3] ^= 0xFF
     journal_of(store).write_bytes(content)
-    with pytest.raises(DamagedJournal, match=rf"decision 2 should stand at byte {second}; restore it from a backup"):
+    with pytest.raises(DamagedJournal, match=rf"decision 2 .* byte {second}; "):
         store.load(NAME_OF_TASK)
 
 
@@ -106,19 +108,19 @@ def test_a_journal_shorter_than_the_state_knows_is_refused(store: FolderStore) -
     history(store)
     store.release(NAME_OF_TASK)
     os.truncate(journal_of(store), 100)
-    with pytest.raises(DamagedJournal, match=r"has 100 bytes, but \d+ were written; restore it from a backup"):
+    with pytest.raises(DamagedJournal, match="100 bytes"):
         store.load(NAME_OF_TASK, keep_open=True)
 
 
-def test_a_journal_cut_under_the_daemon_takes_no_decision_that_would_not_fit(store: FolderStore) -> None:
+def test_a_journal_truncated_while_the_daemon_runs_accepts_no_decision_that_does_not_follow(store: FolderStore) -> None:
     task = history(store)[-1]
     os.truncate(journal_of(store), 100)
-    with pytest.raises(DamagedJournal, match="was cut to 100 of"):
+    with pytest.raises(DamagedJournal, match="to 100 of"):
         decided(store, task)
     assert journal_of(store).stat().st_size == 100
 
 
-def test_what_another_hand_appended_to_the_journal_is_cut_off(store: FolderStore) -> None:
+def test_foreign_lines_appended_to_the_journal_are_cut_off(store: FolderStore) -> None:
     task = history(store)[-1]
     with journal_of(store).open("ab") as journal:
         journal.write(b'{"seq":7,"change":[]}\n')
@@ -127,9 +129,9 @@ def test_what_another_hand_appended_to_the_journal_is_cut_off(store: FolderStore
     assert opened_again(store).task == after
 
 
-def test_a_task_begins_only_once(store: FolderStore) -> None:
+def test_a_task_is_created_only_once(store: FolderStore) -> None:
     tasks = history(store)
-    with pytest.raises(StoreError, match="exists already; a task begins only once"):
+    with pytest.raises(StoreError, match="already exists"):
         store.commit(None, tasks[0], events.TaskSubmitted(at=START, task=tasks[0]))
     assert opened_again(store).task == tasks[-1]
 
@@ -144,19 +146,19 @@ sys.stdin.read()
 """
 
 
-def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_is_gone(tmp_path: Path) -> None:
+def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_has_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "data")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout
         assert first.stdout.readline() == b"open\n"
-        with pytest.raises(StoreInUse, match=rf"in use by the daemon with pid {first.pid}; stop that one"):
+        with pytest.raises(StoreInUse, match=rf"pid {first.pid}"):
             FolderStore(tmp_path / "data")
         first.send_signal(SIGKILL)
         first.wait()
     FolderStore(tmp_path / "data").close()
 
 
-def test_everything_is_for_its_owner_only(store: FolderStore) -> None:
+def test_all_files_are_private_to_their_owner(store: FolderStore) -> None:
     task = history(store)[-1]
     store.save_checkpoint(task, saved(task, 1))
     for path in [store.data_dir, *store.data_dir.rglob("*")]:
@@ -164,7 +166,7 @@ def test_everything_is_for_its_owner_only(store: FolderStore) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link", "dangling link", "socket name"])
-def test_a_state_that_is_no_plain_file_is_set_aside(store: FolderStore, tmp_path: Path, kind: str) -> None:
+def test_a_state_that_is_not_a_plain_file_is_set_aside(store: FolderStore, tmp_path: Path, kind: str) -> None:
     task, secret = history(store)[-1], tmp_path / "secret"
     secret.write_text("{}")
 
@@ -192,7 +194,7 @@ def test_a_state_that_is_no_plain_file_is_set_aside(store: FolderStore, tmp_path
     assert secret.read_text() == "{}"
 
 
-def test_a_trap_under_the_name_of_a_half_written_state_is_taken_away(store: FolderStore, tmp_path: Path) -> None:
+def test_a_trap_under_the_name_of_a_temporary_state_file_is_removed(store: FolderStore, tmp_path: Path) -> None:
     task, secret = history(store)[-1], tmp_path / "secret"
     secret.write_text("keep me")
     partial = store.files.path_of(task.id) / ".state.json.partial"
@@ -204,13 +206,13 @@ def test_a_trap_under_the_name_of_a_half_written_state_is_taken_away(store: Fold
     assert secret.read_text() == "keep me"
 
 
-def test_the_listing_goes_past_every_hostile_folder(store: FolderStore) -> None:
+def test_the_listing_skips_every_hostile_folder(store: FolderStore) -> None:
     good = history(store)[-1]
     for name in ("link", "fifo", "copy", "empty", "broken", "strange"):
         (store.files.root / name).mkdir()
     (store.files.root / "stray file").touch()
     odd = os.fsencode(store.files.root) + b"/\xff\n\x1b[31m"
-    os.mkdir(odd)  # noqa: PTH102 - a name that no str can spell
+    os.mkdir(odd)  # noqa: PTH102 - a name that no str can express
     (store.files.root / "link" / NAME).symlink_to(journal_of(store))
     os.mkfifo(store.files.root / "fifo" / NAME)
     os.mkfifo(store.files.root / "fifo" / "state.json")
@@ -253,7 +255,7 @@ def test_a_list_shows_a_title_that_fills_pages(store: FolderStore) -> None:
     assert listed(store).title == long
 
 
-def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it_settles(store: FolderStore) -> None:
+def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_after_settling(store: FolderStore) -> None:
     task = history(store)[-1]
     before = state_of(store).read_bytes()
     for turn in range(3):
@@ -266,7 +268,7 @@ def test_a_burst_of_decisions_is_in_the_journal_at_once_and_in_the_state_when_it
     assert json.loads(state_of(store).read_bytes())["seq"] == task.seq
 
 
-def test_folders_of_tickets_that_were_never_accepted_are_removed_and_no_others(store: FolderStore) -> None:
+def test_only_folders_of_tickets_that_were_never_accepted_are_removed(store: FolderStore) -> None:
     history(store)
     unborn, odd = store.files.path_of("LOCAL-1"), store.files.path_of("LOCAL-2")
     for folder in (unborn, odd, store.files.path_of("LOCAL-3")):

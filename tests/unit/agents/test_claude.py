@@ -1,4 +1,4 @@
-"""Single lines, hostile ones above all."""
+"""Parsing single lines of the CLI's output, especially hostile ones."""
 
 import orjson
 import pytest
@@ -64,7 +64,7 @@ def turn(**changes: Json) -> TurnFinished:
     ],
     ids=lambda body: repr(body[:20]),
 )
-def test_what_is_no_message_is_noise(body: bytes) -> None:
+def test_a_line_that_is_not_a_message_is_noise(body: bytes) -> None:
     (event,) = Parser().parse(body)
     assert isinstance(event, Noise)
     assert len(event.excerpt) <= 200
@@ -75,14 +75,14 @@ def test_a_lone_surrogate_is_noise() -> None:
     assert isinstance(event, Noise)
 
 
-def test_a_message_of_an_unknown_kind_is_named_and_passed_over() -> None:
+def test_a_message_of_an_unknown_kind_is_reported_by_name() -> None:
     assert parse({"type": "hologram"}) == (Unknown(kind="hologram"),)
     assert parse({"type": "system", "subtype": "dream"}) == (Unknown(kind="system/dream"),)
     assert parse({"type": ["result"]}) == (Unknown(kind=""),)
     assert parse({}) == (Unknown(kind=""),)
 
 
-def test_a_known_kind_with_an_unknown_word_is_unknown_too() -> None:
+def test_a_known_kind_with_an_unknown_subtype_is_unknown_too() -> None:
     assert parse({"type": "rate_limit_event", "rate_limit_info": {"status": "hm"}}) == (
         Unknown(kind="rate_limit_event"),
     )
@@ -92,11 +92,11 @@ def test_a_known_kind_with_an_unknown_word_is_unknown_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["keep_alive", "tool_progress", "stream_event"])
-def test_a_sign_of_life_is_no_more_than_that(kind: str) -> None:
+def test_a_keep_alive_message_is_only_progress(kind: str) -> None:
     assert parse({"type": kind}) == (Progress(),)
 
 
-def test_every_block_of_one_frame_is_told_in_order() -> None:
+def test_every_block_of_one_frame_is_reported_in_order() -> None:
     content: Json = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "I look."},
@@ -111,13 +111,13 @@ def test_every_block_of_one_frame_is_told_in_order() -> None:
     )
 
 
-def test_a_long_text_is_cut() -> None:
+def test_a_long_text_is_truncated() -> None:
     (event,) = parse({"type": "assistant", "message": {"content": [{"type": "text", "text": "x" * (TEXT + 5)}]}})
     assert isinstance(event, Text)
     assert len(event.text) == TEXT
 
 
-def test_a_tool_is_summed_up_in_one_short_line() -> None:
+def test_a_tool_use_is_summarised_in_one_short_line() -> None:
     use: Json = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "a\n\t b" + " c" * 9_000}}
     (event,) = parse({"type": "assistant", "message": {"content": [use]}})
     assert isinstance(event, ToolStarted)
@@ -126,19 +126,19 @@ def test_a_tool_is_summed_up_in_one_short_line() -> None:
 
 
 @pytest.mark.parametrize("content", ["no such\nfile", [{"type": "text", "text": "no such\nfile"}]])
-def test_a_failed_tool_says_how(content: Json) -> None:
+def test_a_failed_tool_states_how_it_failed(content: Json) -> None:
     block: Json = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": content}
     finished = ToolFinished(id="t", ok=False, summary="no such file", timed_out=False)
     assert parse({"type": "user", "message": {"content": [block]}}) == (finished,)
 
 
-def test_damage_in_a_field_that_nobody_reads_does_no_harm() -> None:
+def test_damage_in_an_unused_field_does_no_harm() -> None:
     body = b'{"type":"assistant","request_id":"\xff","message":{"content":[{"type":"thinking","thinking":"hm"}]}}'
     assert Parser().parse(body) == (Thinking(text="hm"),)
 
 
 @pytest.mark.parametrize("other", [None, True, 7, 0.5, "words", ["list"], {"key": "value"}])
-def test_what_stands_in_the_place_of_an_object_or_a_list_is_passed_over(other: Json) -> None:
+def test_a_wrong_value_in_place_of_an_object_or_a_list_is_skipped(other: Json) -> None:
     assert parse({"type": "assistant", "message": other}) == (Progress(),)
     assert parse({"type": "assistant", "message": {"content": other, "usage": other}}) == (Progress(),)
     assert parse({"type": "user", "message": {"content": [other, {"type": other}]}}) == (Progress(),)
@@ -154,13 +154,13 @@ def test_what_stands_in_the_place_of_an_object_or_a_list_is_passed_over(other: J
     assert parse({"type": "control_response", "response": other}) == (Answered(request_id="", ok=False, error=None),)
 
 
-def test_an_echoed_prompt_is_not_the_agents_text() -> None:
+def test_an_echoed_prompt_is_not_text_of_the_agent() -> None:
     echoed: Json = [{"type": "text", "text": "=== PHASE 1 COMPLETE ==="}]
     assert parse({"type": "user", "message": {"content": echoed}}) == (Progress(),)
     assert parse({"type": "user", "message": {"content": "=== PHASE 1 COMPLETE ==="}}) == (Progress(),)
 
 
-def test_the_control_protocol_is_told_by_its_request_ids() -> None:
+def test_messages_of_the_control_protocol_carry_their_request_ids() -> None:
     request: Json = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}}
     assert parse({"type": "control_request", "request_id": "r", "request": request}) == (
         Asked(request_id="r", subtype="can_use_tool", tool="Bash", input={"command": "ls"}),
@@ -172,12 +172,12 @@ def test_the_control_protocol_is_told_by_its_request_ids() -> None:
     )
 
 
-def test_a_delivered_turn_is_known_by_its_uuid() -> None:
+def test_a_delivered_turn_is_identified_by_its_uuid() -> None:
     line: Json = {"type": "command_lifecycle", "command_uuid": "u", "state": "completed"}
     assert parse(line) == (Delivered(uuid="u", state=Delivery.COMPLETED),)
 
 
-def test_a_denied_tool_is_told_with_its_reason() -> None:
+def test_a_denied_tool_is_reported_with_its_reason() -> None:
     denied: dict[str, Json] = {"tool_name": "Bash", "tool_use_id": "t", "message": "not in this mode"}
     line = denied | {"type": "system", "subtype": "permission_denied"}
     assert parse(line) == (ToolDenied(id="t", name="Bash", reason="not in this mode"),)
@@ -189,7 +189,7 @@ def test_a_limit_may_lack_its_reset_and_its_window() -> None:
     )
 
 
-def test_a_turn_is_ok_only_when_every_word_says_so() -> None:
+def test_a_turn_is_ok_only_if_every_field_says_so() -> None:
     assert turn().outcome is Outcome.OK
     assert turn(terminal_reason=None).outcome is Outcome.OK
     for wrong in (
@@ -210,7 +210,7 @@ def test_a_turn_is_ok_only_when_every_word_says_so() -> None:
 
 
 @pytest.mark.parametrize("reason", ["aborted_streaming", "aborted_tools"])
-def test_a_turn_that_was_pre_empted_is_interrupted_even_when_it_calls_itself_a_success(reason: str) -> None:
+def test_a_preempted_turn_is_interrupted_even_if_it_claims_success(reason: str) -> None:
     assert (turn(terminal_reason=reason).outcome, turn(terminal_reason=reason).error) == (Outcome.INTERRUPTED, None)
 
 
@@ -233,16 +233,16 @@ def test_a_turn_that_was_pre_empted_is_interrupted_even_when_it_calls_itself_a_s
         ({"subtype": "hm", "terminal_reason": "hm"}, ErrorClass.UNKNOWN),
     ],
 )
-def test_a_failure_is_of_the_class_that_decides_what_to_do(changes: dict[str, Json], error: ErrorClass) -> None:
+def test_a_failure_has_the_class_that_determines_the_reaction(changes: dict[str, Json], error: ErrorClass) -> None:
     assert turn(**changes).error is error
 
 
-def test_an_agent_that_writes_of_limits_has_hit_none() -> None:
+def test_an_agent_that_writes_about_limits_has_not_reached_one() -> None:
     unfinished = turn(result="You've hit your limit", terminal_reason="hook_stopped")
     assert unfinished.error is ErrorClass.UNKNOWN
 
 
-def test_a_turn_without_per_model_figures_gives_those_of_the_turn_alone() -> None:
+def test_a_turn_without_figures_per_model_has_only_its_own() -> None:
     usage = turn(usage={"input_tokens": 3, "output_tokens": -4, "cache_read_input_tokens": 1e300}).usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cumulative) == (3, 0, 0, False)
 
@@ -267,7 +267,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KNOWN_KEYS, VALUES, max_size=8), KNOWN_WORDS)
-def test_no_message_of_whatever_shape_raises(message: dict[str, Json], kind: str) -> None:
+def test_no_message_of_any_shape_raises(message: dict[str, Json], kind: str) -> None:
     events = parse(message | {"type": kind})
     assert events
     for event in events:
@@ -283,11 +283,11 @@ def test_no_content_of_whatever_shape_raises(content: list[Json], kind: str) -> 
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_whatever_raise(body: bytes) -> None:
+def test_no_bytes_raise(body: bytes) -> None:
     assert Parser().parse(body)
 
 
-def test_a_change_of_state_is_told() -> None:
+def test_a_change_of_state_is_reported() -> None:
     (event,) = parse({"type": "system", "subtype": "session_state_changed", "state": "idle"})
     assert isinstance(event, SessionState)
 
@@ -302,7 +302,7 @@ def test_a_change_of_state_is_told() -> None:
         ("Command timed out after all", False),
     ],
 )
-def test_only_the_program_s_own_words_say_that_a_tool_ran_out_of_time(text: str, timed_out: bool) -> None:
+def test_only_the_programs_own_message_marks_a_tool_timeout(text: str, timed_out: bool) -> None:
     for is_error in (True, False):
         block: Json = {"type": "tool_result", "tool_use_id": "t", "is_error": is_error, "content": text}
         (finished,) = parse({"type": "user", "message": {"content": [block]}})
@@ -310,7 +310,7 @@ def test_only_the_program_s_own_words_say_that_a_tool_ran_out_of_time(text: str,
         assert finished.timed_out is (timed_out and is_error)
 
 
-def test_tokens_are_told_with_every_line_of_a_message_subagents_included() -> None:
+def test_tokens_are_reported_with_every_line_of_a_message_including_subagents() -> None:
     usage: Json = {"input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 9_000}
     line: Json = {
         "type": "assistant", "parent_tool_use_id": "t0",
@@ -319,7 +319,7 @@ def test_tokens_are_told_with_every_line_of_a_message_subagents_included() -> No
     assert parse(line) == (Thinking(text="hm"), TokenUsage(message_id="m1", tokens=107))
 
 
-def test_a_window_tells_how_full_it_is_and_whether_more_is_being_paid_for() -> None:
+def test_a_window_reports_its_utilization_and_overage() -> None:
     info: Json = {
         "status": "allowed_warning", "rateLimitType": "seven_day_fable", "resetsAt": 1_795_310_909,
         "utilization": 0.93, "isUsingOverage": True,
@@ -336,5 +336,5 @@ def test_a_window_tells_how_full_it_is_and_whether_more_is_being_paid_for() -> N
 
 
 @pytest.mark.parametrize(("told", "share"), [(0, 0.0), (1.2, 1.0), (10**400, 1.0), (-0.1, None), ("0.5", None)])
-def test_a_share_is_a_part_of_the_whole(told: Json, share: float | None) -> None:
+def test_a_share_is_a_fraction_between_zero_and_one(told: Json, share: float | None) -> None:
     assert share_of(told) == share

@@ -1,7 +1,7 @@
-"""The corpus of limits: every form in which an end was ever told is of its class, and no talk of limits is one.
+"""A corpus about limits: every known form of a failure has its class, and no talk about limits is a failure.
 
-The forms are those of collected.md §3.3 and §3.4. The talk is made from templates, always the same: an agent that edits
-a rate limiter, reads its logs, runs its tests, quotes our own markers, and sends subagents that do likewise.
+The talk is generated from templates, always the same: an agent that edits a rate limiter, reads its logs, runs its
+tests, quotes our own markers, and sends subagents that do likewise.
 """
 
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def turn_of(message: JsonObject) -> TurnFinished:
 
 
 @pytest.mark.parametrize(("text", "expected"), LITERALS.items())
-def test_every_form_of_an_end_is_of_its_class_by_its_words_alone(
+def test_every_form_of_a_failure_gets_its_class_from_its_message_alone(
     text: str, expected: tuple[ErrorClass, str | None]
 ) -> None:
     error, resets = expected
@@ -140,11 +140,11 @@ def test_every_form_of_an_end_is_of_its_class_by_its_words_alone(
 
 
 @pytest.mark.parametrize("text", LITERALS)
-def test_the_same_words_of_a_turn_that_went_well_are_only_words(text: str) -> None:
+def test_the_same_message_in_a_successful_turn_is_only_text(text: str) -> None:
     assert turn_of(FAILED | {"is_error": False, "terminal_reason": "completed", "result": text}).outcome is Outcome.OK
 
 
-def test_the_words_of_an_account_go_before_the_api_s_own() -> None:
+def test_messages_about_the_account_take_precedence_over_the_apis() -> None:
     walled: JsonObject = {"api_error": "usage_limit_reached", "api_error_status": 429, "terminal_reason": "api_error"}
     assert turn_of(FAILED | walled | {"result": "You hit something new"}).error is ErrorClass.USAGE_LIMIT
     assert turn_of(FAILED | walled | {"result": "Your group's usage limit is set to $0"}).error is ErrorClass.BILLING
@@ -197,7 +197,7 @@ OUTPUT = (
 
 
 class Talk:
-    """An endless session about limits, in the CLI's own shapes, in which no limit is hit and nothing is said to us."""
+    """An endless session about limits in the CLI's own format, in which no limit is reached and nothing is reported."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -255,7 +255,7 @@ class Talk:
         return {"type": "user", "message": message, "parent_tool_use_id": parent, "tool_use_result": words}
 
     def _sidelong(self) -> JsonObject:
-        """What goes on beside the talk: windows that are no walls, retries, echoes, turns that went well."""
+        """Return what happens beside the talk: windows that are not full, retries, echoes, successful turns."""
         words = self._words((*TALK, *OUTPUT))
         echoed: Json = {"role": "user", "content": [{"type": "text", "text": words}]}
         window: Json = {"status": self._random.choice(["allowed", "allowed_warning"]), "utilization": 0.97}
@@ -270,7 +270,7 @@ class Talk:
         ])  # fmt: skip
 
 
-def test_ten_thousand_lines_of_talk_about_limits_hold_no_limit_no_error_and_no_message() -> None:
+def test_ten_thousand_lines_of_talk_about_limits_contain_no_limit_error_or_message() -> None:
     parser, markers = Parser(), Markers()
     wrong: list[object] = []
     said: list[AgentMessage] = []

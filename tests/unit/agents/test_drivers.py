@@ -1,4 +1,4 @@
-"""What is launched and what is sent, as values."""
+"""Launches of agents and the lines sent to them, as values."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -79,7 +79,7 @@ def claude(*, pass_env: tuple[str, ...] = (), env: Mapping[str, str] | None = No
 DRIVERS: tuple[Driver, ...] = (claude(), CommandDriver(argv=("agent", "--play")))
 
 
-def test_claude_is_launched_with_everything_said_and_nothing_left_to_chance() -> None:
+def test_claude_is_launched_with_every_option_explicit() -> None:
     launched = claude().launch(order(tools=("Bash(git *)", "Edit", "Read"), system_prompt="--Plan."))
     assert launched.argv == (
         "/opt/claude",
@@ -100,7 +100,7 @@ def test_claude_is_launched_with_everything_said_and_nothing_left_to_chance() ->
     )
 
 
-def test_a_role_that_may_ask_is_given_the_means_and_a_mode_in_which_what_no_rule_allows_is_asked_for() -> None:
+def test_a_role_that_may_ask_gets_the_tools_and_a_mode_in_which_unmatched_tools_are_asked_for() -> None:
     argv = claude().launch(replace(order(tools=("Edit", "Read")), asks=True)).argv
     assert "--permission-mode=default" in argv
     assert "--permission-prompt-tool=stdio" in argv
@@ -108,19 +108,19 @@ def test_a_role_that_may_ask_is_given_the_means_and_a_mode_in_which_what_no_rule
     assert "--disallowedTools=" in argv
 
 
-def test_a_role_in_plan_mode_can_leave_it_where_somebody_approves() -> None:
+def test_a_role_in_plan_mode_can_leave_it_if_it_may_ask() -> None:
     argv = claude().launch(replace(order(tools=("Read",)), asks=True, permission_mode="plan")).argv
     assert "--permission-mode=plan" in argv
     assert "--tools=Read,Write,AskUserQuestion,ExitPlanMode" in argv
 
 
-def test_a_role_s_own_fence_stands_whoever_is_there() -> None:
+def test_a_roles_own_restrictions_apply_to_attended_tasks_too() -> None:
     argv = claude().launch(replace(order(), asks=True, permission_mode="dontAsk", disallowed_tools=("Bash",))).argv
     assert "--permission-mode=dontAsk" in argv
     assert "--disallowedTools=Bash" in argv
 
 
-def test_what_was_provided_is_in_the_environment_but_is_not_who_the_agent_is() -> None:
+def test_provided_values_are_in_the_environment_but_cannot_replace_the_identity_of_the_agent() -> None:
     provided = replace(order(), provided={"STRIPE_KEY": "hush", "ORCHESTRATOR_TASK": "T-8"})
     for driver in DRIVERS:
         env = driver.launch(provided).env
@@ -128,31 +128,31 @@ def test_what_was_provided_is_in_the_environment_but_is_not_who_the_agent_is() -
     assert "hush" not in repr(provided)
 
 
-def test_a_resumed_session_is_named_by_resume_alone() -> None:
+def test_a_resumed_session_is_passed_by_resume_alone() -> None:
     argv = claude().launch(order(resume=True)).argv
     assert f"--resume={SESSION}" in argv
     assert not [word for word in argv if word.startswith("--session-id")]
 
 
-def test_a_role_s_own_model_wins() -> None:
+def test_a_roles_own_model_takes_precedence() -> None:
     assert "--model=haiku" in claude().launch(order(model="haiku")).argv
 
 
-def test_a_role_that_may_not_edit_has_a_rule_for_its_outbox_only() -> None:
+def test_a_role_that_may_not_edit_has_a_rule_only_for_its_outbox() -> None:
     assert allow_rules(("Read", "Write"), Path("/d/out")) == ("Read", "Edit(//d/out/**)")
 
 
-def test_what_means_something_in_a_rule_is_no_part_of_a_path_in_one() -> None:
+def test_special_characters_of_rules_are_replaced_in_paths() -> None:
     assert allow_rules((), Path("/a (b)/[c]")) == ("Edit(//a ?b?/?c?/**)",)
 
 
-def test_a_role_that_names_servers_is_told_where_they_are_registered() -> None:
+def test_a_role_that_names_mcp_servers_gets_their_configuration() -> None:
     driver = replace(claude(), mcp_config=Path("/etc/mcp.json"))
     tools = ("Read", "mcp__cks__search")
     needing = replace(order(tools=tools), mcp_servers=("cks",))
     argv = driver.launch(needing).argv
     assert "--mcp-config=/etc/mcp.json" in argv
-    assert "--tools=Read,Write" in argv, "servers' tools are none of the CLI's own"
+    assert "--tools=Read,Write" in argv, "the tools of MCP servers are not built-in tools"
     assert any(flag.startswith("--allowedTools=Read,mcp__cks__search,") for flag in argv)
     for launched in (claude().launch(needing), driver.launch(order(tools=tools))):
         assert not [flag for flag in launched.argv if flag.startswith("--mcp-config")]
@@ -162,7 +162,7 @@ def test_every_tool_is_named_once_without_its_pattern() -> None:
     assert tool_names(("Bash(git *)", "Bash(make *)", "Read")) == ("Bash", "Read", "Write")
 
 
-def test_claude_inherits_no_other_claude_no_stray_key_and_no_secret_of_ours() -> None:
+def test_claude_inherits_no_other_claude_no_stray_key_and_none_of_our_secrets() -> None:
     assert claude().launch(order()).env == {
         "PATH": "/usr/bin",
         "HOME": "/home/ada",
@@ -181,24 +181,24 @@ def test_claude_inherits_no_other_claude_no_stray_key_and_no_secret_of_ours() ->
     }
 
 
-def test_a_key_comes_through_when_it_is_wanted() -> None:
+def test_a_key_is_passed_on_when_it_is_configured() -> None:
     env = claude(pass_env=("ANTHROPIC_API_KEY",)).launch(order()).env
     assert env["ANTHROPIC_API_KEY"] == "stray"
     assert "ANTHROPIC_AUTH_TOKEN" not in env
 
 
-def test_configured_variables_win_over_ours_but_not_over_who_the_agent_is() -> None:
+def test_configured_variables_override_ours_but_not_the_identity_of_the_agent() -> None:
     env = claude(env={"DISABLE_AUTOUPDATER": "0", "ORCHESTRATOR_TASK": "T-8"}).launch(order()).env
     assert (env["DISABLE_AUTOUPDATER"], env["ORCHESTRATOR_TASK"]) == ("0", "T-7")
 
 
-def test_a_launch_shows_no_secret_when_printed() -> None:
+def test_a_printed_launch_shows_no_secret() -> None:
     assert "stray" not in repr(claude(pass_env=("ANTHROPIC_API_KEY",)).launch(order()))
     assert "stray" not in repr(order())
     assert "hush" not in repr(claude(env={"TOKEN": "hush"}))
 
 
-def test_a_command_is_launched_as_configured_and_told_who_it_is() -> None:
+def test_a_command_is_launched_as_configured_and_gets_its_identity() -> None:
     launched = CommandDriver(argv=("agent", "--play"), env={"SCENARIO": "x"}).launch(order(resume=True))
     assert launched.argv == ("agent", "--play")
     assert launched.env["SCENARIO"] == "x"
@@ -220,7 +220,7 @@ def test_a_turn_is_one_line_that_no_cli_takes_for_a_command(driver: Driver, text
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t\u2003"])
-def test_a_turn_without_a_word_is_refused(text: str) -> None:
+def test_a_turn_without_text_is_refused(text: str) -> None:
     with pytest.raises(EmptyTurn, match="must hold some text"):
         claude().turn(text, "u-1")
 
@@ -261,7 +261,7 @@ def request(given: object, request_id: str = "r-1") -> bytes:
 
 
 def decision(subject: Subject, status: RequestStatus, answer: str | None) -> object:
-    """What the line says that answers a request for a tool."""
+    """Return the response of the line that answers a request for a tool."""
     line = claude().answer(request({"path": "/x"}), [asked(subject, status, answer)])
     assert line.endswith(b"}\n")
     response = orjson.loads(line)["response"]
@@ -269,7 +269,7 @@ def decision(subject: Subject, status: RequestStatus, answer: str | None) -> obj
     return response["response"]
 
 
-def test_every_question_of_a_request_gets_its_own_answer_in_the_input_that_is_given_back() -> None:
+def test_every_question_of_a_request_gets_its_own_answer_in_the_returned_input() -> None:
     questions = [{"question": "Which?", "options": [{"label": "A"}]}, {"question": "How many?"}, {"question": "Why?"}]
     answers = [asked(Subject.QUESTION, RequestStatus.ANSWERED, text) for text in ("A", "two \ud83d", "")]
     line = claude().answer(request({"questions": questions}) + b"\r", answers)
@@ -286,7 +286,7 @@ def test_every_question_of_a_request_gets_its_own_answer_in_the_input_that_is_gi
     ("subject", "status", "answer"),
     [(Subject.PERMISSION, RequestStatus.ANSWERED, "allow"), (Subject.PLAN, RequestStatus.APPROVED, "")],
 )
-def test_what_is_allowed_is_allowed_with_the_input_that_was_asked_about(
+def test_an_allowed_tool_gets_the_input_that_was_asked_about(
     subject: Subject, status: RequestStatus, answer: str
 ) -> None:
     assert decision(subject, status, answer) == {"behavior": "allow", "updatedInput": {"path": "/x"}}
@@ -301,27 +301,27 @@ def test_what_is_allowed_is_allowed_with_the_input_that_was_asked_about(
         (Subject.PLAN, RequestStatus.CHANGES_REQUESTED, "allow", "allow"),
     ],
 )
-def test_what_is_not_allowed_is_denied_with_the_reason(
+def test_a_denied_tool_gets_the_reason(
     subject: Subject, status: RequestStatus, answer: str | None, message: str
 ) -> None:
     assert decision(subject, status, answer) == {"behavior": "deny", "message": message}
 
 
 def nested(depth: int) -> bytes:
-    """A request whose input holds so many lists within one another."""
+    """Return a request whose input has this many nested lists."""
     given = b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
     asks = b'"request":{"subtype":"can_use_tool","tool_name":"Bash","input":'
     return b'{"type":"control_request","request_id":"r-1",' + asks + given + b"}}"
 
 
 @pytest.mark.parametrize("line", [b"", b"no json", b"[]", request({}, "r-2"), nested(300), nested(1000)])
-def test_a_request_that_another_hand_has_changed_is_not_answered(line: bytes) -> None:
+def test_a_request_that_was_changed_externally_is_not_answered(line: bytes) -> None:
     with pytest.raises(RequestLost, match="r-1 is no longer in its output"):
         claude().answer(line, [asked(Subject.PERMISSION, RequestStatus.ANSWERED, "allow")])
 
 
 @pytest.mark.parametrize(("depth", "may_ask"), [(DEEPEST_INPUT, True), (DEEPEST_INPUT + 1, False), (900, False)])
-def test_what_could_not_be_repeated_in_an_answer_is_asked_of_nobody(depth: int, may_ask: bool) -> None:
+def test_a_request_that_cannot_be_repeated_in_an_answer_is_not_asked(depth: int, may_ask: bool) -> None:
     """JSON is read in 900 levels and more, but written in 254: a request in between would end whoever answers it."""
     (request,) = claude().parser.parse(nested(depth))
     assert isinstance(request, Asked)
@@ -330,8 +330,8 @@ def test_what_could_not_be_repeated_in_an_answer_is_asked_of_nobody(depth: int, 
         claude().answer(nested(depth), [asked(Subject.PERMISSION, RequestStatus.ANSWERED, "allow")])
 
 
-def test_an_option_can_be_chosen_whatever_stands_around_it() -> None:
-    """An answer is told without white space at its ends, and would never be one of the options."""
+def test_an_option_with_surrounding_white_space_can_be_chosen() -> None:
+    """An answer is stripped of white space at its ends, and would never equal such an option."""
     question = {"question": "Which?", "options": [{"label": " Latin\n"}, {"label": "All\tof it"}, {"label": " "}]}
     (request,) = claude().parser.parse(
         orjson.dumps(

@@ -1,4 +1,4 @@
-"""The line protocol: what is a message, what only looks like one, and what an agent is told about a wrong one."""
+"""The line protocol: what is a message, what only looks like one, and the response to a malformed one."""
 
 import json
 import tracemalloc
@@ -142,16 +142,14 @@ def reason(text: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "said"), EVERY_FORM, ids=lambda value: type(value).__name__)
-def test_every_form_is_understood_whole_and_byte_by_byte_and_with_the_line_ends_of_windows(
-    text: str, said: AgentMessage
-) -> None:
+def test_every_form_is_parsed_whole_and_byte_by_byte_and_with_windows_line_ends(text: str, said: AgentMessage) -> None:
     assert said_in(text) == (said,)
     assert said_in(*text) == (said,)
     assert said_in(*text.replace("\n", "\r\n")) == (said,)
     assert said_in(text.rstrip("\n")) == (said,)
 
 
-def test_messages_come_in_the_order_in_which_they_were_said() -> None:
+def test_messages_come_in_the_order_of_the_text() -> None:
     assert said_in("".join(text for text, _ in EVERY_FORM)) == tuple(said for _, said in EVERY_FORM)
 
 
@@ -163,14 +161,16 @@ def test_messages_come_in_the_order_in_which_they_were_said() -> None:
         ("USER_QUESTION", {"category": "business", "question": "Which\nprice?"}, "Which\nprice?"),
     ],
 )
-def test_a_message_in_json_says_the_same_in_a_code_fence_or_not(name: str, fields: dict[str, str], said: str) -> None:
+def test_a_message_in_json_is_the_same_with_or_without_a_code_fence(
+    name: str, fields: dict[str, str], said: str
+) -> None:
     body = json.dumps(fields, indent=1)
     bare = said_in(f"[{name}_JSON]\n{body}\n[/{name}_JSON]\n")
     assert bare == said_in(f"[{name}_JSON]\n```json\n{body}\n```\n[/{name}_JSON]\n")
     assert repr(said) in repr(bare)
 
 
-def test_options_may_stand_in_one_line() -> None:
+def test_options_may_be_on_one_line() -> None:
     text = "[USER_QUESTION]\nquestion: Which?\noptions: [one, \"two, or more\", 'three']\n[/USER_QUESTION]\n"
     assert (
         said_in(text)
@@ -187,20 +187,20 @@ def test_options_may_stand_in_one_line() -> None:
     )
 
 
-def test_an_option_may_go_on_in_the_next_line() -> None:
+def test_an_option_may_continue_on_the_next_line() -> None:
     (said,) = said_in("[USER_QUESTION]\nquestion: Which?\noptions:\n1. one\n   or so\n2) two\n[/USER_QUESTION]\n")
     assert isinstance(said, Question)
     assert said.options == ("one\n   or so", "two")
 
 
-def test_an_unknown_category_is_guessed_and_loses_no_question() -> None:
+def test_an_unknown_category_is_guessed_and_no_question_is_lost() -> None:
     plain, choice = question(category="technical"), question(category="technical", options=["a", "b"])
     assert isinstance(plain, Question)
     assert isinstance(choice, Question)
     assert (plain.category, choice.category) == (Category.CLARIFICATION, Category.CHOICE)
 
 
-def test_only_what_calls_itself_fatal_is_fatal_and_an_unknown_remedy_is_to_ask_a_person() -> None:
+def test_only_an_explicitly_fatal_error_is_fatal_and_an_unknown_recovery_notifies_a_user() -> None:
     (said,) = said_in("[ERROR]\ntype: execution_failed\nmessage: no\nrecovery: pray\n[/ERROR]\n")
     assert said == AgentError(fatal=False, recovery=Recovery.NOTIFY_USER, message="no", details="")
 
@@ -230,15 +230,15 @@ def test_only_what_calls_itself_fatal_is_fatal_and_an_unknown_remedy_is_to_ask_a
     ],
     ids=lambda text: repr(text[:24]),
 )
-def test_what_only_speaks_of_a_marker_is_no_message(text: str) -> None:
+def test_a_mention_of_a_marker_is_not_a_message(text: str) -> None:
     assert said_in(text) == ()
 
 
-def test_a_message_behind_a_closed_fence_is_one() -> None:
+def test_a_message_after_a_closed_fence_is_a_message() -> None:
     assert said_in(f"- ```py\n  x = 1\n  ```\n\n```inline``` code\n{PHASE}") == (DESIGNED,)
 
 
-def test_a_marker_quoted_within_a_message_neither_ends_it_nor_begins_another() -> None:
+def test_a_marker_quoted_within_a_message_neither_ends_it_nor_starts_another() -> None:
     text = (
         "[USER_QUESTION]\nquestion: Is this right?\n```\n[/USER_QUESTION]\ndefault: no\n```\n"
         "default: yes\n[/USER_QUESTION]\n"
@@ -249,7 +249,7 @@ def test_a_marker_quoted_within_a_message_neither_ends_it_nor_begins_another() -
     assert said.default == "yes"
 
 
-def test_a_fence_of_one_turn_does_not_reach_into_the_next() -> None:
+def test_a_fence_does_not_extend_into_the_next_turn() -> None:
     markers = Markers()
     assert (*markers.push("```\n"), *markers.flush()) == ()
     assert (*markers.push(PHASE), *markers.flush()) == (DESIGNED,)
@@ -291,14 +291,14 @@ def test_a_fence_of_one_turn_does_not_reach_into_the_next() -> None:
         ('=== VERIFICATION_RESULT ===\n{"criteria": ', "its body is no JSON"),
     ],
 )
-def test_a_wrong_message_is_answered_with_what_is_wrong_and_how_it_must_look(text: str, wrong: str) -> None:
+def test_a_malformed_message_is_answered_with_the_error_and_the_correct_form(text: str, wrong: str) -> None:
     told = reason(text)
     assert wrong in told
     assert "must look like this: " in told
     assert len(told) < 1000
 
 
-def test_a_message_that_was_not_closed_does_not_swallow_the_next() -> None:
+def test_an_unclosed_message_does_not_swallow_the_next() -> None:
     unclosed, done = said_in(f"[USER_QUESTION]\nquestion: Why?\n{PHASE}")
     assert isinstance(unclosed, Malformed)
     assert done == DESIGNED
@@ -308,7 +308,7 @@ def test_a_message_that_was_not_closed_does_not_swallow_the_next() -> None:
     assert "[/USER_QUESTION] is missing" in reason("[USER_QUESTION]\nquestion: Why?\n[/ERROR]\n")
 
 
-def test_a_field_may_be_long_and_no_longer() -> None:
+def test_a_field_has_a_maximum_length() -> None:
     assert isinstance(question(question="é" * LARGEST_FIELD), Question)
     assert "question is longer than 10,000 characters" in reason(
         f"[USER_QUESTION]\nquestion: {'é' * (LARGEST_FIELD + 1)}\n[/USER_QUESTION]\n"
@@ -322,7 +322,7 @@ def test_a_field_may_be_long_and_no_longer() -> None:
 
 @pytest.mark.parametrize("form", ["USER_QUESTION", "USER_QUESTION_JSON"])
 @pytest.mark.parametrize("line", ["x" * 99, "é" * (LARGEST_MESSAGE // 2 + 1)])
-def test_a_message_that_grows_too_large_is_dropped_and_the_next_one_heard(form: str, line: str) -> None:
+def test_a_message_that_grows_too_large_is_dropped_and_the_next_one_is_parsed(form: str, line: str) -> None:
     text = f"[{form}]\nquestion: Why?\n" + f"{line}\n" * (LARGEST_MESSAGE // len(line) + 1) + f"[/{form}]\n"
     large, asked = said_in(text, QUESTION)
     assert isinstance(large, Malformed)
@@ -330,13 +330,13 @@ def test_a_message_that_grows_too_large_is_dropped_and_the_next_one_heard(form: 
     assert asked == ASKED
 
 
-def test_a_line_without_end_is_passed_over() -> None:
+def test_an_endless_line_is_skipped() -> None:
     assert said_in(*["x" * 1000] * 1000, "\n", PHASE) == (DESIGNED,)
     assert said_in("=== PHASE 1 COMPLETE ===" + " " * LARGEST_MESSAGE, "\n", PHASE)[-1] == DESIGNED
 
 
 @pytest.mark.parametrize("text", [text for text, _ in EVERY_FORM], ids=lambda text: text.split()[0])
-def test_no_flood_of_lines_or_without_lines_is_kept(text: str) -> None:
+def test_floods_with_or_without_line_ends_are_not_kept_in_memory(text: str) -> None:
     beginning = text[: text.rindex("\n", 0, -1)].removesuffix("Ready for review.")
     tracemalloc.start()
     try:
@@ -350,7 +350,7 @@ def test_no_flood_of_lines_or_without_lines_is_kept(text: str) -> None:
         tracemalloc.stop()
 
 
-def test_what_could_deceive_a_reader_is_taken_out() -> None:
+def test_deceptive_characters_are_removed() -> None:
     said = question(question="Pay\u202e\x1b[2J 5\u0000?", default="cafe\u0301\r\n")
     assert isinstance(said, Question)
     assert (said.question, said.default) == ("Pay[2J 5?", "caf\u00e9")
@@ -359,7 +359,7 @@ def test_what_could_deceive_a_reader_is_taken_out() -> None:
     assert len(crowned.question) < 40
 
 
-def test_a_list_of_documents_ends_somewhere() -> None:
+def test_a_list_of_documents_is_bounded() -> None:
     text = "=== PHASE 1 COMPLETE ===\nFiles created:\n" + "".join(f"- {n}.md\n" for n in range(MOST_DOCUMENTS + 1))
     (said,) = said_in(text)
     assert isinstance(said, PhaseComplete)
@@ -370,7 +370,7 @@ def test_a_list_of_documents_ends_somewhere() -> None:
     )
 
 
-def test_a_question_behind_a_completed_phase_comes_before_it_and_trouble_before_both() -> None:
+def test_a_question_after_a_completed_phase_comes_before_it_and_errors_before_both() -> None:
     wrong = Malformed(block="ERROR", reason="…")
     assert in_order([DESIGNED, ASKED, TROUBLED, VERIFIED, wrong, WANTED]) == (
         TROUBLED, ASKED, wrong, WANTED, DESIGNED, VERIFIED,
@@ -378,7 +378,7 @@ def test_a_question_behind_a_completed_phase_comes_before_it_and_trouble_before_
     assert in_order([]) == ()
 
 
-def test_beside_a_fatal_error_nothing_counts() -> None:
+def test_a_fatal_error_overrides_everything_else() -> None:
     fatal = AgentError(fatal=True, recovery=Recovery.NOTIFY_USER, message="no compiler", details="")
     assert in_order([ASKED, TROUBLED, DESIGNED, fatal]) == (fatal,)
 
@@ -394,7 +394,7 @@ TEXTS = st.lists(LINES | st.text(max_size=20), max_size=40).flatmap(
 
 
 @given(TEXTS, st.data())
-def test_however_a_text_is_cut_it_says_the_same(text: str, data: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_change_the_result(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert said_in(*pieces) == said_in(*text) == said_in(text)

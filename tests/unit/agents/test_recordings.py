@@ -1,4 +1,4 @@
-"""Every recorded conversation of the real CLI, cut in every way, means the same."""
+"""Every recorded conversation of the real CLI means the same however it is split."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def stream_of(recording: str) -> bytes:
 
 
 def read(stream: bytes, *, size: int | None = None) -> list[tuple[AgentEvent, int]]:
-    """Every event with the offset behind its line; the stream comes in chunks of `size` bytes, or whole."""
+    """Return every event with the offset after its line; the stream comes in chunks of `size` bytes, or whole."""
     framer, parser, size = Framer(), Parser(), size or len(stream) or 1
     chunks = (stream[start : start + size] for start in range(0, len(stream), size))
     return [(event, line.end) for chunk in chunks for line in framer.push(chunk) for event in parser.parse(line.body)]
@@ -78,12 +78,12 @@ def events_of(recording: str) -> list[AgentEvent]:
     return [event for event, _ in read(stream_of(recording))]
 
 
-def test_every_recording_stands_in_the_table_of_outcomes() -> None:
+def test_every_recording_is_in_the_table_of_outcomes() -> None:
     assert sorted(path.stem for path in RECORDINGS.glob("*.jsonl")) == sorted(LAST_TURN)
 
 
 @pytest.mark.parametrize("recording", LAST_TURN)
-def test_a_recording_means_the_same_whole_and_byte_by_byte_and_with_half_a_line_behind_it(recording: str) -> None:
+def test_a_recording_means_the_same_whole_and_byte_by_byte_and_with_half_a_line_after_it(recording: str) -> None:
     stream = stream_of(recording)
     whole = read(stream)
     assert read(stream, size=1) == whole
@@ -103,7 +103,7 @@ def test_reading_on_from_any_line_loses_none_and_repeats_none(recording: str) ->
 
 
 @pytest.mark.parametrize(("recording", "expected"), LAST_TURN.items())
-def test_the_last_turn_of_a_recording_ends_as_it_did(
+def test_the_last_turn_of_a_recording_has_the_recorded_outcome(
     recording: str, expected: tuple[Outcome, str, ErrorClass | None] | None
 ) -> None:
     turns = [event for event in events_of(recording) if isinstance(event, TurnFinished)]
@@ -115,7 +115,7 @@ def test_nothing_in_a_recording_is_unknown_or_noise(recording: str) -> None:
     assert [event for event in events_of(recording) if isinstance(event, Unknown | Noise)] == []
 
 
-def test_a_tool_use_reads_as_a_short_story() -> None:
+def test_a_tool_use_yields_a_short_list_of_events() -> None:
     events = events_of("tool_use")
     started = next(event for event in events if isinstance(event, SessionStarted))
     session = started.session_id
@@ -151,7 +151,7 @@ def test_a_tool_use_reads_as_a_short_story() -> None:
     ]
 
 
-def test_a_tool_that_ran_out_of_time_is_told_from_one_that_failed_with_the_same_words() -> None:
+def test_a_tool_timeout_is_distinguished_from_a_failure_with_the_same_text() -> None:
     tools = [event for event in events_of("tool_timed_out") if isinstance(event, ToolFinished)]
     assert [(tool.ok, tool.timed_out) for tool in tools] == [
         (False, True),
@@ -162,7 +162,7 @@ def test_a_tool_that_ran_out_of_time_is_told_from_one_that_failed_with_the_same_
     assert "Command timed out after 1s" in tools[1].summary
 
 
-def test_what_a_running_turn_has_spent_is_the_last_of_each_message_and_never_more_than_in_the_end() -> None:
+def test_the_usage_of_a_running_turn_is_the_last_of_each_message_and_never_exceeds_the_total() -> None:
     for recording in LAST_TURN:
         events = events_of(recording)
         spent = {event.message_id: event.tokens for event in events if isinstance(event, TokenUsage)}
@@ -172,7 +172,7 @@ def test_what_a_running_turn_has_spent_is_the_last_of_each_message_and_never_mor
     assert (len(every), len({event.message_id for event in every})) == (8, 5)
 
 
-def test_a_weekly_limit_is_a_wall_with_its_reset() -> None:
+def test_a_weekly_limit_is_rejected_and_has_its_reset() -> None:
     events = events_of("limit_weekly")
     assert (
         Limit(status=LimitStatus.REJECTED, window="seven_day", resets_at=1795310909, utilization=None, overage=False)
@@ -182,12 +182,12 @@ def test_a_weekly_limit_is_a_wall_with_its_reset() -> None:
     assert (said.synthetic, said.error) == (True, "rate_limit")
 
 
-def test_an_ordinary_turn_of_a_subscription_is_no_wall() -> None:
+def test_an_ordinary_turn_of_a_subscription_reaches_no_limit() -> None:
     limits = [event for event in events_of("limit_five_hour_then_resume") if isinstance(event, Limit)]
     assert [limit.status for limit in limits] == [LimitStatus.ALLOWED, LimitStatus.ALLOWED]
 
 
-def test_an_interrupted_turn_is_neither_ok_nor_failed_and_the_next_one_goes_on() -> None:
+def test_an_interrupted_turn_is_neither_ok_nor_failed_and_the_next_one_continues() -> None:
     events = events_of("interrupt")
     assert Answered(request_id="int-1", ok=True, error=None) in events
     turns = [event for event in events if isinstance(event, TurnFinished)]
@@ -195,13 +195,13 @@ def test_an_interrupted_turn_is_neither_ok_nor_failed_and_the_next_one_goes_on()
     assert turns[0].text.startswith("[ede_diagnostic]")
 
 
-def test_retries_are_told_with_their_delay_and_status() -> None:
+def test_retries_are_reported_with_their_delay_and_status() -> None:
     retries = [event for event in events_of("overloaded_529") if isinstance(event, Retry)]
     assert retries[0] == Retry(attempt=1, max_retries=2, delay_ms=533, status=529, error="overloaded")
     assert retries[1].attempt == 2
 
 
-def test_a_question_carries_its_whole_input() -> None:
+def test_a_question_carries_its_complete_input() -> None:
     asked = next(event for event in events_of("ask_user_question") if isinstance(event, Asked))
     assert (asked.subtype, asked.tool) == ("can_use_tool", "AskUserQuestion")
     assert isinstance(asked.input, dict)

@@ -1,4 +1,4 @@
-"""Every way in which a reset was ever told, and every trap of clocks and calendars in it."""
+"""Every known form of a reset time, and the pitfalls of clocks and calendars."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -67,18 +67,18 @@ def test_every_form_is_understood(text: str, moment: str | None) -> None:
     ],
     ids=lambda text: repr(text[:30]),
 )
-def test_what_is_unclear_is_no_moment(text: str) -> None:
+def test_an_unclear_text_gives_no_time(text: str) -> None:
     assert told(text) is None
 
 
-def test_a_clock_without_a_zone_is_the_agent_s_own() -> None:
+def test_a_time_without_a_zone_is_in_the_zone_of_the_agent() -> None:
     assert told("resets 5pm", zone="Asia/Kathmandu") == "2026-11-22 11:15"
     assert told("resets 11pm", zone="Asia/Kathmandu") == "2026-11-21 17:15"
     assert told("resets 5pm", zone="nowhere") is None
     assert told("resets 5pm", zone="../../etc/passwd") is None
 
 
-def test_a_time_that_has_just_been_is_not_tomorrow_s() -> None:
+def test_a_time_that_has_just_passed_is_not_tomorrows() -> None:
     assert told("resets 2:00pm") == "2026-11-21 14:00"
     assert told("resets 1:50pm") == "2026-11-21 13:50"
     assert told("resets 1:49pm") == "2026-11-22 13:49"
@@ -93,12 +93,12 @@ def test_a_date_means_the_year_in_which_it_is_nearest() -> None:
     assert told("resets Feb 29, 1am", at=datetime(2028, 2, 27, tzinfo=UTC)) == "2028-02-29 01:00"
 
 
-def test_the_hour_that_a_clock_leaves_out_is_an_hour_later() -> None:
+def test_a_time_skipped_by_a_clock_change_is_an_hour_later() -> None:
     evening = datetime(2026, 3, 28, 20, 0, tzinfo=UTC)
     assert told("resets 2:30am (Europe/Berlin)", at=evening) == "2026-03-29 01:30"
 
 
-def test_the_hour_that_a_clock_shows_twice_is_the_first_that_is_still_to_come() -> None:
+def test_a_time_repeated_by_a_clock_change_is_the_first_one_in_the_future() -> None:
     evening = datetime(2026, 10, 24, 20, 0, tzinfo=UTC)
     between = datetime(2026, 10, 25, 0, 45, tzinfo=UTC)
     assert told("resets 2:30am (Europe/Berlin)", at=evening) == "2026-10-25 00:30"
@@ -116,7 +116,7 @@ WORDS = st.sampled_from([
     st.datetimes(datetime(2020, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - bounds have none
     st.sampled_from(["UTC", "America/St_Johns", "Australia/Lord_Howe", "", "\x00"]),
 )
-def test_no_text_raises_and_spoken_times_are_never_long_over(text: str, at: datetime, zone: str) -> None:
+def test_no_text_raises_and_parsed_times_are_never_long_past(text: str, at: datetime, zone: str) -> None:
     moment = reset_in(text, at, zone)
     if moment is not None and "|" not in text and "2026-11-22 00:00 UTC" not in text:
         assert moment >= at - JUST_NOW

@@ -1,4 +1,4 @@
-"""What a finished task says of itself."""
+"""The summary of a finished task."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def finished(begun: Task | None = None) -> Task:
     return at("COMPLETION", NextAction.NOTHING, begun)
 
 
-def test_a_finished_task_says_what_was_done_and_where_to_look() -> None:
+def test_a_finished_task_states_what_was_done_and_where_to_look() -> None:
     assert summary(finished(), Change(size="2 files, 10 lines")) == (
         "# LOCAL-20261121_220000: Add a flag\n\n"
         "LOCAL-20261121_220000 completed after 0s: Add a flag\\\n"
@@ -48,23 +48,23 @@ def test_a_finished_task_says_what_was_done_and_where_to_look() -> None:
     )
 
 
-def test_evaluations_are_counted_anew_in_each_round_of_review() -> None:
+def test_evaluations_are_counted_separately_in_each_round_of_review() -> None:
     task = replace(finished(), publication=Publication(round=2))
     assert "| Evaluations | 1 in round 2 of review |" in summary(task, Change(size=""))
 
 
-def test_a_change_that_no_check_saw_says_so_loudly() -> None:
+def test_an_unchecked_change_is_marked_prominently() -> None:
     assert UNSEEN in summary(finished(replace(a_task(), evaluation=NOT_EVALUATED)), Change(size=""))
     assert UNSEEN not in summary(finished(), Change(size=""))
 
 
-def test_a_change_of_the_checks_themselves_is_said() -> None:
+def test_a_change_of_the_checks_themselves_is_stated() -> None:
     note = "The branch changes `.orchestrator.toml`; the checks above are those of the base commit."
     assert note in summary(finished(), Change(size="", checks_differ=True))
     assert note not in summary(finished(), Change(size=""))
 
 
-def test_what_went_wrong_is_listed_with_its_output() -> None:
+def test_failures_are_listed_with_their_output() -> None:
     task = finished()
     for number, log_file in enumerate(("logs/1-lint/out.log", None)):
         failure = Failure(
@@ -77,7 +77,7 @@ def test_what_went_wrong_is_listed_with_its_output() -> None:
     assert "- fail-002 in EVALUATION, t: it failed 1\n" in text
 
 
-def test_foreign_text_cannot_break_a_table_or_begin_a_heading() -> None:
+def test_external_text_cannot_break_a_table_or_start_a_heading() -> None:
     evil = "a | b\n# c"
     results = {evil: CheckResult(verdict=Verdict.WARN, reason=evil, seconds=1.25)}
     task = with_results(finished(), results, title=evil)
@@ -87,17 +87,17 @@ def test_foreign_text_cannot_break_a_table_or_begin_a_heading() -> None:
     assert "| Change | a \\| b # c |" in text
 
 
-def test_a_task_without_steps_says_that_there_were_none() -> None:
+def test_a_task_without_steps_states_that_there_were_none() -> None:
     assert "## Steps\n\nNone.\n" in summary(replace(finished(), steps=()), Change(size=""))
 
 
-def test_a_task_that_waits_for_a_merge_does_not_say_how_it_ended() -> None:
+def test_a_task_that_waits_for_a_merge_does_not_state_how_it_ended() -> None:
     waiting = replace(finished(), status=TaskStatus.REVIEW)
     assert summary(waiting, Change(size="")).startswith("# LOCAL-20261121_220000: Add a flag\n\n| | |")
 
 
 def a_halt() -> Task:
-    """A task that was blocked after four failures, of which three were alike."""
+    """Return a task that was blocked after four failures, three of which were alike."""
     task = replace(finished(), status=TaskStatus.BLOCKED, block_reason="EVALUATION failed 3 times", stage="EVALUATION")
     for number in range(4):
         failure = Failure(
@@ -110,7 +110,7 @@ def a_halt() -> Task:
     return task
 
 
-def test_a_halt_says_what_failed_what_recurs_and_what_to_do_next() -> None:
+def test_a_halt_states_what_failed_what_recurs_and_what_to_do_next() -> None:
     text = blocked_summary(a_halt())
     assert "# Blocked: LOCAL-20261121_220000: Add a flag" in text
     assert "- In all: 4\n- By state: EVALUATION 3, PLANNING 1\n- By type: check_failure 3, timeout 1\n" in text
@@ -121,7 +121,7 @@ def test_a_halt_says_what_failed_what_recurs_and_what_to_do_next() -> None:
     assert "## What to do next\n\ntry what evaluator suggests: stop one earlier; then orchestrator retry" in text
 
 
-def test_a_halt_without_failures_says_so() -> None:
+def test_a_halt_without_failures_states_that_there_were_none() -> None:
     text = blocked_summary(replace(a_halt(), failures=FailureLog()))
     assert "- In all: 0\n- By state: none\n- By type: none\n" in text
     assert "mend what the reason names; then orchestrator retry" in text

@@ -15,7 +15,7 @@ from orchestrator.formats.codec import Json, from_json, stamp, time_of, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """Something of every kind that our values are made of."""
+    """A value of every supported kind."""
 
     at: datetime
     priority: Priority = Priority.LOW
@@ -42,7 +42,7 @@ LEAVES = st.builds(
 
 
 @given(LEAVES)
-def test_a_value_comes_back_as_it_was(leaf: Leaf) -> None:
+def test_a_value_survives_the_round_trip(leaf: Leaf) -> None:
     assert from_json(Leaf, to_json(leaf)) == leaf
 
 
@@ -52,12 +52,12 @@ def test_times_are_written_in_utc_with_milliseconds() -> None:
     assert time_of("2026-05-28T03:23:45.001+02:00") == time_of("2026-05-28T01:23:45.001Z")
 
 
-def test_missing_fields_take_their_defaults_and_unknown_ones_are_left_out() -> None:
+def test_missing_fields_take_their_defaults_and_unknown_ones_are_ignored() -> None:
     leaf = from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", "mood": "good"})
     assert (leaf.priority, leaf.names, leaf.budgets) == (Priority.LOW, (), {})
 
 
-def test_a_whole_number_stands_for_a_time_span() -> None:
+def test_a_whole_number_is_accepted_as_a_time_span() -> None:
     leaf = from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", "seconds": 3})
     assert type(leaf.seconds) is float
 
@@ -75,17 +75,17 @@ def test_a_whole_number_stands_for_a_time_span() -> None:
         ("budgets", {"a": 1}, "1 is not Budget"),
     ],
 )
-def test_what_does_not_fit_is_refused(key: str, value: Json, said: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(key: str, value: Json, said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
         from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", key: value})
 
 
-def test_a_required_field_that_is_missing_is_refused() -> None:
+def test_a_missing_required_field_is_refused() -> None:
     with pytest.raises(TypeError, match="at"):
         from_json(Leaf, {})
 
 
-def test_a_value_that_is_not_ours_has_no_form() -> None:
+def test_a_value_of_an_unsupported_type_is_refused() -> None:
     with pytest.raises(TypeError, match="complex has no form in JSON"):
         to_json(1j)
 

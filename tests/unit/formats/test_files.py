@@ -10,31 +10,31 @@ DOCUMENT: dict[str, Json] = {"title": 'a\n  "states": {', "run": {"states": 1}, 
 TOP = {"title": DOCUMENT["title"], "run": DOCUMENT["run"]}
 
 
-def test_a_document_comes_back_from_its_seal_with_and_without_a_seal_of_its_top() -> None:
+def test_a_sealed_document_is_read_back_with_and_without_a_sealed_top() -> None:
     assert unsealed(sealed(DOCUMENT)) == DOCUMENT
     assert unsealed(sealed(DOCUMENT, below="states")) == DOCUMENT
     assert unsealed(sealed(DOCUMENT, below="states"), before="states") == TOP
 
 
-def test_a_key_that_is_not_there_parts_nothing() -> None:
+def test_a_missing_key_splits_nothing() -> None:
     assert unsealed(sealed(DOCUMENT, below="nowhere")) == DOCUMENT
     assert unsealed_top(sealed(DOCUMENT, below="nowhere"), below="nowhere") is None
 
 
-def test_the_top_is_read_from_the_beginning_alone() -> None:
+def test_the_top_is_read_without_the_rest() -> None:
     content = sealed(DOCUMENT, below="states")
     beginning = content[: content.index(b'"A"')]
     assert unsealed_top(beginning, below="states") == TOP
     assert unsealed_top(content[:50], below="states") is None
 
 
-def test_a_document_without_a_seal_of_its_top_has_to_be_read_whole() -> None:
+def test_a_document_without_a_sealed_top_is_read_completely() -> None:
     assert unsealed_top(sealed(DOCUMENT), below="states") is None
     assert unsealed(sealed(DOCUMENT), before="states") == TOP
 
 
 @given(st.data())
-def test_no_changed_byte_goes_unseen(data: st.DataObject) -> None:
+def test_every_changed_byte_is_detected(data: st.DataObject) -> None:
     whole = sealed(DOCUMENT, below="states")
     content = bytearray(whole)
     at = data.draw(st.integers(0, len(content) - 1))

@@ -1,4 +1,4 @@
-"""Markdown of strangers: what a page would show of it."""
+"""External Markdown: what a page would show of it."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from orchestrator.formats.markdown import cleaned, open_fence, visible
         ("👩\u200d💻 स्\u200dत", "👩\u200d💻 स्\u200dत"),
     ],
 )
-def test_characters_that_nobody_sees_are_taken_away(text: str, left: str) -> None:
+def test_invisible_characters_are_removed(text: str, left: str) -> None:
     assert cleaned(text) == left
 
 
@@ -45,7 +45,7 @@ def test_characters_that_nobody_sees_are_taken_away(text: str, left: str) -> Non
         ("```\nnever closed <!-- x -->", "```\nnever closed <!-- x -->"),
     ],
 )
-def test_comments_are_seen_in_code_only(text: str, seen: str) -> None:
+def test_comments_are_visible_only_in_code(text: str, seen: str) -> None:
     assert visible(text) == seen
 
 
@@ -77,12 +77,12 @@ def test_comments_are_seen_in_code_only(text: str, seen: str) -> None:
         ("{code}", "```", "```"),
     ],
 )
-def test_a_fence_is_open_until_one_like_it(line: str, before: str, after: str) -> None:
+def test_a_fence_is_open_until_a_matching_one(line: str, before: str, after: str) -> None:
     assert open_fence(line, before) == after
 
 
 @given(st.text(st.sampled_from("`~<!->{}code \n\0\u200ba"), max_size=200))
-def test_outside_of_code_nothing_hidden_stays(text: str) -> None:
+def test_nothing_hidden_stays_outside_of_code(text: str) -> None:
     seen = visible(text)
     assert not set(seen) & {"\0", "\u200b"}
     if "`" not in text and "~" not in text and "{" not in text:
@@ -90,5 +90,5 @@ def test_outside_of_code_nothing_hidden_stays(text: str) -> None:
 
 
 @given(st.text())
-def test_what_was_cleaned_is_clean(text: str) -> None:
+def test_cleaned_text_is_stable(text: str) -> None:
     assert cleaned(cleaned(text)) == cleaned(text)

@@ -17,13 +17,13 @@ DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_any_document_becomes_any_other(old: dict[str, Json], new: dict[str, Json]) -> None:
+def test_any_document_can_be_patched_into_any_other(old: dict[str, Json], new: dict[str, Json]) -> None:
     before = repr(old)
     assert applied(old, difference(old, new)) == new
     assert repr(old) == before
 
 
-def test_only_what_changed_is_told_and_a_list_that_grew_is_added_to() -> None:
+def test_a_patch_has_only_the_changes_and_appends_to_a_list_that_grew() -> None:
     old: dict[str, Json] = {"same": {"x": 1}, "gone": 1, "deep": {"n": 1, "kept": 2}, "list": [1], "other": [1, 2]}
     new: dict[str, Json] = {"same": {"x": 1}, "deep": {"n": 2, "kept": 2}, "list": [1, 2, 3], "other": [2], "new": None}
     assert difference(old, new) == [
@@ -38,7 +38,7 @@ def test_only_what_changed_is_told_and_a_list_that_grew_is_added_to() -> None:
 
 
 @pytest.mark.parametrize("path", ["/nowhere/a", "/text/a", "/list/0"])
-def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
+def test_an_invalid_path_is_refused(path: str) -> None:
     document: dict[str, Json] = {"text": "x", "list": [1]}
     with pytest.raises(ValueError, match="leads nowhere"):
         applied(document, [{"op": "add", "path": path, "value": 1}])

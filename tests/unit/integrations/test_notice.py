@@ -1,4 +1,4 @@
-"""What there is to be told, as programs read it."""
+"""Notices as programs read them."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def notice(kind: NoticeKind, key: str = f"{TASK_ID}:41:0") -> Notice:
     return Notice(key=key, kind=kind, text="Which port?", at=START)
 
 
-def test_a_notice_says_which_task_it_is_about_and_what_to_do_next() -> None:
+def test_a_notice_names_its_task_and_the_next_action() -> None:
     assert announcement(submitted(stage="DESIGN"), notice(NoticeKind.QUESTION_ASKED)) == {
         "key": f"{TASK_ID}:41:0",
         "event": "question_asked",
@@ -42,16 +42,16 @@ def test_a_notice_says_which_task_it_is_about_and_what_to_do_next() -> None:
         (NoticeKind.REMINDER, "why"),
     ],
 )
-def test_each_kind_has_a_command_that_leads_on(kind: NoticeKind, verb: str) -> None:
+def test_each_kind_has_a_command_for_the_next_action(kind: NoticeKind, verb: str) -> None:
     assert what_to_do(kind, "T-1") == f"orchestrator {verb} T-1"
 
 
 @pytest.mark.parametrize("key", ["", ".", "..", "../x", "a/b", "a\n", "a\0", "ü", "x" * 201])
-def test_a_key_that_is_no_file_name_is_a_mistake(key: str) -> None:
+def test_a_key_that_is_not_a_file_name_is_an_error(key: str) -> None:
     with pytest.raises(ValueError, match="cannot be the key of a notice"):
         notice(NoticeKind.FAILED, key)
 
 
-def test_what_is_to_be_told_already_is_not_added_again() -> None:
+def test_a_notice_that_is_already_pending_is_not_added_again() -> None:
     once = add_notice(at_work(), NoticeKind.BLOCKED, "no disk", START, "blocked-7")
     assert add_notice(once, NoticeKind.BLOCKED, "no disk", START, "blocked-7") is once

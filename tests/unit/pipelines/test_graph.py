@@ -1,4 +1,4 @@
-"""A pipeline drawn: every stage and way is there, and nothing in a file's words can spoil the drawing."""
+"""Drawings of a pipeline: every stage and edge is shown, and no text of a file can break the drawing."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +44,7 @@ def small() -> Pipeline:
     return parse_pipeline(HOSTILE, "small.toml")
 
 
-def test_the_ways_of_a_pipeline_are_those_on_back_and_to_a_halt() -> None:
+def test_the_edges_of_a_pipeline_lead_on_back_and_to_a_halt() -> None:
     ways = {(edge.source, edge.target, edge.way) for edge in graph.graph_edges(full_pipeline())}
     assert {
         ("TICKET_INTAKE", "ANALYSIS", EdgeKind.NEXT),
@@ -56,14 +56,14 @@ def test_the_ways_of_a_pipeline_are_those_on_back_and_to_a_halt() -> None:
     assert len(ways) == len(full_pipeline().stages) + 4
 
 
-def test_what_opens_a_way_stands_on_it_and_what_a_person_has_to_approve_too() -> None:
+def test_an_edge_is_labelled_with_its_guards_and_its_approval() -> None:
     first = graph.graph_edges(small())[0]
     assert first.labels[0] == "notes.md is there"
     assert "2 or more files draft-v*.md are there" in first.labels
     assert first.labels[-1] == "a person approves it"
 
 
-def test_a_halt_says_how_often_a_stage_may_fail_first() -> None:
+def test_a_halt_states_how_often_a_stage_may_fail_first() -> None:
     halts = {edge.source: edge.labels for edge in graph.graph_edges(full_pipeline()) if edge.way is EdgeKind.HALT}
     assert halts["EVALUATION"] == ("it has failed 3 times (eval_cycles)",)
     assert halts["COMPLETION"] == ("they want one after it was changed 10 times (review_rounds)",)
@@ -81,18 +81,18 @@ def test_every_drawing_shows_every_stage_and_every_role(draw: Callable[[Pipeline
         assert stage.role is None or stage.role in drawn
 
 
-def test_words_of_a_file_are_no_marks_of_mermaid() -> None:
+def test_text_of_a_file_is_escaped_in_mermaid() -> None:
     line = next(line for line in graph.mermaid(small()).splitlines() if line.startswith("    WORK -->|"))
     assert line.count('"') == 2
     assert "#35;#35; #quot;a#124;b#quot; #lt;i#gt; #96;c#96;" in line
 
 
-def test_words_of_a_file_are_no_marks_of_dot() -> None:
+def test_text_of_a_file_is_escaped_in_dot() -> None:
     line = next(line for line in graph.dot(small()).splitlines() if line.startswith("    WORK -> DONE"))
     assert r"## \"a|b\" <i> `c` ; \\ end" in line
 
 
-def test_the_lines_for_a_person_are_short_and_say_what_becomes_of_a_closed_gate() -> None:
+def test_the_lines_for_users_are_short_and_state_what_a_closed_gate_leads_to() -> None:
     drawn = graph.text(full_pipeline())
     assert max(map(len, drawn.splitlines()[1:])) <= 100
     assert "up to 2 times" in drawn

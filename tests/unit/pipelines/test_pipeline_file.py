@@ -1,4 +1,4 @@
-"""Pipelines: the bundled one, and every way to get one wrong."""
+"""Pipeline files: the bundled one, and every way to get one wrong."""
 
 import tomllib
 from pathlib import Path
@@ -48,7 +48,7 @@ def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_the_bundled_pipeline_walks_the_seven_stages() -> None:
+def test_the_bundled_pipeline_has_the_seven_stages() -> None:
     pipeline = parse_pipeline(FULL, "full.toml")
     walk = [pipeline.stage(pipeline.start)]
     while walk[-1].next is not None:
@@ -90,7 +90,7 @@ def test_each_stage_of_the_bundled_pipeline_is_left_through_its_guards(stage: st
 
 
 @pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_bundled_pipeline_lets_the_same_tickets_in(path: Path) -> None:
+def test_every_bundled_pipeline_admits_the_same_tickets(path: Path) -> None:
     pipeline = parse_pipeline(path.read_text(encoding="utf-8"), str(path))
     assert TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS")) in pipeline.stage("TICKET_INTAKE").guards
 
@@ -110,7 +110,7 @@ def test_a_failed_evaluation_goes_back_to_analysis_within_a_budget_of_three() ->
     }
 
 
-def test_a_pipeline_that_says_little_gets_the_usual_budgets_and_branch() -> None:
+def test_a_minimal_pipeline_gets_the_default_budgets_and_branch() -> None:
     pipeline = parse_pipeline(SMALL, "small.toml")
     assert pipeline.budgets == {"tries": 1, "gate_retries": 2, "agent_retries": 2, "reworks": 10, "escalations": 1}
     assert pipeline.branch == "{type}/{ticket}"
@@ -121,6 +121,7 @@ WRONG = [
     ("name =", "nme =", "small.toml:1: unknown key 'nme'; did you mean 'name'?"),
     ('start = "WORK"', 'start = "WROK"', "small.toml:3: start names an unknown stage 'WROK'; did you mean 'WORK'?"),
     ('start = "WORK"', "start = 7", "small.toml:3: start = 7 must be text in quotes"),
+    ("description", 'family = "tickts"\ndescription', "small.toml:2: unknown family 'tickts'; did you mean 'tickets'?"),
     ("tries = 1", "tries = -1", "small.toml:6: tries = -1 must be a whole number, 0 or more"),
     ("tries = 1", "tries = true", "small.toml:6: tries = True must be a whole number, 0 or more"),
     ("tries = 1", "tries = 1\nrties = 2", "small.toml:7: nothing counts against the budget 'rties'"),
@@ -175,25 +176,25 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "message"), WRONG, ids=[message[:60] for _, _, message in WRONG])
-def test_what_is_wrong_is_said_with_its_line_and_the_nearest_name(right: str, wrong: str, message: str) -> None:
+def test_an_error_is_reported_with_its_line_and_the_nearest_name(right: str, wrong: str, message: str) -> None:
     assert right in SMALL
     found = problems_of(SMALL.replace(right, wrong))
     assert any(problem.startswith(message) for problem in found), found
 
 
 @pytest.mark.parametrize("name", ["BLOCKED", "COMPLETED", *TICKETS.aliases])
-def test_no_stage_is_called_by_the_word_for_a_result(name: str) -> None:
+def test_no_stage_may_have_the_name_of_a_result(name: str) -> None:
     assert any("is the word for a result" in problem for problem in problems_of(SMALL.replace("DONE", name)))
 
 
-def test_a_circle_of_several_stages_is_told_once() -> None:
+def test_a_cycle_of_several_stages_is_reported_once() -> None:
     text = FULL.replace('next = "COMPLETION"', 'next = "DESIGN"')
     circles = [problem for problem in problems_of(text) if "goes round for ever" in problem]
     assert len(circles) == 1
     assert "DESIGN → IMPLEMENTATION → EVALUATION → DESIGN" in circles[0]
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
     with pytest.raises(PipelineError) as caught:
         parse_pipeline(SMALL.replace("name = ", "nme = ").replace("agent", "agnet").replace('"DONE"', '"DON"'), "f")
     lines = [problem.line for problem in caught.value.problems]
@@ -202,11 +203,11 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     assert str(caught.value).count("\n") == len(lines) - 1
 
 
-def test_a_pipeline_without_stages_says_so() -> None:
+def test_a_pipeline_without_stages_is_reported() -> None:
     assert any("a pipeline needs stages" in problem for problem in problems_of('name = "a"\n'))
 
 
-def test_unknown_roles_are_named_with_the_line_that_names_them() -> None:
+def test_unknown_roles_are_reported_with_the_line_that_names_them() -> None:
     pipeline = parse_pipeline(SMALL, "small.toml")
     assert check_roles(pipeline, ["worker"]) == ()
     [problem] = check_roles(pipeline, ["worked", "planner"])
@@ -250,6 +251,6 @@ k = 2000-01-01T00:00:00Z
         (("table", "with space", "k"), 17),
     ],
 )
-def test_the_line_of_every_key_is_known_however_awkwardly_it_is_written(path: tuple[str | int, ...], line: int) -> None:
+def test_the_line_of_every_key_is_known_for_any_notation(path: tuple[str | int, ...], line: int) -> None:
     assert tomllib.loads(AWKWARD)
     assert line_numbers(AWKWARD)[path] == line

@@ -1,4 +1,4 @@
-"""Roles: the words of Claude Code's agent files, and every way to get one wrong."""
+"""Roles: the keys of Claude Code's agent files, and every way to get one wrong."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_a_role_is_read_as_claude_code_reads_its_own_agent_files() -> None:
     )
 
 
-def test_what_a_role_does_not_say_is_left_open() -> None:
+def test_omitted_keys_of_a_role_stay_unset() -> None:
     role = parse_role("---\nname: worker\ndescription: Works.\ntools:\n---\nWork.\n", "worker.md")
     assert (role.tools, role.disallowed_tools, role.model, role.permission_mode) == ((), (), None, None)
 
@@ -93,7 +93,7 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
         (WORKER, "---\nname: worker\ndescription: x\n---\n \n", "roles/worker.md: the text below the front matter is"),
     ],
 )
-def test_what_is_wrong_with_a_role_is_said_with_its_line(right: str, wrong: str, message: str) -> None:
+def test_an_error_in_a_role_is_reported_with_its_line(right: str, wrong: str, message: str) -> None:
     assert right in WORKER
     found = problems_of(WORKER.replace(right, wrong, 1))
     assert any(problem.startswith(message) for problem in found), found
@@ -115,7 +115,7 @@ TIERS = {Tier.DEEP: "opus", Tier.FAST: "haiku"}
         ({}, {"planning_model": "sonnet", "impl_model": "sonnet"}, None),
     ],
 )
-def test_a_role_is_played_with_its_own_model_or_the_tasks_or_the_settings(
+def test_a_role_uses_its_own_model_or_the_tasks_or_the_one_in_the_settings(
     role: dict[str, Tier | str], terms: dict[str, str], model: str | None
 ) -> None:
     played = replace(parse_role("---\nname: worker\ndescription: Works.\n---\nWork.\n", "worker.md"), **role)  # type: ignore[arg-type]  # any field

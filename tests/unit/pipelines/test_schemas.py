@@ -1,4 +1,4 @@
-"""JSON Schemas: what we write fits them, and what is wrong does not."""
+"""JSON Schemas: written documents are valid, and wrong ones are not."""
 
 import json
 import tomllib
@@ -21,19 +21,19 @@ PIPELINE = Draft202012Validator(pipeline_schema())
 
 
 @pytest.mark.parametrize("task", [a_task(), at_work(), much_lived()], ids=["submitted", "at work", "much lived"])
-def test_what_we_write_of_a_task_fits_the_schema_of_its_state(task: Task) -> None:
+def test_written_states_are_valid(task: Task) -> None:
     STATE.validate(json.loads(json.dumps(to_document(task))))
 
 
 @pytest.mark.parametrize("key", ["ticket_id", "states", "failure_summary", "config"])
-def test_a_state_that_lacks_something_does_not_fit(key: str) -> None:
+def test_a_state_with_a_missing_key_is_invalid(key: str) -> None:
     document = to_document(a_task())
     del document[key]
     with pytest.raises(ValidationError, match=key):
         STATE.validate(document)
 
 
-def test_a_state_with_a_word_that_nobody_knows_does_not_fit() -> None:
+def test_a_state_with_an_unknown_key_or_value_is_invalid() -> None:
     with pytest.raises(ValidationError, match="no_such"):
         STATE.validate(to_document(a_task()) | {"no_such": 1})
     with pytest.raises(ValidationError, match="nowhere"):
@@ -41,7 +41,7 @@ def test_a_state_with_a_word_that_nobody_knows_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_bundled_pipeline_fits_and_none_of_its_keys_may_be_misspelt(path: Path) -> None:
+def test_every_bundled_pipeline_is_valid_and_a_misspelt_key_is_not(path: Path) -> None:
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     PIPELINE.validate(document)
     document["stages"]["ANALYSIS"]["gards"] = []
@@ -50,13 +50,13 @@ def test_every_bundled_pipeline_fits_and_none_of_its_keys_may_be_misspelt(path: 
 
 
 @pytest.mark.parametrize("path", sorted(Path("agents").glob("*.md")), ids=lambda path: path.stem)
-def test_every_bundled_role_fits(path: Path) -> None:
+def test_every_bundled_role_is_valid(path: Path) -> None:
     read = read_front_matter(path.read_text(encoding="utf-8"), str(path))
     assert read is not None
     Draft202012Validator(role_schema()).validate(dict(read[0].everything()))
 
 
-def test_what_has_no_form_in_json_has_no_schema() -> None:
+def test_a_type_without_a_json_form_has_no_schema() -> None:
     @dataclass
     class Odd:
         what: object

@@ -1,4 +1,4 @@
-"""The rules that ship, put to some three hundred made-up secrets and to ordinary lines."""
+"""The bundled rules, applied to about three hundred made-up secrets and to ordinary lines."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,20 +30,20 @@ def caught(sample: Sample) -> bool:
     return own is Action.WARN or (own is not None and sample.secret[-8:] not in scan.text)
 
 
-def test_every_made_up_secret_of_every_kind_is_caught() -> None:
+def test_every_made_up_secret_of_every_kind_is_found() -> None:
     found = Counter(sample.rule for sample in SAMPLES if caught(sample))
     assert found == dict.fromkeys(ACTIONS, EACH)
     assert len(SAMPLES) >= 300
 
 
-def test_ordinary_lines_are_left_alone() -> None:
+def test_ordinary_lines_are_unchanged() -> None:
     lines = ordinary_lines()
     alarms = [line for line in lines if BUNDLED.scan(line).result is not Result.CLEAN]
     assert len(lines) >= 3000
     assert len(alarms) <= 3, alarms
 
 
-def test_the_kinds_of_the_sources_are_all_there_with_what_is_done_about_them() -> None:
+def test_every_required_kind_of_secret_has_its_action() -> None:
     assert set(OF_THE_SOURCES) <= ACTIONS.keys()
     assert {rule for rule, action in ACTIONS.items() if action is Action.BLOCK} == {
         "private_key_pem",
@@ -80,7 +80,7 @@ def test_the_header_of_a_private_key_blocks_however_it_is_broken(header: str) ->
         (ed25519.Ed25519PrivateKey.generate(), PrivateFormat.OpenSSH),
     ],
 )
-def test_a_private_key_blocks_without_its_header(key: PrivateKeyTypes, form: PrivateFormat) -> None:
+def test_a_private_key_without_its_header_blocks(key: PrivateKeyTypes, form: PrivateFormat) -> None:
     lines = key.private_bytes(Encoding.PEM, form, NoEncryption()).decode().splitlines()
     assert BUNDLED.scan("\n".join(lines)).blocked == ("private_key_pem", "private_key_body")
     assert BUNDLED.scan("".join(lines[1:-1])).blocked == ("private_key_body",)
@@ -100,7 +100,7 @@ def test_a_private_key_blocks_without_its_header(key: PrivateKeyTypes, form: Pri
         ("::ffff:10.1.2.3", "::ffff:[REDACTED:ip_address_internal]"),
     ],
 )
-def test_what_stands_around_a_secret_stays(text: str, left: str) -> None:
+def test_the_text_around_a_secret_stays(text: str, left: str) -> None:
     assert BUNDLED.masked(text) == left
 
 
@@ -108,5 +108,5 @@ def test_what_stands_around_a_secret_stays(text: str, left: str) -> None:
     "text",
     ["172.15.0.1", "172.32.0.1", "10.256.0.1", "1.10.0.0.1", "2001:db8::1", "fe00::1", "ff02::1", "fd00", "face::b00c"],
 )
-def test_addresses_that_are_not_private_stay(text: str) -> None:
+def test_public_addresses_stay(text: str) -> None:
     assert BUNDLED.scan(text).result is Result.CLEAN

@@ -1,4 +1,4 @@
-"""Provided values are known again in whatever form they stand, and lines of JSON stay what they are."""
+"""Provided values are found in any form in which they appear, and lines of JSON stay valid."""
 
 import ast
 import base64
@@ -23,7 +23,7 @@ values = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=6, max
 
 
 def masked(text: str, given_values: dict[str, str], *, is_json: bool = False, cut: int = 1 << 20) -> str:
-    """The text as a holder would write it, when it comes in pieces of so many bytes."""
+    """Return the text as a holder would write it, when it comes in pieces of this many bytes."""
     masks = masks_of(given_values)
     pairs = [list(pair) for pair in (masks.json if is_json else masks.plain)]
     mask, content = Mask(pairs, is_json=is_json), text.encode()
@@ -47,12 +47,12 @@ def masked(text: str, given_values: dict[str, str], *, is_json: bool = False, cu
         base64.urlsafe_b64encode(f"user:{SECRET}".encode()).decode(),
     ],
 )
-def test_a_value_is_masked_in_every_form_that_is_promised(said: str) -> None:
+def test_a_value_is_masked_in_every_documented_form(said: str) -> None:
     assert "<TOKEN>" in masked(said, {"TOKEN": SECRET})
     assert names_in(said.encode(), {"OTHER": "something else", "TOKEN": SECRET}) == ("TOKEN",)
 
 
-def test_a_file_is_masked_however_it_is_shown() -> None:
+def test_a_file_is_masked_however_it_is_printed() -> None:
     numbered = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(KEY.splitlines(), 1))
     shown = masked(json.dumps({"content": numbered}), {"KEY": KEY}, is_json=True)
     assert json.loads(shown)["content"].split() == ["1", "<KEY>", "2", "<KEY>", "3", "<KEY>", "4", "<KEY>"]
@@ -65,21 +65,21 @@ def test_a_file_is_masked_however_it_is_shown() -> None:
         ("12345678", "a number"),
         ("-1.5e+300", "a number"),
         ("null,true", "a number"),
-        ("message", "a word that stands in any line"),
-        ("ssista", "a word that stands in any line"),
+        ("message", "a word that occurs in every line"),
+        ("ssista", "a word that occurs in every line"),
         ("one line\nanother", "none of its lines"),
         ("s3cr3t", ""),
         ("production", ""),
         (KEY, ""),
     ],
 )
-def test_what_cannot_be_masked_says_why(value: str, why: str) -> None:
+def test_an_unsuitable_value_is_refused_with_a_reason(value: str, why: str) -> None:
     assert why in why_unmasked(value)
     assert bool(why) is bool(why_unmasked(value))
     assert bool(forms(value)) is not bool(why)
 
 
-def test_no_word_that_the_daemon_looks_for_in_a_line_is_ever_masked() -> None:
+def test_no_word_that_the_parsers_look_for_is_ever_masked() -> None:
     modules = (claude, markers, messages, outcome, agent_messages)
     trees = [ast.parse(inspect.getsource(module)) for module in modules]
     texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
@@ -89,7 +89,7 @@ def test_no_word_that_the_daemon_looks_for_in_a_line_is_ever_masked() -> None:
 
 
 @given(st.data(), values)
-def test_wherever_the_pieces_are_cut_the_result_is_the_same(data: st.DataObject, value: str) -> None:
+def test_chunk_boundaries_make_no_difference(data: st.DataObject, value: str) -> None:
     assume(not why_unmasked(value))
     around = st.text(st.sampled_from([*value, "\\", '"', "\n", "x"]), max_size=12)
     parts = data.draw(st.lists(st.one_of(around, st.just(value)), max_size=8))
@@ -101,7 +101,7 @@ def test_wherever_the_pieces_are_cut_the_result_is_the_same(data: st.DataObject,
 
 
 @given(values, st.text(max_size=30), st.sampled_from(["", "\n", "\t", "\\", '"', "\x07", "\\\\"]))
-def test_a_line_of_json_stays_one_and_does_not_tell_the_value(value: str, around: str, before: str) -> None:
+def test_a_line_of_json_stays_valid_and_does_not_reveal_the_value(value: str, around: str, before: str) -> None:
     assume(not why_unmasked(value))
     said = {"type": "assistant", "n": [1, 2.5, None, True], "text": f"{around}{before}{value}{around}{value[1:]}"}
     for only_ascii in (False, True):
@@ -112,24 +112,24 @@ def test_a_line_of_json_stays_one_and_does_not_tell_the_value(value: str, around
         assert all(value not in left for left in again["text"].split("<A>"))
 
 
-def test_an_escape_that_only_looks_like_the_beginning_of_a_value_stays() -> None:
+def test_an_escape_that_only_looks_like_the_start_of_a_value_stays() -> None:
     said = json.dumps({"text": "a\nightmare99 and a nightmare99 and \\nightmare99"})
     shown = masked(said, {"A": "nightmare99"}, is_json=True)
     assert json.loads(shown)["text"] == "a\nightmare99 and a <A> and \\<A>"
 
 
 @pytest.mark.parametrize("cut", [1, 5, 8, 10_000])
-def test_the_digits_of_an_escape_are_no_part_of_a_value(cut: int) -> None:
+def test_the_digits_of_an_escape_are_not_part_of_a_value(cut: int) -> None:
     said = json.dumps({"text": "\x050000; and 50000; and \x0550000; and \\u00050000;"})
     shown = masked(said, {"A": "50000;"}, is_json=True, cut=cut)
     assert json.loads(shown)["text"] == "\x050000; and <A> and \x05<A> and \\u000<A>"
 
 
-def test_longer_values_win_over_their_own_parts() -> None:
+def test_longer_values_take_precedence_over_their_parts() -> None:
     assert masked("hunter2-hunter2 hunter2", {"PART": "hunter2", "ALL": "hunter2-hunter2"}) == "<ALL> <PART>"
 
 
-def test_the_patterns_hold_no_line_end() -> None:
+def test_the_patterns_contain_no_line_end() -> None:
     assert not any("\n" in form for form in masking.forms(KEY))
 
 
@@ -142,5 +142,5 @@ def test_the_patterns_hold_no_line_end() -> None:
         ("MODE", "test", False),
     ],
 )
-def test_a_variable_is_secret_by_its_name_or_by_a_login_in_it(name: str, value: str, secret: bool) -> None:
+def test_a_variable_is_secret_by_its_name_or_by_a_login_in_its_value(name: str, value: str, secret: bool) -> None:
     assert is_secret(name, value) is secret

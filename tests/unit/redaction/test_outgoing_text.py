@@ -1,4 +1,4 @@
-"""What goes out: titles and texts, masked, stopped, and without what misleads a reader."""
+"""Outgoing titles and texts: masked, blocked, and free of deceptive characters."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def test_a_title_is_one_line() -> None:
     assert (out.text, out.verdict, out.findings) == ("Fix the login page", Result.CLEAN, ())
 
 
-def test_a_blocked_title_is_stopped_as_a_body_is() -> None:
+def test_a_blocked_title_is_withheld_like_a_body() -> None:
     key = "use -----BEGIN " + "PRIVATE KEY-----"
     for outlet in TextKind:
         out = sanitize(key, outlet, BUNDLED)
@@ -31,7 +31,7 @@ def test_a_blocked_title_is_stopped_as_a_body_is() -> None:
         assert [finding.rule for finding in out.findings] == ["private_key_pem"]
 
 
-def test_a_text_too_large_to_be_read_is_stopped() -> None:
+def test_a_text_that_is_too_large_is_blocked() -> None:
     out = sanitize("a" * (LARGEST_TEXT + 1), TextKind.TEXT, BUNDLED)
     assert (out.text, out.verdict, out.findings[0].rule) == ("", Result.BLOCKED, "payload_too_large")
 
@@ -40,7 +40,7 @@ PIECES = [sample.text for sample in samples()] + ["\u200b", "\u202e", "\x1b[1m",
 
 
 @given(st.lists(st.sampled_from(PIECES)), st.sampled_from(TextKind))
-def test_what_was_sanitized_holds_nothing_any_more_and_stays_as_it_is(pieces: list[str], outlet: TextKind) -> None:
+def test_sanitized_text_contains_no_secrets_and_is_stable(pieces: list[str], outlet: TextKind) -> None:
     once = sanitize("".join(pieces), outlet, BUNDLED)
     again = sanitize(once.text, outlet, BUNDLED)
     assert again.text == once.text

@@ -1,4 +1,4 @@
-"""Redaction: the bundled rules, overlaps, and texts made to hurt."""
+"""Redaction: the bundled rules, overlaps, and adversarial texts."""
 
 import sys
 import time
@@ -27,21 +27,21 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_ordinary_text_is_left_alone(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert BUNDLED.scan(text) == Scan(result=Result.CLEAN, text=text)
 
 
 @pytest.mark.parametrize(
     ("rule", "text"), [("email_address", "ask me@example.org"), ("high_entropy_string", "x aB3dE6gH9jK2mN5pQ8rS1tU4 x")]
 )
-def test_what_may_be_harmless_is_only_warned_of(rule: str, text: str) -> None:
+def test_possibly_harmless_text_only_gets_a_warning(rule: str, text: str) -> None:
     scan = BUNDLED.scan(text)
     assert scan == Scan(result=Result.CLEAN, text=text, findings=(Finding(rule=rule, action=Action.WARN, line=1),))
     assert scan.warnings == (f"warn:{rule}",)
     assert BUNDLED.masked(text) == text
 
 
-def test_a_blocked_text_is_empty_whatever_else_is_in_it() -> None:
+def test_a_blocked_text_is_empty_whatever_else_it_contains() -> None:
     text = "10.0.0.1\n-----BEGIN " + "RSA PRIVATE KEY-----\nme@example.org\n-----BEGIN " + "PRIVATE KEY-----"
     scan = BUNDLED.scan(text)
     assert (scan.result, scan.text) == (Result.BLOCKED, "")
@@ -50,7 +50,7 @@ def test_a_blocked_text_is_empty_whatever_else_is_in_it() -> None:
     assert BUNDLED.masked(text) == "[WITHHELD: private_key_pem]"
 
 
-def test_a_finding_tells_the_rule_and_the_line_of_every_mask() -> None:
+def test_a_finding_names_the_rule_and_the_line_of_every_mask() -> None:
     scan = BUNDLED.scan("one\n10.0.0.1 and 10.0.0.2\n\nfour 192.168.0.1")
     assert [(finding.rule, finding.line) for finding in scan.findings] == [
         ("ip_address_internal", 2),
@@ -80,7 +80,7 @@ def redactor(*patterns: str) -> Redactor:
         (("ab(?P<secret>x)?",), "-[REDACTED:rule_0]cdef-"),
     ],
 )
-def test_overlapping_secrets_become_one_mask_named_by_the_longest_then_the_earliest_then_the_first(
+def test_overlapping_secrets_become_one_mask_of_the_longest_then_the_earliest_then_the_first(
     patterns: tuple[str, ...], masked: str
 ) -> None:
     assert redactor(*patterns).scan("-abcdef-").text == masked
@@ -94,18 +94,18 @@ def test_a_text_over_one_mebibyte_is_refused_unread() -> None:
     assert BUNDLED.scan("ä" * (LARGEST_TEXT // 2 + 1)) == too_large
 
 
-def test_a_rule_that_says_how_it_begins_finds_what_it_would_find_without() -> None:
+def test_a_rule_with_prefixes_finds_the_same_as_without() -> None:
     text = "[[rules]]\nid = 'a'\naction = 'redact'\npattern = '(?i)ab(?:ab)?c'\n"
     slow, fast = Redactor(parse_rules(text, "r.toml")), Redactor(parse_rules(text + "begins = ['ab']", "r.toml"))
     for sample in ("ababc", "xABabCabcab", "ababab", "İabc", "ab", "", "abcabc"):
         assert fast.scan(sample) == slow.scan(sample)
 
 
-def test_one_letter_alone_grows_when_it_is_made_small() -> None:
+def test_only_one_letter_becomes_longer_in_lower_case() -> None:
     assert [letter for letter in map(chr, range(sys.maxunicode + 1)) if len(letter.lower()) != 1] == ["\u0130"]
 
 
-def test_a_text_without_what_a_rule_needs_is_not_searched() -> None:
+def test_a_text_without_the_words_a_rule_needs_is_not_searched() -> None:
     rule = "[[rules]]\nid = 'a'\naction = 'redact'\npattern = '[0-9]'\nneeds = ['pin']"
     picky = Redactor(parse_rules(rule, "r.toml"))
     assert picky.scan("1").text == "1"
@@ -126,8 +126,8 @@ TIMES = 8
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_text_made_to_hurt_costs_no_more_than_in_proportion_to_its_length(piece: str) -> None:
-    """Were the cost to grow with the square, it would be 64 times as much."""
+def test_an_adversarial_text_costs_time_proportional_to_its_length(piece: str) -> None:
+    """Quadratic cost would be 64 times as much."""
 
     def seconds(length: int) -> float:
         text = piece * (length // len(piece.encode()))
@@ -146,7 +146,7 @@ def test_a_text_made_to_hurt_costs_no_more_than_in_proportion_to_its_length(piec
         st.sampled_from([sample.text for sample in SAMPLES] + HARMLESS + ["\n", "é", "\ud800", "\u200b", "\uff47"])
     )
 )
-def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> None:
+def test_a_scanned_text_is_clean_the_second_time(pieces: list[str]) -> None:
     once = BUNDLED.scan(" ".join(pieces))
     again = BUNDLED.scan(once.text)
     assert again.text == once.text
@@ -157,21 +157,21 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
     ("text", "message"),
     [
         ("id = 'a'\naction = 'mask'\npattern = 'x'", "r.toml:3: unknown action 'mask'; known: block, redact, warn"),
-        ("id = 'a'\naction = 'redact'\npattern = '('", "r.toml:4: pattern is no regular expression"),
-        ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty text"),
-        ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule is called in small letters"),
+        ("id = 'a'\naction = 'redact'\npattern = '('", "r.toml:4: pattern is not a regular expression"),
+        ("id = 'a'\naction = 'redact'\npattern = 'x*'", "r.toml:4: pattern matches the empty string"),
+        ("id = 'A-1'\naction = 'redact'\npattern = 'x'", "r.toml:2: a rule's id consists of lower-case letters"),
         ("id = 'a'\naction = 'redact'\npatern = 'x'", "r.toml:4: unknown key 'patern'; did you mean 'pattern'?"),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nneeds = ['X']",
-            "r.toml:5: needs holds 'X'; write what is looked",
+            "r.toml:5: needs holds 'X'; write it in lower case",
         ),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['x']\nneeds = ['x']",
-            "r.toml:6: begins says already what a match needs",
+            "r.toml:6: begins already says what a match needs",
         ),
         (
             "id = 'a'\naction = 'redact'\npattern = 'x'\nbegins = ['']",
-            "r.toml:5: begins holds ''; write what is looked",
+            "r.toml:5: begins holds ''; write it in lower case",
         ),
         ("id = 'a'\naction = 'redact'\npattern = 'x'\nmin_entropy = -1", "r.toml:5: min_entropy = -1 must be a number"),
         (
@@ -180,7 +180,7 @@ def test_what_was_scanned_once_is_clean_the_second_time(pieces: list[str]) -> No
         ),
     ],
 )
-def test_a_rule_that_is_wrong_is_refused_with_its_line(text: str, message: str) -> None:
+def test_an_invalid_rule_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         parse_rules("[[rules]]\n" + text, "r.toml")
     assert any(str(problem).startswith(message) for problem in caught.value.problems), caught.value

@@ -1,4 +1,4 @@
-"""state.json: the seed's document with the seed's names, and the way back from it."""
+"""state.json: the document in the original format with its names, and the way back from it."""
 
 import json
 from dataclasses import replace
@@ -45,7 +45,7 @@ SEED: Tree = {
         "autonomy": dict.fromkeys(("mode", "on_blocked", "auto_merge")),
     },
 }
-"""The keys of the document that init_state writes (seed 000)."""
+"""The keys of the document that init_state writes in the original format."""
 
 SEED_FAILURE: Tree = {
     **dict.fromkeys(("id", "occurred_at", "state", "agent", "step", "expected_outcome")),
@@ -64,7 +64,7 @@ SEED_STEP: Tree = dict.fromkeys(
 
 
 def lacking(wanted: Tree, found: Json, path: str = "") -> list[str]:
-    """The paths of the wanted keys that are not there."""
+    """Return the paths of the required keys that are missing."""
     if not isinstance(found, dict):
         return [f"{path} is no object"]
     return [f"{path}/{key}" for key in wanted if key not in found] + [
@@ -76,7 +76,7 @@ def lacking(wanted: Tree, found: Json, path: str = "") -> list[str]:
 
 
 def at_key(document: Json, *keys: str | int) -> Json:
-    """What stands at a path of a document."""
+    """Return the value at a path of a document."""
     for key in keys:
         match document, key:
             case dict() as inner, str():
@@ -98,7 +98,7 @@ def a_failure(number: int) -> Failure:
 
 
 def much_lived() -> Task:
-    """A task with something in every field."""
+    """Return a task with a value in every field."""
     task = evaluating(Verdict.PASS)
     for number in range(3):
         task = replace(task, failures=task.failures.with_failure(a_failure(number)))
@@ -118,7 +118,7 @@ def much_lived() -> Task:
     )
 
 
-def test_every_key_of_the_seed_is_there_under_its_name() -> None:
+def test_every_key_of_the_original_format_is_present_under_its_name() -> None:
     for task in (a_task_begun(), much_lived()):
         assert lacking(SEED, to_document(task)) == []
 
@@ -127,7 +127,7 @@ def a_task_begun() -> Task:
     return at("TICKET_INTAKE", NextAction.WORKSPACE)
 
 
-def test_entries_of_the_failure_log_and_steps_have_the_keys_of_the_seed() -> None:
+def test_entries_of_the_failure_log_and_steps_have_the_original_keys() -> None:
     document = to_document(much_lived())
     assert lacking(SEED_FAILURE, at_key(document, "failure_log", 0)) == []
     progress = at_key(document, "states", "IMPLEMENTATION", "plan_progress")
@@ -136,7 +136,7 @@ def test_entries_of_the_failure_log_and_steps_have_the_keys_of_the_seed() -> Non
     assert at_key(document, "states", "IMPLEMENTATION", "commits") == ["c1", "c2"]
 
 
-def test_results_of_checks_stand_under_the_names_of_the_seed() -> None:
+def test_check_results_are_stored_under_the_original_names() -> None:
     results = at_key(to_document(much_lived()), "states", "EVALUATION", "results")
     assert results == {"unit_test": "PASS", "lint": "WARN", "security": None, "chainbench": None}
 
@@ -162,9 +162,7 @@ def test_a_document_is_plain_json() -> None:
         (TaskStatus.CANCELLED, "EVALUATION"),
     ],
 )
-def test_blocked_and_completed_are_shown_as_states_and_read_back_as_what_they_are(
-    status: TaskStatus, shown: str
-) -> None:
+def test_blocked_and_completed_are_shown_as_states_and_read_back_as_statuses(status: TaskStatus, shown: str) -> None:
     task = replace(evaluating(), status=status)
     document = to_document(task)
     assert (document["current_state"], document["stage"]) == (shown, "EVALUATION")
@@ -172,25 +170,25 @@ def test_blocked_and_completed_are_shown_as_states_and_read_back_as_what_they_ar
 
 
 @pytest.mark.parametrize("stage", list(full().stages))
-def test_a_task_comes_back_from_its_document_as_it_was(stage: str) -> None:
+def test_a_task_survives_the_round_trip_through_its_document(stage: str) -> None:
     task = at(stage)
     assert from_document(to_document(task)) == task
     assert from_document(to_document(much_lived())) == much_lived()
 
 
-def test_the_revision_of_a_design_is_what_is_counted_against_its_budget() -> None:
+def test_the_revision_of_a_design_is_counted_against_its_budget() -> None:
     assert at_key(to_document(a_task_begun()), "states", "DESIGN", "revision") == 0
     thrice = with_budget(at("DESIGN"), "design_revisions", 2)
     assert at_key(to_document(thrice), "states", "DESIGN", "revision") == 2
 
 
-def test_facts_stay_in_pipelines_without_the_seeds_stages() -> None:
+def test_facts_are_kept_in_pipelines_without_the_original_stages() -> None:
     task = much_lived()
     task = replace(task, stage="BUILD", stages={"BUILD": task.stages["EVALUATION"]})
     assert from_document(to_document(task)) == task
 
 
-def test_limits_are_shown_as_the_seeds_configuration() -> None:
+def test_limits_are_shown_as_the_original_configuration() -> None:
     config = at_key(to_document(at_work()), "config")
     assert (at_key(config, "max_eval_cycles"), at_key(config, "max_design_revisions")) == (3, 3)
 
@@ -214,14 +212,14 @@ OPTIONAL = (
 )
 
 
-def test_a_document_without_what_was_added_later_can_be_read() -> None:
+def test_a_document_without_later_additions_can_be_read() -> None:
     old = {key: value for key, value in to_document(a_task_begun()).items() if key not in OPTIONAL}
     task = from_document(old)
     assert (task.status, task.next_action, task.seq, task.budgets) == (TaskStatus.PENDING, NextAction.ADMISSION, 0, {})
     assert (task.id, task.evaluation.checks, task.ticket) == (a_task().id, a_task().evaluation.checks, a_task().ticket)
 
 
-def test_what_a_later_program_added_is_passed_over() -> None:
+def test_additions_of_a_later_version_are_ignored() -> None:
     task = at_work()
     assert from_document(to_document(task) | {"mood": "good"}) == task
 
@@ -230,7 +228,7 @@ def test_what_a_later_program_added_is_passed_over() -> None:
     ("key", "value"),
     [("states", []), ("agent", "me"), ("status", "asleep"), ("created_at", "today"), ("seq", "1"), ("checks", 3)],
 )
-def test_a_document_that_does_not_tell_of_a_task_is_refused(key: str, value: Json) -> None:
+def test_a_document_that_does_not_describe_a_task_is_refused(key: str, value: Json) -> None:
     with pytest.raises((TypeError, ValueError)):
         from_document(to_document(at_work()) | {key: value})
 

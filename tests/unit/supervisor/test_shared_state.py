@@ -1,4 +1,4 @@
-"""What all tasks of one account know together: its usage windows, its refusals, what ended ones had cost."""
+"""The state that all tasks of an account share: usage windows, refusals, and the cost of ended tasks."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def news(status: LimitStatus = LimitStatus.WARNING, resets_at: int | None = 1_80
     return Limit(status=status, window="five_hour", resets_at=resets_at, utilization=used, overage=False)
 
 
-def test_news_of_a_window_is_kept_and_is_new_only_if_it_says_something_else() -> None:
+def test_a_report_of_a_window_is_kept_and_is_new_only_if_it_differs() -> None:
     account = SharedState()
     account.record_limit(news(), START)
     assert account.unwritten
@@ -44,7 +44,7 @@ def test_a_window_without_a_name_hides_no_other() -> None:
 
 
 @pytest.mark.parametrize(("window", "left"), [("five_hour", {"unknown"}), ("seven_day", {"five_hour", "unknown"})])
-def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
+def test_a_window_is_cleared_by_its_name_and_without_one_all_are(window: str, left: set[str]) -> None:
     account = SharedState()
     account.record_limit(news(), START)
     account.record_limit(msgspec.structs.replace(news(), window=None), START)
@@ -54,7 +54,7 @@ def test_a_window_is_forgotten_by_its_name_and_without_one_all_are(window: str, 
     assert not account.windows
 
 
-def test_what_ended_tasks_had_cost_adds_up_by_day() -> None:
+def test_the_cost_of_ended_tasks_is_summed_by_day() -> None:
     account = SharedState()
     account.remember({"2026-11-20": Spending(usd=1.0, turns=1), "2026-11-21": Spending(usd=2.0)})
     account.remember({"2026-11-21": Spending(usd=0.5, tokens=7)})
@@ -63,7 +63,7 @@ def test_what_ended_tasks_had_cost_adds_up_by_day() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorClass.AUTHENTICATION, ErrorClass.BILLING])
-def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_tried_again(error: str) -> None:
+def test_a_refused_account_has_a_problem_until_a_user_retries_something(error: str) -> None:
     account = SharedState()
 
     def after(*happenings: Happening) -> str | None:
@@ -79,7 +79,7 @@ def test_an_account_that_was_refused_is_in_trouble_until_a_person_has_something_
     assert after(finished("no credit", error_class=error), retry) is None
 
 
-def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_daemon() -> None:
+def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -> None:
     account, anew = SharedState(), SharedState()
     account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
     account.pause("alice")
@@ -91,13 +91,13 @@ def test_a_refusal_and_a_pause_of_everything_are_known_to_the_next_life_of_the_d
     assert anew.kept == AccountState()
 
 
-def test_nobody_being_logged_in_comes_before_any_refusal() -> None:
+def test_a_missing_login_takes_precedence_over_any_refusal() -> None:
     account = SharedState(refused="no credit", logged_out="nobody is logged in")
     assert account.trouble == "nobody is logged in"
 
 
-def test_windows_that_nobody_has_do_not_add_up() -> None:
-    """An agent may make up as many names as it likes; those last told of are known."""
+def test_the_number_of_unknown_windows_is_bounded() -> None:
+    """An agent may invent any number of names; the latest ones are kept."""
     account = SharedState()
     for number in range(10 * MOST_WINDOWS):
         made_up = Limit(status=LimitStatus.ALLOWED, window=f"{number}", resets_at=None, utilization=None, overage=False)

@@ -11,16 +11,13 @@ from orchestrator.core.decide.resume_point import Recommendation
 from orchestrator.core.decide.work.stage_work import StageWork
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, Run
-from orchestrator.core.task.checks import CheckResult, Verdict, first_try
+from orchestrator.core.task.checks import REPORT_FILE, CheckResult, Verdict, first_try
 from orchestrator.core.task.failures import Analysis, Failure
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import StageFacts
 from orchestrator.core.task.task import NextAction, Task
 from orchestrator.formats.codec import JsonObject
-
-REPORT_FILE = "test-report.md"
-"""What the daemon writes about an evaluation."""
 
 
 class ChecksWork(StageWork):

@@ -11,13 +11,12 @@ from typing import cast
 
 from orchestrator.core.decide.machine import stage_facts
 from orchestrator.core.decide.state_moves import stage_named
-from orchestrator.core.decide.transitions import AS_STATE
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog, Pattern
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget, StageStatus
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import AS_STATE, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError

@@ -1,4 +1,4 @@
-"""What the account and the day forbid: the decision that ends a turn lets the task wait and sends no other turn."""
+"""Limits of the account and the day: the decision that ends a turn pauses the task instead of sending another turn."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -24,7 +24,7 @@ def sends_turn(commands: tuple[do.Command, ...]) -> bool:
 
 
 def finished_with(tokens: int) -> Happening:
-    """An interrupted turn that used so many tokens."""
+    """Return the end of an interrupted turn that used this many tokens."""
 
     def happening(task: Task, at: datetime) -> events.Event:
         event = interrupted(task, at)
@@ -46,7 +46,7 @@ def test_a_refusal_of_the_account_freezes_the_task_before_its_next_turn() -> Non
         assert not sends_turn(commands)
         assert do.FreezeRun(folder="agents/1") in commands
         assert (task.agent.blocked_by, task.next_action) == (reason, NextAction.TURN)
-        assert not task.agent.setbacks.limit_waits, "it met no limit itself"
+        assert not task.agent.setbacks.limit_waits, "it reached no limit itself"
 
 
 def test_the_turn_that_ends_counts_against_the_day() -> None:
@@ -59,12 +59,12 @@ def test_the_turn_that_ends_counts_against_the_day() -> None:
     assert (task.agent.blocked_by, sends_turn(commands)) == (PauseReason.BUDGET, False)
 
 
-def test_a_task_that_begins_no_turn_is_not_held() -> None:
+def test_a_task_that_starts_no_turn_is_not_paused() -> None:
     task, _ = decided(at_work(), finished(), Allowance(refusal=(PauseReason.SERVICE, "refused")))
     assert (task.next_action, task.is_paused) == (NextAction.GATE, False)
 
 
-def test_an_allowance_leaves_out_what_the_task_itself_has_reserved() -> None:
+def test_an_allowance_excludes_what_the_task_itself_has_reserved() -> None:
     one, other = at_work(), replace(at_work(), id="LOCAL-other")
     room = Capacity(places=2, day=Caps(usd=5.0), turn_usd=1.5)
     snapshot = SchedulerSnapshot(tasks=LiveTasks((one, other)), ended={}, room=room, now=START)

@@ -1,4 +1,4 @@
-"""What an agent wants of people in which form, and what of it is answered without them."""
+"""How requests of agents are parsed, and which of them are answered without a user."""
 
 import pytest
 
@@ -26,13 +26,13 @@ PLAN = RequestDraft(subject=Subject.PLAN, text="1. do it", request_id="r1")
 @pytest.mark.parametrize(
     ("given", "text"), [({"plan": "1. do it"}, "1. do it"), ({}, "it has finished its plan and wants to begin")]
 )
-def test_a_plan_is_shown_to_people_in_its_own_words(given: JsonObject, text: str) -> None:
+def test_a_plan_is_shown_to_users_verbatim(given: JsonObject, text: str) -> None:
     asked = Asked(request_id="r1", subtype="can_use_tool", tool="ExitPlanMode", input=given)
     (asking,) = asking_of_request(asked, 5)
     assert (asking.subject, asking.text, asking.request_id, asking.start) == (Subject.PLAN, text, "r1", 5)
 
 
-def test_a_block_in_an_agent_s_text_asks_or_names_what_is_needed() -> None:
+def test_a_block_in_an_agents_text_becomes_a_question_or_a_dependency_request() -> None:
     asked = asking_of_block(
         Question(category=Category.CHOICE, question="Which?", options=("a", "b"), default="a", required=False)
     )
@@ -62,12 +62,14 @@ def player(**rules: OnAsk) -> Role:
         (player(on_permission=OnAsk.ALLOW, on_question=OnAsk.DENY, on_plan=OnAsk.ALLOW), dependency(), None),
     ],
 )
-def test_a_role_s_own_rules_answer_what_they_name(role: Role, asking: RequestDraft, answer: Answer | None) -> None:
+def test_a_roles_own_rules_answer_the_requests_they_name(
+    role: Role, asking: RequestDraft, answer: Answer | None
+) -> None:
     assert answer_of(role, asking) == answer
 
 
 @pytest.mark.parametrize("subject", [Subject.MERGE, Subject.RELEASE])
-def test_what_leaves_the_machine_is_approved_by_no_policy(subject: Subject) -> None:
+def test_publishing_is_never_approved_by_policy(subject: Subject) -> None:
     assert answer_by_policy(a_task(), RequestDraft(subject=subject, text="merge?")) is None
     stage = answer_by_policy(a_task(), RequestDraft(subject=Subject.STAGE, text="go on?"))
     assert stage == Answer(status=RequestStatus.APPROVED, by=POLICY)
@@ -77,10 +79,10 @@ def test_what_leaves_the_machine_is_approved_by_no_policy(subject: Subject) -> N
     "variable",
     ["PATH", "LD_PRELOAD", "GIT_SSH", "PYTHONPATH", "CLAUDE_X", "ORCHESTRATOR_X", "ANTHROPIC_BASE_URL", "https_proxy"],
 )
-def test_no_variable_that_decides_what_runs_is_provided(variable: str) -> None:
+def test_variables_that_decide_what_is_executed_must_not_be_set(variable: str) -> None:
     assert must_not_be_set(variable)
     assert not must_not_be_set(f"MY_{variable}")
 
 
-def test_variables_are_found_where_they_stand_and_named_once() -> None:
+def test_variables_are_found_anywhere_in_a_text_and_listed_once() -> None:
     assert variables_in(("${A} ${B_1}", "x${A}", "${C:-none} $D ${1} ${}")) == ("A", "B_1")

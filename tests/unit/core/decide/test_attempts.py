@@ -1,4 +1,4 @@
-"""Agents that are lost, fail or never end: a growing pause, the same session once more, and at last a person."""
+"""Agents that are lost, fail or never finish: retries with growing delays in the same session, then a user decides."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from tests.unit.playbook import (
 
 
 def limited(retries: int, retry_delay: float = 10.0) -> Task:
-    """A task at work whose agent may be started anew so often."""
+    """Return an active task whose agent may be restarted this many times."""
     task = at_work()
     budget = replace(task.budgets["agent_retries"], limit=retries)
     return replace(
@@ -33,7 +33,7 @@ def limited(retries: int, retry_delay: float = 10.0) -> Task:
     )
 
 
-def test_a_lost_agent_comes_back_with_its_session_after_a_pause() -> None:
+def test_a_lost_agent_is_restarted_with_its_session_after_a_delay() -> None:
     task = at_work()
     play = (
         Playbook(task)
@@ -47,7 +47,7 @@ def test_a_lost_agent_comes_back_with_its_session_after_a_pause() -> None:
     assert (entry.id, entry.type, entry.action, entry.summary) == ("fail-001", "agent_lost", "retry", "it was killed")
 
 
-def test_pauses_double_up_to_five_minutes_and_then_a_person_must_look() -> None:
+def test_retry_delays_double_up_to_five_minutes_and_then_the_task_is_blocked() -> None:
     play = Playbook(limited(retries=7))
     for attempt, delay in enumerate((10, 20, 40, 80, 160, 300, 300), 2):
         play = play >> exited << f"wake in {delay} s" >> later(delay) >> alarm << f"resume planner {attempt}"
@@ -62,25 +62,25 @@ def test_pauses_double_up_to_five_minutes_and_then_a_person_must_look() -> None:
     assert play.task.failures.entries[-1].action == "user_intervention"
 
 
-def test_a_session_that_was_never_seen_is_not_resumed() -> None:
+def test_a_session_that_never_started_is_not_resumed() -> None:
     task = at("ANALYSIS", NextAction.TURN)
     assert not task.agent.session.is_known
     play = Playbook(task) >> exited << "wake in 10 s" >> later(10) >> alarm << "start planner 2"
     assert play.task.agent.session.id != task.agent.session.id
 
 
-def test_a_resumed_session_that_does_not_answer_is_given_up() -> None:
+def test_a_resumed_session_that_does_not_respond_is_abandoned() -> None:
     play = Playbook(at_work()) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     play = play >> exited << "wake in 20 s" >> later(20) >> alarm << "start planner 3"
     assert not play.task.agent.session.is_resumed
 
 
-def test_another_role_never_goes_on_with_a_session() -> None:
+def test_another_role_never_resumes_a_session() -> None:
     play = Playbook(at("IMPLEMENTATION", NextAction.STOP)) >> exited << "start implementer 2"
     assert play.task.agent.role == "implementer"
 
 
-def test_an_agent_that_could_not_be_started_is_tried_again() -> None:
+def test_an_agent_that_failed_to_start_is_retried() -> None:
     play = (
         Playbook(at("ANALYSIS", NextAction.AGENT))
         >> exited
@@ -92,7 +92,7 @@ def test_an_agent_that_could_not_be_started_is_tried_again() -> None:
     assert play.task.failures.entries[0].attempted == "turn 0 of attempt 1"
 
 
-def test_a_failed_turn_ends_its_agent_before_another_one_begins() -> None:
+def test_a_failed_turn_ends_its_agent_before_another_one_starts() -> None:
     play = (
         Playbook(at_work())
         >> finished("the connection was refused") << "stop agents/1"
@@ -102,14 +102,14 @@ def test_a_failed_turn_ends_its_agent_before_another_one_begins() -> None:
     assert play.task.failures.by_type == {"turn_failed": 1}
 
 
-def test_a_failed_turn_that_was_the_last_try_blocks_and_stops() -> None:
+def test_a_failed_turn_without_retries_left_blocks_the_task_and_stops_the_agent() -> None:
     play = Playbook(with_budget(at_work(), "agent_retries", 2)) >> finished("refused") << "stop agents/1"
     play = play << "tell blocked" >> exited
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "ANALYSIS: refused")
 
 
 @pytest.mark.parametrize("error_class", sorted(FOR_A_PERSON))
-def test_what_no_other_attempt_mends_is_left_to_a_person_at_once(error_class: str) -> None:
+def test_an_error_that_a_retry_cannot_fix_blocks_the_task_at_once(error_class: str) -> None:
     play = (
         Playbook(at_work()) >> finished("not logged in", error_class=error_class) << "stop agents/1" << "tell blocked"
     )
@@ -117,12 +117,12 @@ def test_what_no_other_attempt_mends_is_left_to_a_person_at_once(error_class: st
     assert play.task.block_reason.startswith("ANALYSIS: not logged in")
 
 
-def test_the_class_of_a_failed_turn_is_kept() -> None:
+def test_the_error_class_of_a_failed_turn_is_kept() -> None:
     play = Playbook(at_work()) >> finished("no", error_class="refusal") << "stop agents/1"
     assert play.task.failures.by_type == {"refusal": 1}
 
 
-def test_a_turn_without_a_result_in_time_is_interrupted_and_tried_again() -> None:
+def test_a_turn_that_exceeds_its_time_limit_is_interrupted_and_retried() -> None:
     play = (
         Playbook(at_work())
         >> later(3599) >> alarm
@@ -134,13 +134,13 @@ def test_a_turn_without_a_result_in_time_is_interrupted_and_tried_again() -> Non
     assert play.task.failures.by_type == {"turn_timeout": 1}
 
 
-def test_a_result_after_its_time_counts_its_cost_and_nothing_else() -> None:
+def test_a_result_after_the_time_limit_only_adds_its_cost() -> None:
     play = Playbook(at_work()) >> later(3600) >> alarm << "interrupt agents/1"
     play = play >> finished() << "stop agents/1"
     assert (play.task.next_action, play.task.agent.usage.cost_usd) == (NextAction.STOP, 0.25)
 
 
-def test_an_agent_that_ends_after_its_turn_does_not_disturb_the_gate() -> None:
+def test_an_agent_that_exits_after_its_turn_does_not_disturb_the_gate() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> exited
     assert (play.task.next_action, play.task.agent.status, play.task.failures.total) == (
         NextAction.GATE,
@@ -151,20 +151,20 @@ def test_an_agent_that_ends_after_its_turn_does_not_disturb_the_gate() -> None:
     assert (play.task.stage, play.task.agent.status) == ("PLANNING", AgentStatus.RUNNING)
 
 
-def test_progress_renews_the_attempts() -> None:
+def test_progress_resets_the_attempts() -> None:
     play = Playbook(with_budget(at_work(), "agent_retries", 2)) >> finished() << "look at ANALYSIS"
     play = play >> looked() << "turn 2 of 1" << "wake in 3600 s"
     assert play.task.budgets["agent_retries"].used == 0
 
 
-def test_status_says_running_only_while_an_agent_is_there() -> None:
+def test_status_is_running_only_while_an_agent_exists() -> None:
     play = Playbook(at_work()) >> exited << "wake in 10 s"
     assert play.task.agent.status is AgentStatus.IDLE
     play = play >> later(10) >> alarm << "resume planner 2"
     assert play.task.agent.status is AgentStatus.RUNNING
 
 
-def test_an_agent_that_dies_while_frozen_comes_back_without_costing_a_try() -> None:
+def test_an_agent_that_dies_while_frozen_is_restarted_without_using_a_retry() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s" >> exited
     assert (play.task.next_action, play.task.failures.total, play.task.agent.status) == (
         NextAction.RETRY,
@@ -174,6 +174,6 @@ def test_an_agent_that_dies_while_frozen_comes_back_without_costing_a_try() -> N
     assert play.task.budgets["agent_retries"].used == 0
 
 
-def test_a_task_needs_no_attempts_to_be_blocked_by_a_budget_it_does_not_have() -> None:
+def test_a_task_without_a_retry_budget_is_blocked_at_once() -> None:
     play = Playbook(replace(at_work(), budgets={})) >> exited << "tell blocked"
     assert play.task.status is TaskStatus.BLOCKED

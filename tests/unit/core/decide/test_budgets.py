@@ -1,4 +1,4 @@
-"""Caps on what a task may cost: held before the next turn, ended within one, and gone on with when they are raised."""
+"""Caps on the cost of a task: they pause it before the next turn, end a running turn, and are lifted by a raise."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -70,11 +70,11 @@ BUDGET = PauseReason.BUDGET
         (Spending(seconds=444.444), Caps(hours=0.1234567), "0.1 of 0.123457 hours of work are used"),
     ],
 )
-def test_a_cap_is_reached_when_all_of_it_is_used(spent: Spending, caps_: Caps, words: str | None) -> None:
+def test_a_cap_is_reached_when_it_is_fully_used(spent: Spending, caps_: Caps, words: str | None) -> None:
     assert reached_cap(spent, caps_) == words
 
 
-def test_what_is_left_is_never_less_than_nothing() -> None:
+def test_what_is_left_is_never_negative() -> None:
     assert (usd_left(Spending(usd=2.0), Caps(usd=1.5)), usd_left(Spending(usd=0.1), Caps(usd=0.3))) == (0.0, 0.2)
     assert (seconds_left(Spending(seconds=9), Caps(hours=0)), seconds_left(Spending(), Caps(hours=1))) == (0.0, 3600.0)
     assert (usd_left(Spending(), Caps()), seconds_left(Spending(), Caps())) == (None, None)
@@ -84,13 +84,13 @@ def test_what_is_left_is_never_less_than_nothing() -> None:
 
 
 def at_its_cap(limits: Caps) -> Playbook:
-    """A task whose turn came to a good end and used up its cap."""
+    """Return a task whose turn succeeded and used up its cap."""
     play = Playbook(at_work(caps=limits)) >> later(60) >> finished() << "look at ANALYSIS"
     return play >> looked() << "freeze agents/1"
 
 
 @pytest.mark.parametrize("limits", [Caps(usd=0.25), Caps(tokens=1000), Caps(turns=1), Caps(hours=1 / 60)])
-def test_the_next_turn_is_not_begun_beyond_any_cap_and_goes_on_when_it_is_raised(limits: Caps) -> None:
+def test_the_next_turn_does_not_start_beyond_a_cap_and_starts_when_the_cap_is_raised(limits: Caps) -> None:
     play = at_its_cap(limits) >> frozen << "wake in 1800 s"
     assert play.task.agent.blocked_by is BUDGET
     why = explain(play.task, scene(play.task))
@@ -109,7 +109,7 @@ def test_a_new_agent_is_not_started_beyond_a_cap() -> None:
     assert play >> caps(Caps(usd=10.0)) >> admitted << "start implementer 2"
 
 
-def test_a_task_beyond_its_cap_is_resumed_by_nothing_but_a_higher_one() -> None:
+def test_only_a_higher_cap_resumes_a_task_beyond_its_cap() -> None:
     task = at_its_cap(Caps(turns=1)).task
     assert "resume" not in allowed(task)
     with pytest.raises(InvalidTransition, match=f"1 of 1 turns are used; .* `orchestrator budget {task.id}`"):
@@ -118,7 +118,7 @@ def test_a_task_beyond_its_cap_is_resumed_by_nothing_but_a_higher_one() -> None:
     assert raised.wants_slot
 
 
-def test_a_pause_during_which_a_cap_is_reached_is_followed_by_no_turn() -> None:
+def test_a_pause_during_which_a_cap_is_reached_is_not_followed_by_a_turn() -> None:
     play = (
         Playbook(at_work(caps=Caps(turns=1))) >> pause() << "freeze agents/1" >> finished("no", error_class="refusal")
     )
@@ -126,7 +126,7 @@ def test_a_pause_during_which_a_cap_is_reached_is_followed_by_no_turn() -> None:
     assert (play >> exited).task.agent.blocked_by is BUDGET
 
 
-def test_a_turn_that_reaches_its_cap_is_ended_by_what_is_told_on_the_way() -> None:
+def test_a_turn_that_reaches_its_cap_is_ended_by_the_reported_progress() -> None:
     task = at_work(caps=Caps(tokens=5000))
     play = (
         Playbook(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, tokens=5000))))
@@ -134,10 +134,10 @@ def test_a_turn_that_reaches_its_cap_is_ended_by_what_is_told_on_the_way() -> No
         << "end turn 1 of 1"
     )
     play = play << "wake in 60 s" >> interrupted << "turn 2 of 1" << "wake in 3600 s"
-    assert not play.task.is_paused, "what was told on the way was more than what was used"
+    assert not play.task.is_paused, "the progress reports exceeded the usage"
 
 
-def test_hours_end_a_turn_when_they_are_over_and_count_no_time_that_stood_still() -> None:
+def test_a_cap_on_hours_ends_a_turn_in_time_and_does_not_count_paused_time() -> None:
     play = Playbook(at_work(caps=Caps(hours=0.5))) >> later(600) >> pause() << "freeze agents/1" >> frozen
     play = play << "wake in 1800 s" >> later(600) >> resume() >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 1200 s" >> later(1200) >> alarm << "end turn 1 of 1" << "wake in 60 s"
@@ -145,31 +145,31 @@ def test_hours_end_a_turn_when_they_are_over_and_count_no_time_that_stood_still(
     assert (play.task.spending.total.seconds, play.task.agent.blocked_by) == (1800.0, BUDGET)
 
 
-def test_a_turn_that_does_not_end_when_its_cap_is_reached_is_stopped() -> None:
+def test_a_turn_that_does_not_end_when_its_cap_is_reached_is_interrupted() -> None:
     play = Playbook(at_work(caps=Caps(hours=0.5))) >> later(1800) >> alarm << "end turn 1 of 1" << "wake in 60 s"
     play = play >> later(60) >> alarm << "interrupt agents/1"
     assert play.task.failures.entries[0].summary == "it did not end its turn when it was told to"
 
 
 @pytest.mark.parametrize(("hours", "wake"), [(2.0, "wake in 3600 s"), (0.25, "wake in 300 s")])
-def test_hours_that_are_changed_during_a_turn_give_it_the_time_that_is_left_then(hours: float, wake: str) -> None:
+def test_a_cap_on_hours_that_changes_during_a_turn_applies_to_the_time_left(hours: float, wake: str) -> None:
     play = Playbook(at_work(caps=Caps(hours=0.5))) >> later(600) >> caps(Caps(hours=hours)) << wake
     assert play.task.spending.total.seconds == 600.0
 
 
-def test_a_turn_that_the_cli_ended_for_money_is_held_and_its_process_ended() -> None:
+def test_a_turn_that_the_cli_ended_at_a_cap_pauses_the_task_and_ends_the_process() -> None:
     play = Playbook(at_work(caps=Caps(usd=0.25))) >> finished("budget", error_class="budget") << "stop agents/1"
     assert play.task.agent.blocked_by is BUDGET
     play = play >> exited >> caps(Caps(usd=9.0)) >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
     assert play.task.failures.total == 0
 
 
-def test_a_turn_that_the_cli_ended_for_money_that_is_left_costs_a_try() -> None:
+def test_a_turn_that_the_cli_ended_although_money_was_left_uses_a_retry() -> None:
     play = Playbook(at_work(caps=Caps(usd=99.0))) >> finished("budget", error_class="budget") << "stop agents/1"
     assert play.task.budgets["agent_retries"].used == 1
 
 
-def test_what_may_be_spent_after_a_limit_counts_from_it_and_from_what_a_person_says() -> None:
+def test_spending_after_a_limit_counts_from_the_limit_and_from_a_users_decision() -> None:
     play = Playbook(at_work(usd_after_limit=0.2)) >> limit_hit(60) << "freeze agents/1" << "wake in 112 s"
     play = play << "tell limit_reached" >> later(112) >> alarm >> admitted << "turn 2 of 1" << "wake in 3600 s"
     play = play >> finished() << "look at ANALYSIS" >> looked() << "freeze agents/1"
@@ -178,7 +178,7 @@ def test_what_may_be_spent_after_a_limit_counts_from_it_and_from_what_a_person_s
     assert play >> admitted << "turn 3 of 1" << "wake in 3600 s"
 
 
-def test_a_question_that_waits_at_a_cap_waits_again_when_it_is_raised() -> None:
+def test_a_question_that_waits_at_a_cap_still_waits_when_the_cap_is_raised() -> None:
     play = Playbook(interactive(caps=Caps(turns=1))) >> asking(question()) << "freeze agents/1" << "wake in 1800 s"
     play = play << "tell question_asked" >> finished() >> frozen
     assert play.task.agent.blocked_by is BUDGET
@@ -195,7 +195,7 @@ def scene(*tasks: Task, room: Capacity = DAY, hours: float = 0, ended: float = 0
     return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, room=room, now=now, ended_today=Spending(usd=ended))
 
 
-def test_what_turns_under_way_may_cost_is_set_aside() -> None:
+def test_the_possible_cost_of_running_turns_is_reserved() -> None:
     running, new = at_work(), replace(a_task(), id="new")
     assert day_used_up(scene(running, ended=8.0)) is None
     assert day_used_up(scene(running, ended=9.0)) == "the day's budget is used up: $10.00 of $10.00 are spent"
@@ -205,10 +205,10 @@ def test_what_turns_under_way_may_cost_is_set_aside() -> None:
     assert explain(new, scene(new, ended=10.0)).facts == ("the day's budget is used up: $10.00 of $10.00 are spent",)
 
 
-def test_a_task_between_two_turns_is_held_for_the_day_and_let_go_on_the_next_even_if_it_was_parked() -> None:
+def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even_if_it_was_parked() -> None:
     task = at("ANALYSIS", NextAction.GATE)
     assert [(name, by) for name, by, _ in tasks_to_pause(scene(task, ended=10.0))] == [(task.id, BUDGET)]
-    assert not list(tasks_to_pause(scene(at_work(), ended=8.0))), "a turn under way comes to its end"
+    assert not list(tasks_to_pause(scene(at_work(), ended=8.0))), "a running turn comes to its end"
     play = Playbook(task) >> pause(BUDGET) << "freeze agents/1" >> looked() >> frozen << "wake in 1800 s"
     assert not list(tasks_to_resume(scene(play.task, ended=10.0)))
     over = explain(play.task, scene(play.task, ended=9.75))
@@ -242,26 +242,26 @@ def in_a_turn(tokens: int) -> Task:
         (in_a_turn(0), HOURS, 9, False),
     ],
 )
-def test_a_turn_that_uses_up_the_day_is_interrupted_and_no_other_begins(
+def test_a_turn_that_uses_up_the_daily_budget_is_interrupted_and_no_other_starts(
     task: Task, room: Capacity, hours: float, interrupted: bool
 ) -> None:
     found = [(name, turn) for name, turn, _ in turns_to_interrupt(scene(task, room=room, hours=hours))]
     assert found == ([(task.id, task.agent.turn.number)] if interrupted else [])
 
 
-def test_only_the_turn_that_is_meant_is_ended_for_the_day() -> None:
+def test_only_the_specified_turn_is_ended_for_the_day() -> None:
     play = Playbook(in_a_turn(1000)) >> pause(BUDGET, turn=1) << "end turn 1 of 1" << "wake in 60 s"
     assert play >> pause(BUDGET, turn=1)
     following = replace(at_work(), agent=replace(at_work().agent, turn=TurnProgress(number=2)))
     assert Playbook(following) >> pause(BUDGET, turn=1)
 
 
-def test_a_task_at_its_own_cap_is_not_let_go_by_the_next_day() -> None:
+def test_a_task_at_its_own_cap_is_not_resumed_by_the_next_day() -> None:
     task = at_its_cap(Caps(turns=1)).task
     assert not list(tasks_to_resume(scene(task)))
 
 
-def test_money_spent_on_another_day_is_not_todays() -> None:
+def test_money_spent_on_another_day_does_not_count_today() -> None:
     task = replace(at("ANALYSIS", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=50.0)}))
     assert day_used_up(scene(task)) is None
     assert (
@@ -276,7 +276,7 @@ def test_money_spent_on_another_day_is_not_todays() -> None:
     )
 
 
-def test_caps_that_change_nothing_that_waits_change_nothing_else() -> None:
+def test_caps_that_affect_nothing_change_nothing_else() -> None:
     task = at("TICKET_INTAKE", NextAction.GATE)
     after, commands = machine.decide(full(), task, caps(Caps(usd=1.0))(task, task.updated_at))
     assert (after.policy.caps, after.next_action, commands) == (Caps(usd=1.0), task.next_action, ())

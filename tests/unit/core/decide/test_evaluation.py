@@ -1,12 +1,11 @@
-"""Checks, what their verdicts lead to, who explains a failure, and how often it goes back."""
+"""Checks: the effects of their verdicts, who explains a failure, and how often the task goes back."""
 
 from dataclasses import replace
 
 from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.decide.work.checks import REPORT_FILE
 from orchestrator.core.guards.results import ChecksAcceptable
-from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Evaluation, Verdict
+from orchestrator.core.task.checks import NOT_EVALUATED, REPORT_FILE, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -39,16 +38,16 @@ UNEXPLAINED = Evidence()
 
 
 def explaining(task: Task | None = None) -> Playbook:
-    """A conversation in which a check failed and the evaluator is at work on why."""
+    """Return a conversation in which a check failed and the evaluator is looking for the cause."""
     play = Playbook(task or evaluating(FAIL)) >> judged(PASS) << "start evaluator 3"
     return play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s"
 
 
-def test_warnings_do_not_hold_a_change_back() -> None:
+def test_warnings_do_not_stop_a_change() -> None:
     assert Playbook(evaluating(WARN)) >> judged(PASS) << "deliver c2"
 
 
-def test_a_task_without_checks_is_delivered_and_says_that_nobody_looked() -> None:
+def test_a_task_without_checks_is_delivered_and_reported_as_unchecked() -> None:
     play = (
         Playbook(at("EVALUATION", NextAction.STOP, replace(a_task(), evaluation=NOT_EVALUATED)))
         >> exited
@@ -73,14 +72,14 @@ def test_a_failure_is_explained_and_goes_back_to_the_analysis() -> None:
     assert (play.task.stage, play.task.stages["ANALYSIS"].visits, play.task.cycle) == ("ANALYSIS", 2, 2)
 
 
-def test_each_failed_check_is_on_record_under_its_kind() -> None:
+def test_each_failed_check_is_recorded_under_its_kind() -> None:
     play = Playbook(evaluating(FAIL)) >> judged(FAIL) << "start evaluator 3"
     play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s" >> finished()
     play = play << "look at EVALUATION" >> looked() << "stop agents/3"
     assert play.task.failures.by_type == {"test_failure": 1, "lint_failure": 1}
 
 
-def test_a_missing_explanation_is_asked_for_and_then_done_without() -> None:
+def test_a_missing_explanation_is_requested_and_then_skipped() -> None:
     play = explaining()
     for attempt in (4, 5):
         play = play >> finished() << "look at EVALUATION" >> looked(UNEXPLAINED) << f"stop agents/{attempt - 1}"
@@ -92,16 +91,16 @@ def test_a_missing_explanation_is_asked_for_and_then_done_without() -> None:
     assert (play.task.stage, entry.analysis, play.task.feedback) == ("ANALYSIS", None, ())
 
 
-def test_an_evaluator_that_is_lost_for_good_does_not_keep_the_failure_from_being_mended() -> None:
+def test_a_failure_is_still_fixed_when_its_evaluator_is_lost_for_good() -> None:
     play = explaining(with_budget(evaluating(FAIL), "agent_retries", 2)) >> exited << "start planner 4"
     assert play.task.failures.by_type == {"agent_lost": 1, "test_failure": 1}
 
 
-def test_an_evaluator_that_is_lost_is_asked_again() -> None:
+def test_a_lost_evaluator_is_asked_again() -> None:
     assert explaining() >> exited << "wake in 10 s" >> later(10) >> alarm << "start evaluator 4"
 
 
-def test_the_third_failed_evaluation_needs_a_person() -> None:
+def test_the_third_failed_evaluation_blocks_the_task() -> None:
     play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 1)) >> finished() << "look at EVALUATION"
     assert (play >> looked() << "stop agents/3").task.stage == "ANALYSIS"
     play = explaining(with_budget(evaluating(FAIL), "eval_cycles", 2)) >> finished() << "look at EVALUATION"
@@ -112,7 +111,7 @@ def test_the_third_failed_evaluation_needs_a_person() -> None:
     assert play.task.failures.entries[-1].transitioned_to is None
 
 
-def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_then_needs_a_person() -> None:
+def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_is_then_blocked() -> None:
     task = replace(evaluating(), policy=TaskPolicy(on_blocked=OnBlocked.ESCALATE))
     for cycle in (1, 2):
         play = failing_again(task) >> looked() << f"stop agents/{3 * cycle}"
@@ -130,20 +129,20 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
     assert task.failures.entries[-1].transitioned_to is None
 
 
-def test_a_task_that_halts_gets_no_more_pass() -> None:
+def test_a_task_that_halts_gets_no_further_pass() -> None:
     halting = with_budget(evaluating(), "eval_cycles", 2)
     play = failing_again(halting) >> looked() << "stop agents/3" << "tell blocked"
     assert play.task.budgets["escalations"].used == 0
 
 
-def test_a_person_who_retries_gives_a_last_pass_back_with_all_other_tries() -> None:
+def test_a_users_retry_restores_the_last_pass_with_all_other_retries() -> None:
     spent = with_budget(with_budget(evaluating(), "eval_cycles", 3), "escalations", 1)
     blocked = failing_again(replace(spent, policy=TaskPolicy(on_blocked=OnBlocked.ESCALATE))) >> looked()
     task = (blocked << "stop agents/3" << "tell blocked" >> exited >> retry).task
     assert (task.budgets["escalations"].used, task.budgets["eval_cycles"].used) == (0, 0)
 
 
-def test_an_evaluation_leaves_its_report_and_the_next_one_does_too() -> None:
+def test_every_evaluation_writes_its_report() -> None:
     task = at("EVALUATION", NextAction.CHECKS)
     assert task.evaluation.report_path is None
     play = Playbook(evaluating(PASS)) >> judged(PASS) << "deliver c2"
@@ -200,7 +199,7 @@ work = "deliver"
 """
 
 
-def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_by() -> None:
+def test_no_two_evaluations_share_a_folder_whatever_their_names_and_counters() -> None:
     notes = Evidence(files={"notes.md": FileFacts(chars=1)}, fresh=("notes.md",))
     task = replace(a_task(), evaluation=Evaluation(checks=a_task().evaluation.checks[:1]))
     play = (
@@ -223,7 +222,7 @@ def test_no_two_evaluations_share_a_folder_whatever_they_are_called_and_counted_
     assert [entry.retry_count for entry in play.task.failures.entries] == [1, 1]
 
 
-def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> None:
+def test_an_unacceptable_verdict_is_named_even_if_it_is_not_a_failure() -> None:
     only_pass = replace(full().stage("EVALUATION"), guards=(ChecksAcceptable(accept=("PASS",)),), role=None)
     strict = replace(full(), stages={**full().stages, "EVALUATION": only_pass})
     play = Playbook(with_budget(evaluating(PASS), "eval_cycles", 2), strict) >> judged(WARN, "two warnings")
@@ -232,7 +231,7 @@ def test_a_verdict_that_is_not_accepted_is_named_even_if_it_is_no_failure() -> N
     assert [(entry.step, entry.summary) for entry in play.task.failures.entries] == [("lint", "two warnings")]
 
 
-def test_an_evaluation_that_cannot_go_back_needs_a_person_at_once() -> None:
+def test_an_evaluation_that_cannot_go_back_blocks_the_task_at_once() -> None:
     final = replace(full().stage("EVALUATION"), on_fail=None, budget=None, role=None)
     strict = replace(full(), stages={**full().stages, "EVALUATION": final})
     play = Playbook(evaluating(PASS), strict) >> judged(FAIL) << "tell blocked"

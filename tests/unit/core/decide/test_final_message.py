@@ -1,4 +1,4 @@
-"""The one message that closes a task's story."""
+"""The final message of a task."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +37,7 @@ def halted(**changes: object) -> Task:
     return replace(task, **changes)  # type: ignore[arg-type]  # any field
 
 
-def test_a_completed_task_says_how_long_it_took_and_where_its_branch_is() -> None:
+def test_a_completed_task_states_its_duration_and_its_branch() -> None:
     assert final_message(completed(), LATER).splitlines() == [
         "LOCAL-20261121_220000 completed after 2h10m: Add a flag",
         "branch: feature/LOCAL-20261121_220000 in /repo",
@@ -52,11 +52,11 @@ def test_a_completed_task_says_how_long_it_took_and_where_its_branch_is() -> Non
         (Publication(tag="v1.2.0"), "tag: v1.2.0 (git -C /repo show v1.2.0 -- CHANGELOG.md)"),
     ],
 )
-def test_what_became_of_it_outside_stands_in_the_place_of_the_branch(publication: Publication, says: str) -> None:
+def test_the_publication_replaces_the_branch(publication: Publication, says: str) -> None:
     assert final_message(completed(publication), LATER).splitlines()[1:] == [says]
 
 
-def test_a_report_is_named_by_its_path_and_by_its_ticket() -> None:
+def test_a_report_is_named_by_its_path_and_its_ticket() -> None:
     task = completed(Publication(report_url="https://jira/ABC-1"))
     stages = {**task.stages, "PLANNING": StageRecord(artifacts=("notes.md", "review-report.md"))}
     said = final_message(
@@ -65,14 +65,14 @@ def test_a_report_is_named_by_its_path_and_by_its_ticket() -> None:
     assert said[1:] == [f"report: {task.folder}/review-report.md, told on https://jira/ABC-1"]
 
 
-def test_a_change_that_no_check_has_seen_is_never_told_as_if_one_had() -> None:
+def test_an_unchecked_change_is_never_described_as_checked() -> None:
     unseen = {"unit_test": CheckResult(verdict=Verdict.SKIPPED)}
     assert final_message(replace(completed(), evaluation=Evaluation(results=unseen)), LATER).endswith(
         "nobody has seen this change work"
     )
 
 
-def test_a_halt_says_why_what_recurs_and_what_to_do() -> None:
+def test_a_halt_states_why_what_recurs_and_what_to_do() -> None:
     task = halted()
     for number in range(3):
         task = failing(failing(task, f"nil pointer in a/b.go:{number}"), f"timeout of {number} s in c/d.go")
@@ -88,14 +88,14 @@ def test_a_halt_says_why_what_recurs_and_what_to_do() -> None:
     ]
 
 
-def test_what_hinders_a_merge_is_what_to_see_to_where_nothing_failed() -> None:
+def test_blockers_of_a_merge_are_named_when_nothing_failed() -> None:
     task = halted(publication=Publication(hindrances=("no approval", "ci is red")))
     assert recommended(task).startswith(
         "see to what hinders the merge: no approval; ci is red; then orchestrator retry"
     )
 
 
-def test_a_failed_task_is_to_be_handed_in_anew_and_a_cancelled_one_asks_for_nothing() -> None:
+def test_a_failed_task_suggests_resubmission_and_a_cancelled_one_nothing() -> None:
     assert recommended(halted(status=TaskStatus.FAILED)).endswith("then submit it anew")
     cancelled = halted(status=TaskStatus.CANCELLED, block_reason=None)
     assert final_message(cancelled, START).splitlines() == [
@@ -103,12 +103,12 @@ def test_a_failed_task_is_to_be_handed_in_anew_and_a_cancelled_one_asks_for_noth
     ]
 
 
-def test_the_message_is_short_whatever_the_task_was_told() -> None:
+def test_the_message_stays_short_for_any_ticket_text() -> None:
     task = failing(halted(title="t" * 5000, block_reason="r" * 5000), "x" * 5000)
     assert len(final_message(task, LATER)) < 2000
 
 
-def test_only_what_a_person_alone_can_move_has_closed() -> None:
+def test_only_a_task_that_needs_a_user_has_a_final_message() -> None:
     assert has_ended(completed())
     assert has_ended(halted())
     assert not has_ended(a_task())

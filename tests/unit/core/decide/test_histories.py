@@ -1,4 +1,4 @@
-"""What holds for every history of a task, likely or not."""
+"""Properties that hold for every history of a task, likely or not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -84,26 +84,26 @@ REVIEWED = replace(
         for name, stage in full().stages.items()
     },
 )
-"""The bundled pipeline, with a person looking at some of its stages."""
+"""Return the bundled pipeline with user reviews of some of its stages."""
 
 
 def forgotten(task: Task, at: datetime) -> events.Event:
-    """The daemon is back and the run is not alive."""
+    """The daemon restarts and the run is dead."""
     return events.DaemonStarted(at=at, run_alive=False)
 
 
 def of_an_old_attempt(happening: Happening) -> Happening:
-    """What happens, but to the attempt before."""
+    """An event of the previous attempt."""
     return lambda task, at: happening(replace(task, agent=replace(task.agent, attempt=task.agent.attempt - 1)), at)
 
 
 def of_another_run(happening: Happening) -> Happening:
-    """What happens, but to a run that is not there."""
+    """An event of a run that does not exist."""
     return lambda task, at: happening(replace(task, run=None), at)
 
 
 def cannot(number: int) -> Happening:
-    """One of the commands that are owed cannot be carried out."""
+    """One of the desired commands fails."""
 
     def event(task: Task, at: datetime) -> events.Event:
         owed = obligations(REVIEWED, task) or (do.FreezeRun(folder="agents/0"),)
@@ -113,7 +113,7 @@ def cannot(number: int) -> Happening:
 
 
 def answers(status: RequestStatus, text: str = "", number: int | None = None) -> Happening:
-    """Somebody answers what is asked first, or what bears that number."""
+    """A user answers the first open request, or the one with this number."""
 
     def event(task: Task, at: datetime) -> events.Event:
         first = next((ask.number for ask in task.pending_requests), 1)
@@ -123,7 +123,7 @@ def answers(status: RequestStatus, text: str = "", number: int | None = None) ->
 
 
 def quietly(task: Task, at: datetime) -> events.Event:
-    """What comes next where nothing goes wrong and whatever is done here is approved; a proposed change waits."""
+    """The next event where nothing goes wrong and everything is approved; a proposed change waits."""
     if task.waits_for_merge:
         return alarm(task, at)
     if task.pending_requests:
@@ -132,7 +132,7 @@ def quietly(task: Task, at: datetime) -> events.Event:
 
 
 def trouble(recovery: Recovery, fatal: bool = False) -> Happening:
-    """The agent reports trouble."""
+    """The agent reports an error."""
     return asking(trouble=AgentError(fatal=fatal, recovery=recovery, message="no network", details=""))
 
 
@@ -210,7 +210,7 @@ ROUND = st.integers(0, 20).map(
         [(quietly, 0)] * 40 + [(round_asked, 0), (seen(comments=("zero",), asked=True), 0)] + [(quietly, 0)] * count
     )
 )
-"""A change that was proposed, and the beginning of a round over what its reviewers say."""
+"""A change that was proposed, and the start of a round on the comments of its reviewers."""
 TROUBLE = st.lists(
     st.tuples(
         GOES_WELL | GOES_WELL | GOES_WELL | ASKED | ANSWERS | ANYTHING | OUTSIDE | REQUESTS,
@@ -229,7 +229,7 @@ TERMS = st.sampled_from(
         TaskPolicy(look_every=60.0),
     ]
 )
-"""A while without trouble, so that every stage is reached, and then anything."""
+"""A period without errors, so that every stage is reached, and then anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +255,7 @@ REQUESTED = (
 
 
 def lived(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> list[Decision]:
-    """The decisions of a history; what is refused changes nothing and is left out."""
+    """Return the decisions of a history; refused events change nothing and are left out."""
     begun = replace(a_task(), policy=terms, publication=Publication(forge="https://forge.example/a/b.git"))
     task, commands = machine.begin(REVIEWED, events.TaskSubmitted(at=START, task=begun))
     decisions = [Decision(before=task, event=events.TaskSubmitted(at=START, task=task), after=task, commands=commands)]
@@ -279,7 +279,7 @@ def lived(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> list[Decis
 
 
 def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None]:
-    """A test that holds a law against many histories."""
+    """Turn a property into a test of many histories."""
 
     @given(TERMS, HISTORIES)
     def test(terms: TaskPolicy, history: list[tuple[Happening, int]]) -> None:
@@ -289,7 +289,7 @@ def in_every_history(law: Callable[[list[Decision]], None]) -> Callable[[], None
 
 
 @in_every_history
-def test_what_has_ended_stays_ended(decisions: list[Decision]) -> None:
+def test_a_final_status_is_permanent(decisions: list[Decision]) -> None:
     for one in decisions:
         if one.before.status.is_final:
             archived = isinstance(one.event, events.ArchiveRequested) and one.after.status is TaskStatus.ARCHIVED
@@ -305,7 +305,7 @@ def test_every_change_of_status_is_in_the_tables(decisions: list[Decision]) -> N
 
 
 @in_every_history
-def test_numbers_never_fall(decisions: list[Decision]) -> None:
+def test_counters_never_decrease(decisions: list[Decision]) -> None:
     for one in decisions:
         before, after = one.before, one.after
         assert after.agent.attempt - before.agent.attempt in (0, 1)
@@ -317,14 +317,14 @@ def test_numbers_never_fall(decisions: list[Decision]) -> None:
 
 
 @in_every_history
-def test_each_decision_has_the_next_number_and_no_decision_has_none(decisions: list[Decision]) -> None:
+def test_decisions_are_numbered_consecutively(decisions: list[Decision]) -> None:
     for one in decisions[1:]:
         assert one.after is one.before or one.after.seq == one.before.seq + 1
         assert one.after is not one.before or not one.commands
 
 
 @in_every_history
-def test_a_task_has_one_run_at_most_and_only_for_what_it_is_at(decisions: list[Decision]) -> None:
+def test_a_task_has_at_most_one_run_and_only_for_its_next_action(decisions: list[Decision]) -> None:
     for one in decisions:
         before, after = one.before.run, one.after.run
         if before and (after is None or after.folder != before.folder):
@@ -334,7 +334,7 @@ def test_a_task_has_one_run_at_most_and_only_for_what_it_is_at(decisions: list[D
 
 
 @in_every_history
-def test_status_says_running_only_while_an_agent_is_there(decisions: list[Decision]) -> None:
+def test_status_is_running_only_while_an_agent_exists(decisions: list[Decision]) -> None:
     for one in decisions:
         run, running = one.after.run, one.after.agent.status is AgentStatus.RUNNING
         of_agent = run is not None and run.folder == f"agents/{one.after.agent.attempt}"
@@ -343,7 +343,7 @@ def test_status_says_running_only_while_an_agent_is_there(decisions: list[Decisi
 
 
 @in_every_history
-def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decision]) -> None:
+def test_nothing_starts_while_a_task_is_paused_or_has_ended(decisions: list[Decision]) -> None:
     still = (do.FollowRun, do.FreezeRun, do.StopRun, do.WakeAt, do.TellPerson, do.LookAtPullRequest)
     for one in decisions:
         if one.after.is_paused or one.after.status is not TaskStatus.IN_PROGRESS:
@@ -351,7 +351,7 @@ def test_nothing_is_begun_while_a_task_is_paused_or_over(decisions: list[Decisio
 
 
 @in_every_history
-def test_an_answer_is_given_once_and_stays(decisions: list[Decision]) -> None:
+def test_a_request_is_answered_once_and_its_answer_is_kept(decisions: list[Decision]) -> None:
     for one in decisions:
         before, after = one.before.requests, one.after.requests
         assert [ask.number for ask in after] == list(range(1, len(after) + 1))
@@ -362,8 +362,8 @@ def test_an_answer_is_given_once_and_stays(decisions: list[Decision]) -> None:
 
 
 @in_every_history
-def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) -> None:
-    """By an alarm, an answer, a place, a person, or by the end of what the whole machine or account is short of."""
+def test_something_can_always_resume_a_paused_task(decisions: list[Decision]) -> None:
+    """An alarm, an answer, a place, a user, or the end of what the whole machine or account is short of."""
     for one in decisions:
         task = one.after
         if not task.is_active or not task.is_paused:
@@ -388,7 +388,7 @@ def test_whatever_stands_still_is_moved_by_something(decisions: list[Decision]) 
 
 
 @in_every_history
-def test_spending_never_falls(decisions: list[Decision]) -> None:
+def test_spending_never_decreases(decisions: list[Decision]) -> None:
     for one in decisions:
         before, after = one.before.spending.total, one.after.spending.total
         assert after.usd >= before.usd
@@ -398,7 +398,7 @@ def test_spending_never_falls(decisions: list[Decision]) -> None:
 
 
 @in_every_history
-def test_an_agent_that_is_being_ended_is_told_nothing(decisions: list[Decision]) -> None:
+def test_an_agent_that_is_being_ended_receives_no_messages(decisions: list[Decision]) -> None:
     for one in decisions:
         run = one.after.run
         if run is not None and run.process is ProcessState.PARKING:
@@ -407,7 +407,7 @@ def test_an_agent_that_is_being_ended_is_told_nothing(decisions: list[Decision])
 
 
 @in_every_history
-def test_a_pull_request_is_touched_only_in_the_stage_that_publishes(decisions: list[Decision]) -> None:
+def test_a_pull_request_is_changed_only_in_the_publishing_stage(decisions: list[Decision]) -> None:
     outward = (do.OpenPullRequest, do.LookAtPullRequest, do.MergePullRequest, do.PostReport, do.TagRelease)
     for one in decisions:
         if any(isinstance(command, outward) for command in obligations(REVIEWED, one.after)):
@@ -415,7 +415,7 @@ def test_a_pull_request_is_touched_only_in_the_stage_that_publishes(decisions: l
 
 
 @in_every_history
-def test_a_comment_is_taken_up_once_and_answered_only_if_it_was_taken_up(decisions: list[Decision]) -> None:
+def test_a_comment_is_handled_once_and_answered_only_if_it_was_handled(decisions: list[Decision]) -> None:
     for one in decisions:
         before, after = one.before.publication, one.after.publication
         assert after.seen[: len(before.seen)] == before.seen
@@ -424,7 +424,7 @@ def test_a_comment_is_taken_up_once_and_answered_only_if_it_was_taken_up(decisio
 
 
 @in_every_history
-def test_a_task_at_work_owes_something_or_waits_for_its_place(decisions: list[Decision]) -> None:
+def test_an_active_task_has_a_next_action_or_waits_for_its_place(decisions: list[Decision]) -> None:
     for one in decisions:
         if one.after.status is TaskStatus.IN_PROGRESS and not one.after.is_paused:
             assert obligations(REVIEWED, one.after)
@@ -433,8 +433,8 @@ def test_a_task_at_work_owes_something_or_waits_for_its_place(decisions: list[De
 
 
 @in_every_history
-def test_no_folder_is_begun_twice_unless_it_may_not_have_been_heard_of(decisions: list[Decision]) -> None:
-    """A restart asks again, and so does the end of a pause that came before the run was there."""
+def test_no_folder_is_started_twice_unless_its_start_may_have_been_lost(decisions: list[Decision]) -> None:
+    """A restart sends the command again, and so does the end of a pause that came before the run existed."""
     begun: set[str] = set()
     for one in decisions:
         again = isinstance(one.event, events.DaemonStarted | events.TaskAdmitted | events.RunThawed)
@@ -447,21 +447,21 @@ def test_no_folder_is_begun_twice_unless_it_may_not_have_been_heard_of(decisions
 
 
 @in_every_history
-def test_what_is_owed_follows_from_the_saved_state_alone(decisions: list[Decision]) -> None:
+def test_desired_commands_depend_on_the_saved_state_alone(decisions: list[Decision]) -> None:
     for one in decisions[-20:]:
         restored = from_document(to_document(one.after))
         assert obligations(REVIEWED, restored) == obligations(REVIEWED, one.after)
 
 
 @in_every_history
-def test_a_restart_asks_for_exactly_what_is_owed(decisions: list[Decision]) -> None:
+def test_a_restart_sends_exactly_the_desired_commands(decisions: list[Decision]) -> None:
     last = decisions[-1].after
     after, commands = machine.decide(REVIEWED, last, forgotten(last, last.updated_at))
     assert commands == obligations(REVIEWED, after) == obligations(REVIEWED, last)
 
 
 @in_every_history
-def test_it_can_always_be_said_why_a_task_is_where_it_is(decisions: list[Decision]) -> None:
+def test_the_state_of_a_task_can_always_be_explained(decisions: list[Decision]) -> None:
     for one in decisions:
         scene = SchedulerSnapshot(tasks=LiveTasks((one.after,)), ended={}, room=Capacity(), now=one.after.updated_at)
         why = explain(one.after, scene)
@@ -470,7 +470,7 @@ def test_it_can_always_be_said_why_a_task_is_where_it_is(decisions: list[Decisio
 
 
 @in_every_history
-def test_a_task_that_is_left_in_peace_comes_to_an_end(decisions: list[Decision]) -> None:
+def test_a_task_without_disturbances_always_finishes(decisions: list[Decision]) -> None:
     task = replace(decisions[-1].after, policy=TaskPolicy())
     for _ in range(250):
         if task.status.is_final or task.status is TaskStatus.BLOCKED:
@@ -491,7 +491,7 @@ KINDLY = {
 
 
 def kindly(task: Task) -> Happening:
-    """What moves a task that nobody hinders."""
+    """The event that advances a task without obstacles."""
     run = task.run
     if task.is_paused and task.pending_requests and task.agent.blocked_by in (
         PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW

@@ -1,4 +1,4 @@
-"""A session that was told of and never written down: the CLI knows nothing of it, and the work begins anew."""
+"""A session that was reported but never saved: the CLI does not know it, and the work starts again."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ from tests.unit.playbook import (
 GONE = "No conversation found with session ID: 7"
 
 
-def test_a_session_that_is_gone_costs_no_try_and_a_new_one_begins_at_once() -> None:
+def test_a_session_that_does_not_exist_uses_no_retry_and_a_new_one_starts_at_once() -> None:
     play = Playbook(at_work()) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     tries = play.task.budgets["agent_retries"]
@@ -41,13 +41,13 @@ def test_a_session_that_is_gone_costs_no_try_and_a_new_one_begins_at_once() -> N
     assert not play.task.agent.session.is_resumed
 
 
-def test_a_new_session_that_is_not_found_is_a_failure_like_any_other() -> None:
+def test_a_new_session_that_is_not_found_is_an_ordinary_failure() -> None:
     play = Playbook(at_work()) >> finished(GONE, error_class="session") << "stop agents/1"
     assert [entry.type for entry in play.task.failures.entries] == ["session"]
 
 
 def begun_anew(*happenings: Happening) -> Task:
-    """A task whose agent died after all of that, in the first turn of one that cannot go on with its conversation."""
+    """Return a task whose agent died after these events, in the first turn of one that cannot resume its session."""
     begun = at_work()
     task = replace(begun, policy=replace(begun.policy, autonomy=Autonomy.INTERACTIVE))
     task = after(task, session, *happenings, exited, later(3600), alarm, admitted, alarm, started)
@@ -55,14 +55,14 @@ def begun_anew(*happenings: Happening) -> Task:
     return after(task, finished(GONE, error_class="session"), exited, alarm, started)
 
 
-def test_whoever_takes_the_place_of_a_lost_conversation_is_told_so_and_where_to_look() -> None:
+def test_the_successor_of_a_lost_conversation_is_told_so_and_where_to_look() -> None:
     task = begun_anew(limit_hit(60), frozen)
     assert "why: Another agent was at this work and its conversation is lost." in turn_text(full(), task)
     following = after(task, finished(), looked(NOTHING_SEEN))
     assert "conversation is lost" not in turn_text(full(), following)
 
 
-def test_what_only_the_lost_conversation_knew_is_answered_once_more() -> None:
+def test_questions_answered_only_in_the_lost_conversation_are_answered_again() -> None:
     known = (asking(question()), answered(1, RequestStatus.ANSWERED, "left"), admitted, finished(), finished())
     assert after(begun_anew(*known, looked(NOTHING_SEEN)), finished()).requests[0].is_delivered
     assert "- Which one? — left" in turn_text(full(), begun_anew(*known, looked(NOTHING_SEEN)))

@@ -1,4 +1,4 @@
-"""The walk through the pipeline, what a closed gate leads to, and news that comes too late."""
+"""The way through the pipeline, the effects of a closed gate, and events that come too late."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -50,7 +50,7 @@ TOO_SHORT = "analysis.md has 200 characters, more than 200 needed"
 NOT_FOUND = "related-code.json not found"
 
 
-def test_a_ticket_without_trouble_becomes_a_delivered_branch() -> None:
+def test_a_ticket_without_errors_becomes_a_delivered_branch() -> None:
     play = (
         Playbook.submitted(a_task())
         >> admitted << "prepare the workspace"
@@ -87,7 +87,7 @@ def test_a_ticket_without_trouble_becomes_a_delivered_branch() -> None:
     assert task.stages["ANALYSIS"].artifacts == ("analysis.md", "related-code.json")
 
 
-def test_a_playbook_shows_both_conversations_when_they_differ() -> None:
+def test_a_failed_playbook_prints_both_conversations() -> None:
     with pytest.raises(AssertionError) as caught:
         assert Playbook(at("TICKET_INTAKE", NextAction.GATE)) >> looked() << "deliver c2"
     rows = [line.split() for line in str(caught.value).splitlines()]
@@ -98,7 +98,7 @@ def test_a_playbook_shows_both_conversations_when_they_differ() -> None:
     ]
 
 
-def test_costs_add_up_over_sessions_and_are_not_summed_within_one() -> None:
+def test_costs_are_summed_over_sessions_but_not_within_one() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> looked() << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at PLANNING"
     assert (play.task.agent.usage.tokens, play.task.agent.usage.cost_usd) == (1000, 0.25)
@@ -107,7 +107,7 @@ def test_costs_add_up_over_sessions_and_are_not_summed_within_one() -> None:
     assert (work.agent.usage.tokens, after.agent.usage.tokens, after.agent.usage.cost_usd) == (1000, 2000, 0.5)
 
 
-def test_a_closed_gate_tells_its_agent_what_is_missing_and_then_blocks() -> None:
+def test_a_closed_gate_reports_what_is_missing_to_its_agent_and_then_blocks() -> None:
     play = Playbook(at_work())
     for turn in (2, 3):
         play = play >> finished() << "look at ANALYSIS" >> looked(SHORT) << f"turn {turn} of 1" << "wake in 3600 s"
@@ -120,7 +120,7 @@ def test_a_closed_gate_tells_its_agent_what_is_missing_and_then_blocks() -> None
     assert play.task.stages["ANALYSIS"].status is StageStatus.IN_PROGRESS
 
 
-def test_a_gate_that_opens_renews_the_tries_and_forgets_the_feedback() -> None:
+def test_an_opened_gate_resets_the_retries_and_clears_the_feedback() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> looked(SHORT) << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at ANALYSIS"
     play = play >> looked() << "turn 3 of 1" << "wake in 3600 s"
@@ -136,13 +136,13 @@ def test_a_gate_that_no_agent_can_open_blocks_at_once() -> None:
 
 
 @pytest.mark.parametrize(("tool_uses", "fresh", "idle"), [(0, (), True), (1, (), False), (0, ("analysis.md",), False)])
-def test_a_turn_without_any_work_is_told_so(tool_uses: int, fresh: tuple[str, ...], idle: bool) -> None:
+def test_a_turn_without_any_work_is_reported_to_the_agent(tool_uses: int, fresh: tuple[str, ...], idle: bool) -> None:
     play = Playbook(at_work()) >> finished(tool_uses=tool_uses) << "look at ANALYSIS"
     play = play >> looked(Evidence(files=SHORT.files, fresh=fresh)) << "turn 2 of 1" << "wake in 3600 s"
     assert play.task.feedback[0].startswith("the turn ended without any work") is idle
 
 
-def test_what_the_daemon_refused_is_said_up_to_ten_files() -> None:
+def test_at_most_ten_refused_files_are_reported() -> None:
     evidence = Evidence(refused=tuple(f"{n}.bin: not text" for n in range(12)))
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
     play = play >> looked(evidence) << "turn 2 of 1" << "wake in 3600 s"
@@ -178,7 +178,7 @@ def old_turn(task: Task) -> Iterable[events.Event]:
 
 
 @pytest.mark.parametrize("owed", [NextAction.TURN, NextAction.GATE])
-def test_late_news_gives_back_the_very_same_task(owed: NextAction) -> None:
+def test_late_events_return_the_unchanged_task(owed: NextAction) -> None:
     task = replace(at_work("PLANNING"), next_action=owed)
     assert task.run
     for event in old_turn(task):
@@ -186,26 +186,26 @@ def test_late_news_gives_back_the_very_same_task(owed: NextAction) -> None:
         assert machine.decide(full(), task, event)[0] is task, event
 
 
-def test_a_delivery_that_nobody_waits_for_changes_nothing() -> None:
+def test_an_unexpected_delivery_changes_nothing() -> None:
     task = at_work()
     assert machine.decide(full(), task, delivered(task, task.updated_at))[0] is task
 
 
-def test_a_command_that_fails_while_it_is_owed_blocks_the_task_with_the_reason() -> None:
+def test_a_failure_of_a_desired_command_blocks_the_task_with_the_reason() -> None:
     play = Playbook(at("TICKET_INTAKE", NextAction.WORKSPACE))
     command = do.PrepareWorkspace(branch=play.task.source.branch)
     play = play >> failed(command, "the branch feature/LOCAL exists") << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "the branch feature/LOCAL exists")
 
 
-def test_a_command_that_fails_when_it_is_no_longer_owed_changes_nothing() -> None:
+def test_a_failure_of_a_command_that_is_no_longer_desired_changes_nothing() -> None:
     task = at_work()
     event = events.CommandFailed(at=START, command=do.PrepareWorkspace(branch=task.source.branch), reason="late")
     assert machine.decide(full(), task, event)[0] is task
 
 
 @pytest.mark.parametrize("end", [TaskStatus.CANCELLED, TaskStatus.BLOCKED])
-def test_a_stop_that_fails_leaves_an_ended_task_as_it_ended(end: TaskStatus) -> None:
+def test_a_failed_stop_leaves_an_ended_task_unchanged(end: TaskStatus) -> None:
     play = Playbook(at_work())
     reason: str | None = None
     if end is TaskStatus.CANCELLED:
@@ -226,7 +226,7 @@ def test_an_alarm_that_cannot_be_set_leaves_a_waiting_task_waiting() -> None:
     assert (play.task.status, play.task.block_reason) == (TaskStatus.PENDING, None)
 
 
-def test_a_restart_asks_again_for_all_that_is_owed() -> None:
+def test_a_restart_repeats_all_desired_commands() -> None:
     assert (
         Playbook(at_work())
         >> daemon_started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s"
@@ -235,7 +235,7 @@ def test_a_restart_asks_again_for_all_that_is_owed() -> None:
     )  # fmt: skip
 
 
-def test_an_agent_found_alive_that_the_daemon_never_heard_of_gets_its_turn() -> None:
+def test_an_agent_found_alive_that_was_never_reported_gets_its_turn() -> None:
     assert (
         Playbook(at("ANALYSIS", NextAction.AGENT))
         >> daemon_started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s"
@@ -248,13 +248,13 @@ def designs(*numbers: int) -> Evidence:
 
 
 @pytest.mark.parametrize("numbers", [(1,), (1, 2, 3, 4), (9,), (5, 6, 7, 8)])
-def test_a_design_may_be_revised_three_times_whatever_number_it_begins_with(numbers: tuple[int, ...]) -> None:
+def test_a_design_may_be_revised_three_times_whatever_number_it_starts_with(numbers: tuple[int, ...]) -> None:
     play = Playbook(at("DESIGN", NextAction.GATE)) >> looked(designs(*numbers)) << "stop agents/1"
     assert play.task.budgets["design_revisions"].used == len(numbers) - 1
     assert (play.task.stage, play.task.failures.total) == ("IMPLEMENTATION", 0)
 
 
-def test_designs_are_counted_over_every_turn_and_visit_but_for_one_of_each_visit() -> None:
+def test_designs_are_counted_over_all_turns_and_visits_except_one_of_each_visit() -> None:
     design = replace(at("DESIGN").stages["DESIGN"], visits=2, artifacts=("design-v1.md", "design-v2.md"))
     again = at("DESIGN", NextAction.GATE)
     again = replace(again, stages={**again.stages, "DESIGN": design})
@@ -262,7 +262,7 @@ def test_designs_are_counted_over_every_turn_and_visit_but_for_one_of_each_visit
     assert play.task.budgets["design_revisions"].used == 2
 
 
-def test_nobody_to_ask_takes_a_design_that_was_revised_too_often_and_its_risk_stays_on_record() -> None:
+def test_without_a_user_a_design_revised_too_often_is_accepted_and_its_risk_recorded() -> None:
     play = Playbook(at("DESIGN", NextAction.GATE)) >> looked(designs(1, 2, 3, 4, 5)) << "stop agents/1"
     (entry,) = play.task.failures.accepted
     assert (entry.state, entry.type) == ("DESIGN", "budget_exceeded")
@@ -270,7 +270,7 @@ def test_nobody_to_ask_takes_a_design_that_was_revised_too_often_and_its_risk_st
     assert (play.task.stage, play.task.status) == ("IMPLEMENTATION", TaskStatus.IN_PROGRESS)
 
 
-def test_a_person_decides_on_a_design_that_was_revised_too_often() -> None:
+def test_a_user_decides_on_a_design_that_was_revised_too_often() -> None:
     attended = interactive("DESIGN")
     play = Playbook(attended) >> finished() << "look at DESIGN" >> looked(designs(1, 2, 3, 4, 5))
     play = play << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
@@ -281,7 +281,7 @@ def test_a_person_decides_on_a_design_that_was_revised_too_often() -> None:
     assert (play.task.stage, play.task.status) == ("IMPLEMENTATION", TaskStatus.IN_PROGRESS)
 
 
-def test_a_checkpoint_and_a_foreign_edit_are_noted_and_ask_for_nothing() -> None:
+def test_a_checkpoint_and_a_foreign_edit_are_recorded_and_need_no_action() -> None:
     task = at_work()
     play = Playbook(task) >> later(60) >> checkpoint
     assert play.task.agent.last_saved == play.now
@@ -293,7 +293,7 @@ TROUBLE: tuple[Happening, ...] = (pause(), resume(), cancel)
 
 
 @pytest.mark.parametrize("happening", TROUBLE)
-def test_nothing_can_be_asked_of_a_task_that_has_ended(happening: Happening) -> None:
+def test_a_task_that_has_ended_refuses_all_requests(happening: Happening) -> None:
     task = at("COMPLETION", NextAction.NOTHING)
     with pytest.raises(InvalidTransition, match=r"that is completed in COMPLETION; allowed now: archive, delete"):
         machine.decide(full(), task, happening(task, START))

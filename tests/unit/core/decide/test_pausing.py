@@ -1,4 +1,4 @@
-"""Pause, resume and cancel in every state, and what crosses them on its way."""
+"""Pause, resume and cancel in every state, and the events that cross them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +47,7 @@ def pending() -> Task:
 
 
 def still() -> Task:
-    """A task whose agent a person froze."""
+    """Return a task whose agent was frozen by a user."""
     return (Playbook(at_work()) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
 
 
@@ -85,7 +85,7 @@ STATES = [
 
 @pytest.mark.parametrize("action", ASKED)
 @pytest.mark.parametrize(("state", "actions"), STATES)
-def test_a_person_may_ask_what_the_table_allows_and_nothing_else(
+def test_users_may_send_exactly_the_requests_in_the_table(
     state: Callable[[], Task], actions: tuple[str, ...], action: str
 ) -> None:
     task = state()
@@ -111,7 +111,7 @@ def test_a_pause_freezes_and_a_resume_waits_for_a_place_before_it_thaws() -> Non
     assert (play.task.agent.status, play.task.agent.blocked_by) == (AgentStatus.RUNNING, None)
 
 
-def test_time_that_stood_still_does_not_count_against_the_turn() -> None:
+def test_paused_time_does_not_count_against_the_turn() -> None:
     play = Playbook(still()) >> later(1700) >> alarm >> resume() >> admitted << "thaw agents/1" >> alarm
     play = play >> thawed << "turn 1 of 1" << "wake in 3600 s"
     assert play.task.agent.turn.deadline == play.now + later(3600)
@@ -124,7 +124,7 @@ def test_a_thaw_after_the_turn_sets_no_deadline() -> None:
     assert play.task.agent.turn.deadline is None
 
 
-def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_as_soon_as_it_is_there() -> None:
+def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_once_it_exists() -> None:
     play = Playbook(at("ANALYSIS", NextAction.AGENT)) >> pause()
     play = play >> started << "follow agents/1" << "freeze agents/1" >> frozen << "wake in 1800 s"
     play = play >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
@@ -142,7 +142,7 @@ def test_a_freeze_that_comes_after_the_resume_is_undone() -> None:
     assert play >> frozen << "thaw agents/1"
 
 
-def test_what_will_not_stand_still_is_stopped_and_started_again_when_it_may() -> None:
+def test_a_run_that_cannot_be_frozen_is_stopped_and_restarted_on_resume() -> None:
     play = (
         Playbook(at_work())
         >> pause() << "freeze agents/1"
@@ -156,13 +156,13 @@ def test_what_will_not_stand_still_is_stopped_and_started_again_when_it_may() ->
     assert play.task.failures.total == 0
 
 
-def test_a_result_that_crossed_the_pause_is_taken_in_and_looked_at_later() -> None:
+def test_a_result_that_crosses_the_pause_is_recorded_and_evaluated_later() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished() >> frozen << "wake in 1800 s"
     assert play.task.next_action is NextAction.GATE
     assert play >> resume() >> admitted << "thaw agents/1" >> thawed << "look at ANALYSIS"
 
 
-def test_a_look_that_crossed_the_pause_moves_the_task_on_but_starts_nothing() -> None:
+def test_a_gate_result_that_crosses_the_pause_advances_the_task_but_starts_nothing() -> None:
     play = Playbook(at("TICKET_INTAKE", NextAction.GATE)) >> pause() >> looked()
     assert (play.task.stage, play.task.next_action, play.task.is_paused) == ("ANALYSIS", NextAction.AGENT, True)
     assert play >> resume() >> admitted << "start planner 1"
@@ -193,7 +193,7 @@ def test_a_check_that_ends_as_the_pause_comes_is_kept() -> None:
     assert play >> resume() >> admitted << "check lint in logs/1-lint"
 
 
-def test_a_check_lost_while_it_stood_still_is_run_again_in_another_folder_without_costing_a_try() -> None:
+def test_a_check_lost_while_frozen_is_run_again_in_another_folder_without_using_a_retry() -> None:
     play = Playbook(evaluating(Verdict.PASS)) >> started << "follow logs/1-lint" >> pause() << "freeze logs/1-lint"
     play = play >> frozen >> judged(None) >> resume() >> admitted << "wake in 0 s"
     decision = play.task.seq
@@ -201,27 +201,27 @@ def test_a_check_lost_while_it_stood_still_is_run_again_in_another_folder_withou
     assert (play.task.failures.total, play.task.budgets["agent_retries"].used) == (0, 0)
 
 
-def test_a_person_who_pauses_what_had_no_room_keeps_it_paused_when_there_is_room() -> None:
+def test_a_users_pause_of_a_task_short_of_resources_outlasts_the_shortage() -> None:
     play = Playbook(short_of_room()) >> pause() >> resume(PRESSURE)
     assert (play.task.agent.blocked_by, play.task.wants_slot) == (PauseReason.USER, False)
 
 
-def test_want_of_room_does_not_take_over_what_a_person_paused() -> None:
+def test_a_shortage_does_not_take_over_a_users_pause() -> None:
     task = still()
     assert (Playbook(task) >> pause(PRESSURE) >> resume(PRESSURE)).task is task
 
 
-def test_a_person_may_let_a_task_queue_that_had_no_room() -> None:
+def test_a_user_may_queue_a_task_that_was_short_of_resources() -> None:
     play = Playbook(short_of_room()) >> resume()
     assert play.task.wants_slot
     assert play >> resume(PRESSURE) >> admitted << "thaw agents/1"
 
 
-def test_room_makes_a_task_queue_by_itself() -> None:
+def test_the_end_of_a_shortage_queues_a_task_automatically() -> None:
     assert (Playbook(short_of_room()) >> resume(PRESSURE)).task.wants_slot
 
 
-def test_a_task_without_a_place_takes_no_notice_of_want_of_room() -> None:
+def test_a_task_without_a_place_ignores_a_shortage() -> None:
     task = pending()
     assert (Playbook(task) >> pause(PRESSURE)).task is task
 
@@ -238,7 +238,7 @@ def test_an_agent_that_was_starting_when_its_task_was_cancelled_is_stopped() -> 
     assert (play >> exited).task.run is None
 
 
-def test_a_check_of_a_cancelled_task_is_stopped_and_its_result_forgotten() -> None:
+def test_a_check_of_a_cancelled_task_is_stopped_and_its_result_dropped() -> None:
     play = Playbook(evaluating()) >> cancel << "stop logs/1-unit_test" >> judged()
     assert (play.task.run, play.task.evaluation.results) == (None, {})
 
@@ -258,13 +258,13 @@ def test_a_branch_delivered_while_paused_completes_the_task_and_ends_the_pause()
 
 
 @pytest.mark.parametrize("happening", [frozen, freeze_failed, thawed])
-def test_news_of_a_run_that_is_not_known_to_have_begun_waits_for_its_beginning(happening: Happening) -> None:
+def test_events_of_a_run_that_has_not_been_reported_as_started_wait_for_its_start(happening: Happening) -> None:
     task = at("ANALYSIS", NextAction.AGENT)
     assert (Playbook(task) >> happening).task is task
     assert Playbook(task) >> happening >> started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s"
 
 
-def test_what_would_not_freeze_in_time_is_stopped_at_the_next_pause() -> None:
+def test_a_run_that_could_not_be_frozen_in_time_is_stopped_at_the_next_pause() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> resume()
     play = play >> admitted << "turn 1 of 1" << "wake in 3600 s" >> freeze_failed
     assert play.task.run is not None
@@ -272,7 +272,7 @@ def test_what_would_not_freeze_in_time_is_stopped_at_the_next_pause() -> None:
     assert play >> pause() << "interrupt agents/1"
 
 
-def test_a_task_that_was_paused_before_it_began_queues_again() -> None:
+def test_a_task_that_was_paused_before_it_started_queues_again() -> None:
     play = Playbook(pending()) >> pause()
     assert not play.task.wants_slot
     assert (play >> resume()).task.wants_slot

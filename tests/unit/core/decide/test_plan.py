@@ -1,4 +1,4 @@
-"""Steps: read from headings, worked through in their order."""
+"""Steps of a plan: parsed from headings and executed in order."""
 
 from datetime import timedelta
 
@@ -30,25 +30,25 @@ def test_a_heading_declares_a_step(heading: str, description: str) -> None:
     assert steps_of([heading]) == (Step(step_id=1, description=description),)
 
 
-def test_steps_are_numbered_in_the_order_in_which_they_stand() -> None:
+def test_steps_are_numbered_in_their_order_in_the_plan() -> None:
     steps = steps_of(["# Plan", "## Step 3: Last", "## Why", "### Step 9: No", "## Step 1: First"])
     assert [(step.step_id, step.description) for step in steps] == [(1, "Last"), (2, "First")]
 
 
-def test_the_first_open_step_is_the_first_that_is_not_completed() -> None:
+def test_the_current_step_is_the_first_that_is_not_completed() -> None:
     one, two = steps_of(["## Step 1: a", "## Step 2: b"])
     assert next_step((one, two)) == one
     assert next_step(finish_step((one, two), 1, ["c"], START)) == two
     assert next_step(()) is None
 
 
-def test_a_step_begun_again_keeps_the_time_of_its_first_beginning() -> None:
+def test_a_restarted_step_keeps_the_time_of_its_first_start() -> None:
     steps = begin_step(begin_step(steps_of(["## Step 1", "## Step 2"]), 1, START), 1, LATER)
     assert (steps[0].status, steps[0].started_at) == (StepStatus.IN_PROGRESS, START)
     assert (steps[1].status, steps[1].started_at) == (StepStatus.PENDING, None)
 
 
-def test_a_finished_step_has_each_commit_once() -> None:
+def test_a_finished_step_lists_each_commit_once() -> None:
     steps = finish_step(finish_step(steps_of(["## Step 1", "## Step 2"]), 1, ["c1"], START), 1, ["c1", "c2"], LATER)
     assert (steps[0].commits, steps[0].status, steps[0].completed_at) == (("c1", "c2"), StepStatus.COMPLETED, LATER)
     assert steps[1].commits == ()
@@ -58,16 +58,16 @@ PLAN = ["## Step 1: a", "## Step 2: b", "## Step 2: b"]
 
 
 def worked_off() -> tuple[Step, ...]:
-    """The steps of a plan whose first two are done."""
+    """Return the steps of a plan whose first two are done."""
     steps = steps_of(PLAN, ["d1", "d2", "d2"])
     return finish_step(finish_step(steps, 1, ["c1"], START), 2, ["c2"], START)
 
 
-def test_a_plan_that_says_the_same_again_keeps_what_was_done_and_its_commits() -> None:
+def test_a_plan_with_the_same_steps_keeps_what_was_done_and_its_commits() -> None:
     assert steps_of(PLAN, ["d1", "d2", "d2"], worked_off()) == worked_off()
 
 
-def test_a_finished_step_is_known_by_its_heading_and_its_text_wherever_it_stands_now() -> None:
+def test_a_finished_step_is_recognised_by_heading_and_text_at_any_position() -> None:
     steps = steps_of(["## Step 1: new", "## Step 2: b", "## Step 3: a"], ["d0", "d2", "other"], worked_off())
     assert [(step.step_id, step.status, step.commits) for step in steps] == [
         (1, StepStatus.PENDING, ()),
@@ -76,7 +76,7 @@ def test_a_finished_step_is_known_by_its_heading_and_its_text_wherever_it_stands
     ]
 
 
-def test_what_a_step_says_below_headings_of_its_own_is_part_of_it() -> None:
+def test_the_text_of_a_step_includes_its_subheadings() -> None:
     plan = ["## Step 1: a", "### How", "# a comment in code", "## Step 2: b", "### How", "## Risks", "### Which"]
     digests = ["d1", "d2", "d3", "d4", "d5", "d6", "d7"]
     done = finish_step(finish_step(steps_of(plan, digests), 1, ["c1"], START), 2, ["c2"], START)
@@ -87,20 +87,20 @@ def test_what_a_step_says_below_headings_of_its_own_is_part_of_it() -> None:
         assert [step.status for step in steps_of(plan, other, done)] == [StepStatus.PENDING, StepStatus.COMPLETED]
 
 
-def test_two_steps_of_the_same_words_are_kept_as_often_as_they_were_done() -> None:
+def test_of_two_equal_steps_as_many_stay_done_as_were_done() -> None:
     steps = steps_of([*PLAN, "## Step 4: b"], ["d1", "d2", "d2", "d2"], worked_off())
     assert [step.status is StepStatus.COMPLETED for step in steps] == [True, True, False, False]
 
 
-def test_without_a_digest_of_what_it_says_no_step_is_kept() -> None:
+def test_without_digests_no_step_is_kept() -> None:
     assert not any(step.commits for step in steps_of(PLAN, (), finish_step(steps_of(PLAN), 1, ["c1"], START)))
 
 
-def test_a_step_that_was_begun_and_not_done_is_to_be_done() -> None:
+def test_a_step_that_was_started_but_not_finished_has_to_be_done() -> None:
     steps = steps_of(PLAN, ["d1", "d2", "d2"], begin_step(steps_of(PLAN, ["d1", "d2", "d2"]), 1, START))
     assert [step.status for step in steps] == [StepStatus.PENDING] * 3
 
 
-def test_a_commit_of_another_step_counts_for_none_but_that() -> None:
+def test_a_commit_counts_only_for_its_own_step() -> None:
     steps = finish_step(worked_off(), 3, ["c1", "c3"], LATER)
     assert steps[2].commits == ("c3",)

@@ -1,4 +1,4 @@
-"""The plug is pulled at every moment before and after every commit and command; the end is always the same."""
+"""A power cut at every step before and after every commit and command; the outcome is always the same."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ Requests = Sequence[Request]
 
 @pytest.fixture(scope="module")
 def full() -> Pipeline:
-    """Blocked after two evaluations: a third one has no moment that the second has not."""
+    """Blocked after two evaluations: a third one has no step that the second does not have."""
     pipeline = full_pipeline()
     return replace(pipeline, budgets={**pipeline.budgets, "eval_cycles": 2})
 
@@ -51,15 +51,15 @@ def moments(pipeline: Pipeline, failing: int, requests: Requests) -> int:
 
 
 STORIES = [
-    pytest.param(0, (), TaskStatus.COMPLETED, id="it passes at once"),
-    pytest.param(1, (), TaskStatus.COMPLETED, id="one evaluation fails and is mended"),
+    pytest.param(0, (), TaskStatus.COMPLETED, id="all checks pass"),
+    pytest.param(1, (), TaskStatus.COMPLETED, id="one evaluation fails and is fixed"),
     pytest.param(2, (), TaskStatus.BLOCKED, id="every evaluation fails"),
-    pytest.param(0, PAUSED_AT_WORK, TaskStatus.COMPLETED, id="a person pauses and resumes it"),
+    pytest.param(0, PAUSED_AT_WORK, TaskStatus.COMPLETED, id="a user pauses and resumes it"),
 ]
 
 
 @pytest.mark.parametrize(("failing", "requests_", "end"), STORIES)
-def test_a_power_cut_at_any_moment_changes_nothing_in_the_end(
+def test_a_power_cut_at_any_step_does_not_change_the_outcome(
     full: Pipeline, failing: int, requests_: Requests, end: TaskStatus
 ) -> None:
     expected, undisturbed, _ = night(full, failing, requests_, Plug())
@@ -73,7 +73,7 @@ def test_a_power_cut_at_any_moment_changes_nothing_in_the_end(
         assert not [folder for folder, tree in world.runs.items() if tree.alive], moment
 
 
-def test_a_power_cut_at_any_moment_of_a_cancelled_night_leaves_nothing_running(full: Pipeline) -> None:
+def test_a_power_cut_at_any_step_of_a_cancelled_run_leaves_nothing_running(full: Pipeline) -> None:
     _, undisturbed, _ = night(full, 0, CANCELLED, Plug())
     for moment in range(moments(full, 0, CANCELLED)):
         task, world, _ = night(full, 0, CANCELLED, Plug(at=moment))
@@ -83,7 +83,7 @@ def test_a_power_cut_at_any_moment_of_a_cancelled_night_leaves_nothing_running(f
         assert world.delivered is None
 
 
-# Nights with people in them
+# Runs that involve users
 
 
 def answered(number: int, status: RequestStatus, answer: str = "") -> Callable[[datetime], events.Event]:
@@ -122,7 +122,7 @@ CHANGES = (
 
 @dataclass(frozen=True)
 class Story:
-    """A night in which somebody is asked something, a limit is met, or the change leaves the machine."""
+    """A run in which a user is asked something, a limit is reached, or the change is published."""
 
     asks: Mapping[str, RequestDraft] = field(default_factory=dict)
     people: Requests = ()
@@ -135,7 +135,7 @@ class Story:
     policy: TaskPolicy = ATTENDED
 
     def night(self, plug: Plug) -> tuple[Task, World, Night]:
-        """The night, lived through."""
+        """Run it to its end."""
         pipeline = bundled_pipeline(self.pipeline)
         if self.reviewed:
             stage = replace(pipeline.stage(self.reviewed), review=True)
@@ -161,8 +161,8 @@ NIGHTS = [
     ),
     pytest.param(Story(people=CHANGES, reviewed="PLANNING"), id="a plan is sent back once"),
     pytest.param(Story(people=CHANGES, reviewed="IMPLEMENTATION"), id="a change is sent back once"),
-    pytest.param(Story(walled="IMPLEMENTATION"), id="a usage limit is met"),
-    pytest.param(Story(people=PARKED_AT_WORK), id="a person has it parked"),
+    pytest.param(Story(walled="IMPLEMENTATION"), id="a usage limit is reached"),
+    pytest.param(Story(people=PARKED_AT_WORK), id="a user parks it"),
     pytest.param(
         Story(
             forge=FORGE,
@@ -171,13 +171,13 @@ NIGHTS = [
             people=(*PLANS[:1], TAKEN_UP, *PLANS[1:]),
             policy=replace(ATTENDED, look_every=60.0),
         ),
-        id="comments are taken up once, their plan is approved, and a person merges",
+        id="comments are handled once, their plan is approved, and a user merges",
     ),
     pytest.param(
         Story(forge=FORGE, rounds=1, policy=replace(LOOKING, follow_reviews=True, auto_merge=True)),
-        id="comments are followed once and it merges by itself",
+        id="comments are handled once and it merges automatically",
     ),
-    pytest.param(Story(forge=FORGE, merges=True, policy=LOOKING), id="somebody merges on the forge"),
+    pytest.param(Story(forge=FORGE, merges=True, policy=LOOKING), id="a reviewer merges on the forge"),
     pytest.param(
         Story(forge=FORGE, pipeline="release", people=(Request(asked(1), approved(1)),), policy=LOOKING),
         id="a release is confirmed",
@@ -187,7 +187,7 @@ NIGHTS = [
 
 
 @pytest.mark.parametrize("story", NIGHTS)
-def test_a_power_cut_at_any_moment_of_a_night_with_people_changes_nothing_in_the_end(story: Story) -> None:
+def test_a_power_cut_at_any_step_of_a_run_with_users_does_not_change_the_outcome(story: Story) -> None:
     plug = Plug()
     expected, undisturbed, _ = story.night(plug)
     assert expected.status is TaskStatus.COMPLETED
@@ -203,7 +203,7 @@ def test_a_power_cut_at_any_moment_of_a_night_with_people_changes_nothing_in_the
 
 
 class FailingPower(Plug):
-    """Goes off again and again, after as many moments as a seeded die says."""
+    """Fails again and again, after random numbers of steps from a seeded generator."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class FailingPower(Plug):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_power_that_fails_again_and_again_changes_nothing_in_the_end(full: Pipeline, seed: int) -> None:
+def test_repeated_power_cuts_do_not_change_the_outcome(full: Pipeline, seed: int) -> None:
     expected, undisturbed, _ = night(full, 1, PAUSED_AT_WORK, Plug())
     task, world, lived = night(full, 1, PAUSED_AT_WORK, FailingPower(seed))
     assert lived.restarts > 5
@@ -228,7 +228,7 @@ def test_power_that_fails_again_and_again_changes_nothing_in_the_end(full: Pipel
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("story", NIGHTS)
-def test_power_that_fails_again_and_again_changes_nothing_for_people(story: Story, seed: int) -> None:
+def test_repeated_power_cuts_do_not_change_the_outcome_of_runs_with_users(story: Story, seed: int) -> None:
     expected, undisturbed, _ = story.night(Plug())
     task, world, _ = story.night(FailingPower(seed))
     assert outcome(task) == outcome(expected)
@@ -236,7 +236,7 @@ def test_power_that_fails_again_and_again_changes_nothing_for_people(story: Stor
 
 
 def outcome(task: Task) -> object:
-    """What a person would compare of two nights; times and the count of decisions differ."""
+    """Return what a user would compare between two runs; times and the number of decisions differ."""
     return (
         task.stage,
         task.block_reason,

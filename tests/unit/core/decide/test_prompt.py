@@ -1,4 +1,4 @@
-"""What an agent is told in a turn."""
+"""The prompt of a turn."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def text_of(task: Task) -> str:
 
 
 def explained() -> Task:
-    """A task whose evaluator is being asked why a check failed."""
+    """Return a task whose evaluator is asked why a check failed."""
     task = evaluating(Verdict.FAIL)
     task, _ = machine.decide(full(), task, judged(Verdict.PASS)(task, task.updated_at))
     return replace(
@@ -36,7 +36,7 @@ def explained() -> Task:
 
 
 def mending() -> Task:
-    """A task that came back to its analysis after a failed evaluation."""
+    """Return a task that went back to its analysis after a failed evaluation."""
     task = replace(explained(), next_action=NextAction.GATE)
     for event in (looked()(task, START), events.RunStarted(at=START, folder="agents/4")):
         task, _ = machine.decide(full(), task, event)
@@ -44,12 +44,12 @@ def mending() -> Task:
     return replace(task, agent=replace(task.agent, session=replace(task.agent.session, origin=SessionOrigin.NEW)))
 
 
-def test_the_same_state_says_the_same_after_a_restart() -> None:
+def test_the_same_state_gives_the_same_prompt_after_a_restart() -> None:
     for task in (at_work(), at_work("IMPLEMENTATION"), explained(), mending()):
         assert text_of(from_document(to_document(task))) == text_of(task)
 
 
-def test_a_first_turn_names_stage_ticket_places_and_what_to_leave() -> None:
+def test_a_first_prompt_names_stage_ticket_paths_and_expected_artifacts() -> None:
     assert text_of(at_work()) == (
         "# ANALYSIS of LOCAL-20261121_220000: Add a flag\n\n"
         "mode: fresh\n\n"
@@ -61,7 +61,7 @@ def test_a_first_turn_names_stage_ticket_places_and_what_to_leave() -> None:
     )
 
 
-def test_each_attempt_has_an_outbox_of_its_own() -> None:
+def test_each_attempt_has_its_own_outbox() -> None:
     task = at_work("IMPLEMENTATION")
     assert outbox_of(task) == "/data/tasks/LOCAL-20261121_220000/agents/2/out"
     assert f"outbox: {outbox_of(task)}" in text_of(task)
@@ -79,19 +79,19 @@ def test_a_step_is_named_with_its_plan_and_its_commit_subject() -> None:
     assert "in the outbox, and no others" not in text
 
 
-def test_a_turn_in_a_plan_without_steps_names_none() -> None:
+def test_a_prompt_for_a_plan_without_steps_names_none() -> None:
     task = replace(at_work("IMPLEMENTATION"), steps=())
     assert "Do step" not in text_of(replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, step=None))))
 
 
 @pytest.mark.parametrize(("length", "cut"), [(47, False), (48, True), (4000, True)])
-def test_a_commit_subject_has_seventy_characters_at_most(length: int, cut: bool) -> None:
+def test_a_commit_subject_has_at_most_seventy_characters(length: int, cut: bool) -> None:
     subject = commit_subject(at_work(), Step(step_id=1, description="x" * length))
     assert (len(subject), subject.endswith("…")) == (70, cut)
     assert subject.startswith("LOCAL-20261121_220000: x")
 
 
-def test_feedback_says_exactly_what_is_missing() -> None:
+def test_feedback_states_exactly_what_is_missing() -> None:
     text = text_of(replace(at_work(), feedback=("analysis.md not found", "refused: x\ny: not text")))
     assert "why: Your last turn ended, but what the stage needs is not all there yet." in text
     assert text.endswith("end your turn:\n- analysis.md not found\n- refused: x y: not text")
@@ -105,7 +105,7 @@ def test_feedback_says_exactly_what_is_missing() -> None:
         (ONCE_MORE, "The evaluation of the change failed, so the task came back to this stage."),
     ],
 )
-def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) -> None:
+def test_requested_changes_are_not_listed_as_gaps(wish: str, why: str) -> None:
     task = replace(mending(), requested_changes=(wish,))
     task = replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, number=1)))
     if wish is not ONCE_MORE:
@@ -122,7 +122,7 @@ def test_what_somebody_wants_is_no_gap_that_the_agent_left(wish: str, why: str) 
     assert "why: Your last turn ended" in text
 
 
-def test_what_somebody_wants_is_told_until_the_checks_passed_whatever_a_gate_missed_meanwhile() -> None:
+def test_requested_changes_are_repeated_until_the_checks_pass_whatever_a_gate_reported_meanwhile() -> None:
     wish = "Reviewers ask for changes: read it"
     play = Playbook(replace(at_work("IMPLEMENTATION"), requested_changes=(wish,)))
     play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence()) << "turn 2 of 2" << "wake in 3600 s"
@@ -132,7 +132,7 @@ def test_what_somebody_wants_is_told_until_the_checks_passed_whatever_a_gate_mis
     assert wish not in text_of(replace(explained(), requested_changes=(wish,)))
 
 
-def test_what_was_noted_of_a_step_is_told_whoever_goes_on_with_it() -> None:
+def test_notes_on_a_step_reach_every_agent_that_continues_it() -> None:
     task = at_work("IMPLEMENTATION")
     note = StepCheckpoint(
         at=START, reason="token_limit", work_in_progress="70 %\nedges left", uncommitted_files=("a.py",)
@@ -154,7 +154,7 @@ def test_a_resumed_agent_is_told_that_it_was_interrupted() -> None:
     )
 
 
-def test_an_evaluator_is_told_which_checks_failed_and_where_their_output_is() -> None:
+def test_an_evaluator_gets_the_failed_checks_and_the_paths_of_their_output() -> None:
     task = explained()
     result = CheckResult(verdict=Verdict.FAIL, reason="exit\ncode 1", log="logs/1-unit_test/out.log")
     text = text_of(
@@ -166,14 +166,14 @@ def test_an_evaluator_is_told_which_checks_failed_and_where_their_output_is() ->
     assert "- failure-analysis.json" in text
 
 
-def test_a_planner_who_mends_is_told_what_failed_and_its_likely_cause() -> None:
+def test_a_planner_who_fixes_a_failure_gets_the_failure_and_its_likely_cause() -> None:
     text = text_of(mending())
     assert "mode: bugfix" in text
     assert "why: The evaluation of the change failed, so the task came back to this stage." in text
     assert "- fail-001 in EVALUATION (unit_test): exit code; likely cause: an index too far" in text
 
 
-def test_the_newest_five_failures_are_told() -> None:
+def test_the_newest_five_failures_are_listed() -> None:
     task = at_work()
     for number in range(7):
         failure = Failure(
@@ -198,5 +198,5 @@ def test_hostile_titles_and_steps_stay_on_their_line(stage: str) -> None:
     assert len(text_of(replace(honest, title="x" * 10_000)).splitlines()[0]) < 400
 
 
-def test_a_task_that_reached_another_stage_is_told_of_that_stage() -> None:
+def test_the_prompt_names_the_stage_that_the_task_has_reached() -> None:
     assert text_of(at("DESIGN", NextAction.TURN)).startswith("# DESIGN of ")

@@ -1,4 +1,4 @@
-"""Stages that a person approves: the same session mends what is wanted, as often as the pipeline allows."""
+"""Stages that a user approves: the same session makes the requested changes, as often as the pipeline allows."""
 
 from dataclasses import replace
 
@@ -53,18 +53,18 @@ ATTENDED = replace(a_task(), policy=replace(DEFAULT_POLICY, autonomy=Autonomy.IN
 
 
 def reviewed(stage: str) -> Pipeline:
-    """The bundled pipeline, with a person looking at one stage."""
+    """Return the bundled pipeline with a user review of one stage."""
     return replace(full(), stages={**full().stages, stage: replace(full().stage(stage), review=True)})
 
 
 def under_review() -> Playbook:
-    """A plan that waits for a person."""
+    """Return the conversation of a plan that waits for a user."""
     play = Playbook(at("PLANNING", NextAction.TURN, ATTENDED), reviewed("PLANNING")) >> finished() << "look at PLANNING"
     play = play >> looked() << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
     return play >> told >> frozen
 
 
-def test_a_finished_stage_waits_for_a_person_and_is_not_done_before() -> None:
+def test_a_finished_stage_waits_for_a_user_and_is_not_completed_before() -> None:
     task = under_review().task
     assert (task.status, task.agent.status, task.next_action) == (
         TaskStatus.REVIEW, AgentStatus.WAITING_REVIEW, NextAction.NOTHING
@@ -75,7 +75,7 @@ def test_a_finished_stage_waits_for_a_person_and_is_not_done_before() -> None:
     assert not task.holds_slot
 
 
-def test_an_approval_leads_on_in_the_same_process() -> None:
+def test_an_approval_continues_in_the_same_process() -> None:
     play = under_review() >> answered(1, APPROVED)
     assert (play.task.status, play.task.stage, play.task.wants_slot) == (TaskStatus.IN_PROGRESS, "DESIGN", True)
     assert play.task.stages["PLANNING"].status is StageStatus.COMPLETED
@@ -103,7 +103,7 @@ def test_changes_after_the_agent_was_parked_are_made_by_its_successor() -> None:
     assert play >> answered(1, CHANGES, "shorter") >> admitted << "resume planner 2"
 
 
-def test_changes_are_asked_for_as_often_as_the_pipeline_allows() -> None:
+def test_changes_can_be_requested_as_often_as_the_pipeline_allows() -> None:
     play = under_review()
     last = Playbook(with_budget(play.task, "reworks", play.task.budgets["reworks"].limit), play.pipeline)
     blocked = (last >> answered(1, CHANGES, "again") << "stop agents/1" << "tell blocked").task
@@ -118,7 +118,7 @@ def test_changes_are_asked_for_as_often_as_the_pipeline_allows() -> None:
         (RequestStatus.ANSWERED, "yes", None, "this is a review; approve or request-changes it"),
     ],
 )
-def test_a_review_is_of_what_was_seen_and_says_what_is_wanted(
+def test_a_review_refers_to_what_was_shown_and_states_the_requested_changes(
     status: RequestStatus, text: str, digest: str | None, words: str
 ) -> None:
     play = under_review()
@@ -126,7 +126,7 @@ def test_a_review_is_of_what_was_seen_and_says_what_is_wanted(
         machine.decide(play.pipeline, play.task, answered(1, status, text, digest=digest)(play.task, play.now))
 
 
-def test_two_reviews_of_different_work_have_different_digests() -> None:
+def test_reviews_of_different_work_have_different_digests() -> None:
     play = Playbook(at("PLANNING", NextAction.GATE, ATTENDED), reviewed("PLANNING"))
 
     def digest_of(found: str) -> str:
@@ -137,7 +137,7 @@ def test_two_reviews_of_different_work_have_different_digests() -> None:
     assert digest_of("one") == digest_of("one") != digest_of("another")
 
 
-def test_an_unattended_task_approves_by_its_terms_and_says_so() -> None:
+def test_an_unattended_task_approves_by_its_policy_and_records_it() -> None:
     play = (
         Playbook(at("PLANNING", NextAction.GATE), reviewed("PLANNING")) >> looked() << "turn 3 of 1" << "wake in 3600 s"
     )
@@ -167,7 +167,7 @@ def test_a_stage_of_steps_is_reviewed_when_its_last_step_is_done() -> None:
     assert play.task.source.head == "c3"
 
 
-def test_checks_that_passed_are_reviewed_and_changes_lead_back_to_the_stage_that_mends() -> None:
+def test_passed_checks_are_reviewed_and_changes_lead_back_to_the_stage_that_fixes() -> None:
     task = replace(evaluating(Verdict.PASS), policy=ATTENDED.policy)
     play = Playbook(task, reviewed("EVALUATION")) >> judged() << "wake in 1800 s" << "tell review_asked"
     assert play.task.requests[0].draft.text == "EVALUATION is done: review test-report.md"
@@ -178,7 +178,7 @@ def test_checks_that_passed_are_reviewed_and_changes_lead_back_to_the_stage_that
     )
 
 
-def test_a_person_who_pauses_a_review_finds_it_under_review_again() -> None:
+def test_a_review_that_a_user_pauses_is_still_open_after_the_pause() -> None:
     play = under_review() >> pause() >> resume()
     assert (play.task.status, play.task.agent.status) == (TaskStatus.REVIEW, AgentStatus.WAITING_REVIEW)
     play = play >> pause() >> answered(1, APPROVED)
@@ -189,7 +189,7 @@ def test_a_cancelled_review_ends_its_agent() -> None:
     assert (under_review() >> cancel << "stop agents/1" >> exited).task.status is TaskStatus.CANCELLED
 
 
-def test_a_review_whose_task_was_blocked_is_asked_for_anew() -> None:
+def test_the_review_of_a_blocked_task_is_requested_again() -> None:
     play = Playbook(at("PLANNING", NextAction.TURN, ATTENDED), reviewed("PLANNING")) >> finished() << "look at PLANNING"
     play = play >> looked() << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
     freeze = obligations(play.pipeline, play.task)[1]
@@ -200,14 +200,14 @@ def test_a_review_whose_task_was_blocked_is_asked_for_anew() -> None:
 
 
 def plan_shown() -> Playbook:
-    """An agent in plan mode that wants to begin."""
+    """Return an agent in plan mode that wants to start."""
     plan = RequestDraft(subject=Subject.PLAN, text="1. do it", request_id="r1", content="{}")
     play = Playbook(interactive()) >> asking(plan) << "freeze agents/1" << "wake in 1800 s" << "tell review_asked"
     return play >> told >> frozen
 
 
 @pytest.mark.parametrize(("status", "text"), [(APPROVED, ""), (CHANGES, "smaller")])
-def test_a_plan_that_an_agent_shows_is_answered_to_the_process_that_waits(status: RequestStatus, text: str) -> None:
+def test_the_answer_to_a_plan_goes_to_the_waiting_process(status: RequestStatus, text: str) -> None:
     play = plan_shown()
     assert (play.task.status, play.task.agent.status) == (TaskStatus.IN_PROGRESS, AgentStatus.WAITING_REVIEW)
     play = play >> answered(1, status, text) >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1"
@@ -219,7 +219,7 @@ def test_a_plan_that_an_agent_shows_is_answered_to_the_process_that_waits(status
     ("status", "text", "words"),
     [(APPROVED, "", "— approved"), (CHANGES, "smaller", "— changes are wanted: smaller")],
 )
-def test_a_plan_of_a_process_that_is_gone_is_answered_in_the_next_turn(
+def test_the_answer_to_a_plan_of_a_dead_process_goes_into_the_next_turn(
     status: RequestStatus, text: str, words: str
 ) -> None:
     play = plan_shown() >> exited >> answered(1, status, text) >> admitted << "wake in 0 s"
@@ -227,7 +227,7 @@ def test_a_plan_of_a_process_that_is_gone_is_answered_in_the_next_turn(
     assert words in turn_text(full(), play.task)
 
 
-def test_a_stage_that_nobody_reviews_asks_nobody() -> None:
+def test_a_stage_without_a_review_asks_no_user() -> None:
     play = Playbook(at_work()) >> finished() << "look at ANALYSIS" >> looked() << "turn 2 of 1"
     assert (play << "wake in 3600 s").task.requests == ()
 
@@ -236,7 +236,7 @@ def attended(task: Task) -> Task:
     return replace(task, policy=ATTENDED.policy)
 
 
-def test_a_review_that_comes_as_a_person_pauses_waits_for_the_end_of_the_pause() -> None:
+def test_a_review_that_comes_as_a_user_pauses_waits_for_the_end_of_the_pause() -> None:
     play = Playbook(attended(at("PLANNING", NextAction.GATE)), reviewed("PLANNING")) >> pause() << "freeze agents/1"
     play = play >> looked() << "wake in 1800 s" << "tell review_asked"
     assert (play.task.status, play.task.agent.blocked_by) == (TaskStatus.REVIEW, PauseReason.USER)

@@ -1,4 +1,4 @@
-"""Agents that give no sign of life, tasks that a person tries anew, and drafts that are sent off."""
+"""Agents without output, tasks that a user retries, and drafts that are submitted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,7 +45,7 @@ from tests.unit.playbook import (
 )
 
 
-def test_no_sign_of_life_is_noted_then_nudged_then_begun_anew_and_then_left_to_a_person() -> None:
+def test_a_stalled_agent_is_noted_then_nudged_then_restarted_and_then_the_task_is_blocked() -> None:
     play = Playbook(at_work()) >> stalled
     assert play.task.agent.setbacks.nudges == 1
     play = play >> stalled << "end turn 1 of 1" << "wake in 60 s" >> stalled >> interrupted
@@ -59,14 +59,14 @@ def test_no_sign_of_life_is_noted_then_nudged_then_begun_anew_and_then_left_to_a
     assert play.task.block_reason == "ANALYSIS: stalled again after it was begun anew: no output for 900 s"
 
 
-def test_a_turn_that_goes_well_makes_the_next_stall_the_first_again() -> None:
+def test_a_successful_turn_resets_the_stall_count() -> None:
     play = Playbook(at_work()) >> stalled >> stalled << "end turn 1 of 1" << "wake in 60 s" >> interrupted
     play = play << "turn 2 of 1" << "wake in 3600 s" >> finished() << "look at ANALYSIS" >> looked()
     play = play << "turn 3 of 1" << "wake in 3600 s" >> stalled
     assert (play.task.agent.setbacks.nudges, play.task.next_action) == (1, NextAction.TURN)
 
 
-def test_a_turn_that_ends_well_as_it_is_interrupted_is_followed_by_the_nudge() -> None:
+def test_a_turn_that_succeeds_as_it_is_interrupted_is_followed_by_the_nudge() -> None:
     play = Playbook(at_work()) >> stalled >> stalled << "end turn 1 of 1" << "wake in 60 s" >> finished()
     assert play << "turn 2 of 1" << "wake in 3600 s"
 
@@ -79,18 +79,18 @@ def test_a_turn_that_ends_well_as_it_is_interrupted_is_followed_by_the_nudge() -
     ],
     ids=["standing still", "between turns"],
 )
-def test_what_is_not_at_a_turn_cannot_stall(task: Task) -> None:
+def test_an_agent_without_a_running_turn_cannot_stall(task: Task) -> None:
     assert machine.decide(full(), task, stalled(task, task.updated_at))[0] is task
 
 
-# Blocked, and tried anew
+# Blocked tasks and retries
 
 
 def blocked_for_good() -> Playbook:
     return Playbook(with_budget(at_work(), "agent_retries", 2)) >> exited << "tell blocked"
 
 
-def test_a_blocked_stage_is_tried_anew_with_every_try_and_the_same_session() -> None:
+def test_a_blocked_stage_is_retried_with_all_retries_and_the_same_session() -> None:
     play = blocked_for_good() >> retry
     assert (play.task.status, play.task.agent.status, play.task.block_reason) == (
         TaskStatus.IN_PROGRESS, AgentStatus.PAUSED, None
@@ -108,7 +108,7 @@ def test_a_retry_waits_for_the_process_that_is_still_being_ended() -> None:
     assert play.task.failures.total == 0
 
 
-def test_a_task_that_never_got_a_worktree_is_given_one() -> None:
+def test_a_task_that_never_got_a_worktree_gets_one() -> None:
     play = Playbook(at("TICKET_INTAKE", NextAction.WORKSPACE))
     play = play >> failed(obligations(full(), play.task)[0], "no disk") << "tell blocked" >> retry
     assert play >> admitted << "prepare the workspace" >> ready << "look at TICKET_INTAKE"
@@ -119,20 +119,20 @@ def test_checks_that_failed_too_often_run_again() -> None:
     assert play >> retry >> admitted << "check unit_test in logs/2-unit_test"
 
 
-def test_a_check_that_still_runs_is_ended_before_the_retry_begins() -> None:
+def test_a_check_that_still_runs_is_ended_before_the_retry_starts() -> None:
     play = Playbook(evaluating()) >> started << "follow logs/1-unit_test"
     play = play >> failed(obligations(full(), play.task)[1], "no disk") << "stop logs/1-unit_test" << "tell blocked"
     play = play >> retry >> admitted >> judged() << "check unit_test in logs/2-unit_test"
     assert play.task.evaluation.results == {}
 
 
-def test_a_delivery_that_failed_is_tried_again() -> None:
+def test_a_failed_delivery_is_retried() -> None:
     play = Playbook(at("COMPLETION", NextAction.DELIVERY))
     play = play >> failed(obligations(full(), play.task)[0], "no remote") << "tell blocked"
     assert play >> retry >> admitted << "deliver c2"
 
 
-def test_what_was_asked_before_the_halt_is_waited_for_after_it() -> None:
+def test_requests_from_before_the_halt_stay_open_after_it() -> None:
     play = Playbook(interactive()) >> asking(question()) << "freeze agents/1" << "wake in 1800 s"
     play = play << "tell question_asked"
     freeze = obligations(full(), play.task)[1]
@@ -143,9 +143,10 @@ def test_what_was_asked_before_the_halt_is_waited_for_after_it() -> None:
 
 
 @pytest.mark.parametrize("state", [at_work, a_task])
-def test_only_a_blocked_task_is_tried_anew(state: Callable[[], Task]) -> None:
-    with pytest.raises(InvalidTransition, match="cannot retry"):
+def test_only_a_blocked_task_can_be_retried(state: Callable[[], Task]) -> None:
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), state(), retry(state(), state().updated_at))
+    assert refused.value.request == "retry"
 
 
 # Drafts
@@ -155,7 +156,7 @@ def draft() -> Playbook:
     return Playbook.submitted(replace(a_task(), status=TaskStatus.DRAFT))
 
 
-def test_a_draft_begins_nothing_until_it_is_sent_off() -> None:
+def test_a_draft_starts_nothing_until_it_is_submitted() -> None:
     play = draft() >> admitted >> alarm
     assert not play.task.wants_slot
     play = play >> sent_off
@@ -163,24 +164,25 @@ def test_a_draft_begins_nothing_until_it_is_sent_off() -> None:
     assert play >> admitted << "prepare the workspace"
 
 
-def test_a_draft_is_sent_off_once_and_may_be_thrown_away() -> None:
+def test_a_draft_is_submitted_once_and_may_be_discarded() -> None:
     play = draft()
     assert (Playbook(play.task) >> cancel).task.status is TaskStatus.CANCELLED
     play = play >> sent_off
-    with pytest.raises(InvalidTransition, match="cannot submit"):
+    with pytest.raises(InvalidTransition) as refused:
         machine.decide(full(), play.task, sent_off(play.task, play.now))
+    assert refused.value.request == "submit"
 
 
-# Parked at a person's word, and what comes in between
+# Tasks parked by a user, and crossing events
 
 
-def test_a_person_may_have_the_process_ended_with_the_pause() -> None:
+def test_a_user_may_end_the_process_with_the_pause() -> None:
     play = Playbook(at_work()) >> pause(park=True) << "stop agents/1" >> frozen >> interrupted >> exited
     assert (play.task.next_action, play.task.agent.blocked_by) == (NextAction.RETRY, PauseReason.USER)
 
 
 @pytest.mark.parametrize("owed", [NextAction.AGENT, NextAction.TURN, NextAction.GATE, NextAction.STOP])
-def test_a_process_may_be_parked_whatever_is_owed_and_nothing_is_lost(owed: NextAction) -> None:
+def test_a_process_may_be_parked_at_any_next_action_and_nothing_is_lost(owed: NextAction) -> None:
     task = at(
         "DESIGN" if owed is not NextAction.STOP else "IMPLEMENTATION",
         owed if owed is not NextAction.AGENT else NextAction.TURN,

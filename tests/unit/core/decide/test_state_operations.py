@@ -1,4 +1,4 @@
-"""State operations on a task at work: the same guards, and no word of an agent that opens one."""
+"""State operations on an active task: the same guards apply, and an agent cannot open one by itself."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,7 +45,7 @@ from tests.unit.playbook import (
 
 
 def asked(operation: Operation, evidence: Evidence = NOTHING_SEEN) -> Happening:
-    """Somebody asks for an operation."""
+    """A program requests an operation."""
 
     def happening(_: Task, now: datetime) -> events.Event:
         return events.OperationRequested(at=now, operation=operation, evidence=evidence, by="ada")
@@ -66,7 +66,7 @@ def step(number: int, status: StepStatus, evidence: Evidence = NOTHING_SEEN, *co
 
 
 def after(task: Task, happening: Happening) -> Task:
-    """The task after it, whatever becomes owed."""
+    """Return the task after it, whatever its next action becomes."""
     decided, _ = machine.decide(full(), task, happening(task, task.updated_at))
     return decided
 
@@ -78,11 +78,11 @@ def refusal(task: Task, happening: Happening) -> Mapping[str, Json]:
 
 
 def implementing() -> Task:
-    """A task at its first step, a turn under way."""
+    """Return a task at its first step with a running turn."""
     return at_work("IMPLEMENTATION")
 
 
-def test_a_move_of_a_task_at_work_is_judged_by_the_guards_of_its_pipeline() -> None:
+def test_a_move_of_an_active_task_is_checked_by_the_guards_of_its_pipeline() -> None:
     assert refusal(at_work("ANALYSIS"), move("ANALYSIS", "PLANNING"))["missing"] == [
         "analysis.md not found",
         "related-code.json not found",
@@ -90,7 +90,7 @@ def test_a_move_of_a_task_at_work_is_judged_by_the_guards_of_its_pipeline() -> N
     assert refusal(at_work("ANALYSIS"), move("PLANNING", "DESIGN"))["error"] == "STATE_MISMATCH"
 
 
-def test_a_move_that_is_let_ends_the_turn_for_the_old_stage_and_goes_on_in_its_session() -> None:
+def test_an_allowed_move_ends_the_turn_of_the_old_stage_and_continues_in_its_session() -> None:
     play = Playbook(at_work("ANALYSIS")) >> move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"])
     play = play << "interrupt agents/1"
     assert (play.task.stage, play.task.stages["ANALYSIS"].status) == ("PLANNING", StageStatus.COMPLETED)
@@ -99,20 +99,20 @@ def test_a_move_that_is_let_ends_the_turn_for_the_old_stage_and_goes_on_in_its_s
     assert play.task.agent.session.is_resumed
 
 
-def test_a_plan_that_is_moved_on_from_brings_its_steps() -> None:
+def test_leaving_a_plan_by_a_move_creates_its_steps() -> None:
     seen = Evidence(files={**LEFT_BEHIND["DESIGN"].files, **LEFT_BEHIND["PLANNING"].files})
     task = replace(at_work("DESIGN"), steps=())
     play = Playbook(task) >> move("DESIGN", "READY_FOR_IMPL", seen) << "interrupt agents/1"
     assert [one.description for one in play.task.steps] == ["Do it", "Test it"]
 
 
-def test_a_failed_evaluation_leads_back_as_if_the_pipeline_had_led() -> None:
+def test_a_failed_evaluation_leads_back_like_a_transition_of_the_pipeline() -> None:
     task = after(evaluating(Verdict.FAIL), move("EVALUATION", "EVALUATION_FAIL"))
     assert (task.stage, task.budgets["eval_cycles"].used) == ("ANALYSIS", 1)
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
 
 
-def test_anybody_may_bring_a_task_to_a_halt_and_try_it_again() -> None:
+def test_any_program_may_halt_a_task_and_retry_it() -> None:
     play = Playbook(at_work("PLANNING")) >> move("PLANNING", "BLOCKED", reason="no money")
     play = play << "interrupt agents/1" << "tell blocked"
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "PLANNING: no money")
@@ -121,23 +121,24 @@ def test_anybody_may_bring_a_task_to_a_halt_and_try_it_again() -> None:
     assert (again.status, again.agent.status) == (TaskStatus.IN_PROGRESS, AgentStatus.PAUSED)
 
 
-def test_what_waits_for_approval_is_not_moved_past_it() -> None:
+def test_a_task_that_waits_for_approval_is_not_moved_past_it() -> None:
     under_review = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     lacking = refusal(under_review, move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]))["missing"]
     assert lacking == ["somebody has to approve what was done first"]
 
 
-def test_nothing_is_moved_before_there_is_a_worktree_or_after_the_end() -> None:
+def test_nothing_moves_before_there_is_a_worktree_or_after_the_end() -> None:
     fresh = at_work("ANALYSIS")
     fresh = replace(fresh, source=replace(fresh.source, worktree=None))
     for happening in (move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]), force("DESIGN")):
         assert refusal(fresh, happening)["missing"] == ["the task's worktree is not prepared yet"]
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
-    with pytest.raises(InvalidTransition, match="allowed now: archive, delete"):
+    with pytest.raises(InvalidTransition) as refused:
         Playbook(ended) >> force("DESIGN")
+    assert refused.value.allowed == ("archive", "delete")
 
 
-def test_what_programs_ask_of_a_task_that_has_ended_or_was_not_begun_is_refused_in_the_seeds_form() -> None:
+def test_operations_on_ended_or_unstarted_tasks_are_refused_in_the_original_format() -> None:
     ended = (Playbook(at_work("ANALYSIS")) >> cancel << "interrupt agents/1").task
     told = "the task is cancelled; allowed now: archive, delete"
     assert refusal(ended, move("ANALYSIS", "PLANNING")) == {
@@ -159,7 +160,7 @@ def test_what_programs_ask_of_a_task_that_has_ended_or_was_not_begun_is_refused_
     assert refusal(waiting, step(1, StepStatus.FAILED))["task_status"] == "pending"
 
 
-def test_a_person_may_go_past_the_guards_to_any_stage() -> None:
+def test_a_user_may_move_past_the_guards_to_any_stage() -> None:
     play = Playbook(at_work("ANALYSIS")) >> force("DESIGN") << "interrupt agents/1"
     assert (play.task.stage, play.task.stages["DESIGN"].visits) == ("DESIGN", 1)
     play = play >> exited << "resume planner 2"
@@ -168,7 +169,7 @@ def test_a_person_may_go_past_the_guards_to_any_stage() -> None:
     assert "it has TICKET_INTAKE, ANALYSIS" in str(known[0])
 
 
-def test_a_blocked_task_goes_on_in_the_stage_that_a_person_forces_it_to_once_there_is_a_place() -> None:
+def test_a_blocked_task_continues_in_the_stage_a_user_forces_once_there_is_a_place() -> None:
     halted = (
         Playbook(at_work("PLANNING")) >> move("PLANNING", "BLOCKED") << "interrupt agents/1" << "tell blocked"
     ).task
@@ -178,7 +179,7 @@ def test_a_blocked_task_goes_on_in_the_stage_that_a_person_forces_it_to_once_the
     assert (play >> admitted << "resume planner 2").task.agent.status is AgentStatus.RUNNING
 
 
-def test_a_step_is_completed_by_commits_that_were_seen_and_by_no_word() -> None:
+def test_a_step_is_completed_only_by_commits_that_were_seen() -> None:
     assert refusal(implementing(), step(1, StepStatus.COMPLETED))["missing"] == ["no new commit was made for this step"]
     dirty = committed("c1", dirty=("a.py",))
     assert refusal(implementing(), step(1, StepStatus.COMPLETED, dirty))["missing"] == ["uncommitted changes: a.py"]
@@ -189,7 +190,7 @@ def test_a_step_is_completed_by_commits_that_were_seen_and_by_no_word() -> None:
     assert refusal(at_work("PLANNING"), step(1, StepStatus.FAILED))["error"] in {"UNKNOWN_STEP", "TRANSITION_BLOCKED"}
 
 
-def test_steps_that_an_agent_completes_within_its_turn_are_taken_for_done_at_its_end() -> None:
+def test_steps_that_an_agent_completes_within_its_turn_count_as_done_at_its_end() -> None:
     task = after(implementing(), step(1, StepStatus.COMPLETED, committed("c1abc"), "c1"))
     task = after(task, step(2, StepStatus.COMPLETED, committed("c1abc", "c2abc")))
     assert [(one.status, one.commits) for one in task.steps] == [
@@ -201,7 +202,7 @@ def test_steps_that_an_agent_completes_within_its_turn_are_taken_for_done_at_its
     assert (task.stage, task.steps[0].commits) == ("EVALUATION", ("c1abc",))
 
 
-def test_a_failure_of_an_agent_goes_on_record_with_the_next_id() -> None:
+def test_a_failure_reported_by_an_agent_is_recorded_with_the_next_id() -> None:
     failure = Failure(
         id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="", command=None,
         expected="", type="note", summary="the index is gone",
@@ -212,12 +213,12 @@ def test_a_failure_of_an_agent_goes_on_record_with_the_next_id() -> None:
     assert refusal(task, asked(again))["error"] == "FAILURE_EXISTS"
 
 
-def test_a_task_that_has_not_begun_is_not_operated_on() -> None:
+def test_operations_on_a_task_that_has_not_started_are_refused() -> None:
     with pytest.raises(InvalidTransition):
         Playbook(Playbook.submitted(a_task()).task) >> force("DESIGN")
 
 
-def test_what_was_asked_of_people_about_a_stage_is_withdrawn_when_a_person_forces_the_task_on() -> None:
+def test_open_requests_about_a_stage_are_withdrawn_when_a_user_forces_the_task_on() -> None:
     task = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     asked_for = pausing.add_request(task, RequestDraft(subject=Subject.STAGE, text="review it", name="ANALYSIS"), START)
     forced = after(asked_for, force("PLANNING"))
@@ -225,7 +226,7 @@ def test_what_was_asked_of_people_about_a_stage_is_withdrawn_when_a_person_force
     assert forced.requests[-1].status is RequestStatus.WITHDRAWN
 
 
-def test_steps_are_news_only_in_the_stage_that_works_through_them() -> None:
+def test_step_updates_are_recorded_only_in_the_stage_that_executes_steps() -> None:
     elsewhere = replace(at_work("PLANNING"), steps=implementing().steps)
     assert refusal(elsewhere, step(1, StepStatus.FAILED))["missing"] == [
         "PLANNING does not work through the steps of a plan"

@@ -1,4 +1,4 @@
-"""Steps of a plan, worked through one by one, each with commits of its own."""
+"""Steps of a plan, executed one by one, each with its own commits."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def after_a_turn() -> Playbook:
 
 
 def since(task: Task) -> list[str]:
-    """From where the look that is owed counts commits."""
+    """Return the commit from which the pending gate inspection counts."""
     return [command.since for command in obligations(full(), task) if hasattr(command, "since")]
 
 
@@ -65,12 +65,12 @@ def test_a_step_that_leaves_changes_behind_is_not_done_and_keeps_its_commits() -
     assert states(play.task)[0] == (1, StepStatus.COMPLETED, ("c1",))
 
 
-def test_a_look_at_the_next_step_counts_from_the_end_of_the_one_before() -> None:
+def test_the_gate_of_the_next_step_counts_from_the_end_of_the_previous_one() -> None:
     play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
     assert since((play >> finished() << "look at IMPLEMENTATION").task) == ["c1"]
 
 
-def test_a_step_that_never_comes_to_a_commit_needs_a_person() -> None:
+def test_a_step_that_never_gets_a_commit_blocks_the_task() -> None:
     play = after_a_turn()
     for turn in (2, 3):
         play = play >> looked(Evidence()) << f"turn {turn} of 2" << "wake in 3600 s"
@@ -81,7 +81,7 @@ def test_a_step_that_never_comes_to_a_commit_needs_a_person() -> None:
     )
 
 
-def test_a_step_that_was_given_up_is_on_record_as_failed_and_a_retry_goes_on_with_it() -> None:
+def test_an_abandoned_step_is_recorded_as_failed_and_a_retry_continues_with_it() -> None:
     play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
     for turn in (3, 4):
         play = play >> finished() << "look at IMPLEMENTATION" >> looked(Evidence())
@@ -102,7 +102,7 @@ def test_a_step_that_was_given_up_is_on_record_as_failed_and_a_retry_goes_on_wit
     assert [step.status for step in play.task.steps] == [StepStatus.COMPLETED, StepStatus.IN_PROGRESS]
 
 
-def test_a_lost_implementer_goes_on_with_the_step_it_was_at() -> None:
+def test_a_restarted_implementer_continues_with_its_step() -> None:
     play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s" >> exited << "wake in 10 s"
     assert play.task.failures.entries[0].step == "2"
     play = play >> later(10) >> alarm << "resume implementer 3"
@@ -112,7 +112,7 @@ def test_a_lost_implementer_goes_on_with_the_step_it_was_at() -> None:
 
 
 def planless() -> Task:
-    """A task at work in the stage of steps although its plan has none."""
+    """Return an active task in the stage of steps although its plan has none."""
     return replace(at_work("IMPLEMENTATION"), steps=())
 
 
@@ -123,7 +123,7 @@ def test_a_plan_without_steps_is_never_implemented() -> None:
     assert (play.task.agent.turn.step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
 
 
-def test_a_new_plan_begins_its_steps_anew() -> None:
+def test_a_new_plan_restarts_its_steps() -> None:
     done = Step(step_id=1, description="Old", status=StepStatus.COMPLETED, commits=("c0",))
     play = Playbook(replace(at_work("PLANNING"), steps=(done,))) >> finished() << "look at PLANNING"
     play = play >> looked() << "turn 3 of 1" << "wake in 3600 s"
@@ -137,13 +137,13 @@ def test_a_plan_that_was_left_before_keeps_its_steps() -> None:
     assert (play >> looked(again) << "turn 3 of 1" << "wake in 3600 s").task.steps == (done,)
 
 
-def test_a_plan_that_was_left_but_cannot_be_read_has_no_say() -> None:
+def test_an_earlier_plan_that_cannot_be_read_is_ignored() -> None:
     play = Playbook(at_work("PLANNING")) >> finished() << "look at PLANNING"
     play = play >> looked(Evidence(fresh=("plan.md",))) << "turn 3 of 1" << "wake in 3600 s"
     assert (play.task.feedback, play.task.steps) == (("plan.md not found",), ())
 
 
-def test_progress_counts_steps_only_while_they_are_worked_at() -> None:
+def test_progress_counts_steps_only_while_they_are_executed() -> None:
     play = after_a_turn()
     before = play.task.progress
     play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
@@ -152,12 +152,12 @@ def test_progress_counts_steps_only_while_they_are_worked_at() -> None:
     assert replace(play.task, stages={}).progress == 0
 
 
-def test_another_attempt_of_the_implementer_says_its_own_session() -> None:
+def test_another_attempt_of_the_implementer_reports_its_own_session() -> None:
     play = after_a_turn() >> session
     assert play.task.seq == after_a_turn().task.seq
 
 
-def test_commits_without_end_do_not_renew_the_tries_when_all_steps_are_done() -> None:
+def test_endless_commits_do_not_reset_the_retries_when_all_steps_are_done() -> None:
     play = after_a_turn() >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s" >> finished()
     play = play << "look at IMPLEMENTATION" >> looked(CLEAN_DONE) << "turn 3 of 2" << "wake in 3600 s"
     assert play.task.feedback == ("step 2 has no commit",)

@@ -1,4 +1,4 @@
-"""What a task has used, over agents that end well, are told to end, or are killed."""
+"""What a task has used, over agents that succeed, are stopped, or are killed."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from tests.unit.playbook import Playbook, alarm, at_work, finished, later, start
 
 
 def ended(code: int | None, signal: int | None) -> Playbook:
-    """A task whose agent had used 1000 tokens when it ended, and whose successor is at work in the same session."""
+    """Return a task whose agent exited after 1000 tokens and whose successor is active in the same session."""
 
     def exited(task: Task, at: datetime) -> events.Event:
         return events.AgentExited(at=at, attempt=task.agent.attempt, code=code, signal=signal)
@@ -31,12 +31,12 @@ def ended(code: int | None, signal: int | None) -> Playbook:
 
 
 @pytest.mark.parametrize("signal", [9, None])
-def test_what_a_killed_agent_used_is_added_to_its_successors_totals(signal: int | None) -> None:
+def test_usage_of_a_killed_agent_is_added_to_its_successors_totals(signal: int | None) -> None:
     agent = (ended(None, signal) >> finished() << "look at ANALYSIS").task.agent
     assert (agent.usage.tokens, agent.usage.cost_usd) == (2000, 0.5)
 
 
 @pytest.mark.parametrize("code", [0, 1, 143])
-def test_totals_that_an_agent_saved_at_its_end_are_counted_once(code: int) -> None:
+def test_totals_that_an_agent_saved_at_its_exit_are_counted_once(code: int) -> None:
     agent = (ended(code, None) >> finished() << "look at ANALYSIS").task.agent
     assert (agent.usage.tokens, agent.usage.cost_usd) == (1000, 0.25)

@@ -1,4 +1,4 @@
-"""The tables of the two state machines, and what refuses a change that they do not know."""
+"""The tables of the two state machines, and the refusal of changes that are not in them."""
 
 from dataclasses import replace
 from itertools import product
@@ -23,25 +23,25 @@ def with_agent(task: Task, status: AgentStatus, blocked_by: PauseReason | None =
     return replace(task, agent=replace(task.agent, status=status, blocked_by=blocked_by))
 
 
-def test_every_status_stands_in_its_table() -> None:
+def test_every_status_is_in_its_table() -> None:
     assert set(TASK_TRANSITIONS) == set(ACTIONS) == set(TaskStatus)
     assert set(AGENT_TRANSITIONS) == set(AgentStatus)
 
 
-def test_an_archived_task_stays_archived_and_what_has_ended_is_never_at_work_again() -> None:
+def test_an_archived_task_stays_archived_and_an_ended_one_never_becomes_active() -> None:
     assert TASK_TRANSITIONS[TaskStatus.ARCHIVED] == frozenset()
     for status in TaskStatus:
         if status.is_final:
             assert TaskStatus.IN_PROGRESS not in TASK_TRANSITIONS[status]
 
 
-def test_what_has_ended_can_only_be_put_away() -> None:
+def test_an_ended_task_can_only_be_archived_or_deleted() -> None:
     for status in TaskStatus:
         assert set(ACTIONS[status]).issubset({"archive", "delete"}) is status.is_final
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(TaskStatus, TaskStatus)))
-def test_a_task_changes_status_as_its_table_says_and_not_otherwise(old: TaskStatus, new: TaskStatus) -> None:
+def test_a_task_changes_status_exactly_as_its_table_allows(old: TaskStatus, new: TaskStatus) -> None:
     before = replace(at_work(), status=old)
     after = replace(before, status=new)
     if new is old or new in TASK_TRANSITIONS[old]:
@@ -52,7 +52,7 @@ def test_a_task_changes_status_as_its_table_says_and_not_otherwise(old: TaskStat
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(AgentStatus, AgentStatus)))
-def test_an_agent_changes_status_as_its_table_says_and_not_otherwise(old: AgentStatus, new: AgentStatus) -> None:
+def test_an_agent_changes_status_exactly_as_its_table_allows(old: AgentStatus, new: AgentStatus) -> None:
     before, after = with_agent(at_work(), old), with_agent(at_work(), new)
     if new is old or new in AGENT_TRANSITIONS[old]:
         require_legal(before, after)
@@ -69,13 +69,13 @@ def test_an_agent_changes_status_as_its_table_says_and_not_otherwise(old: AgentS
         (PauseReason.PRESSURE, ("pause", "resume", "cancel")),
     ],
 )
-def test_what_may_be_asked_of_a_paused_task_depends_on_who_holds_it(
+def test_the_actions_on_a_paused_task_depend_on_who_paused_it(
     blocked_by: PauseReason | None, actions: tuple[str, ...]
 ) -> None:
     assert allowed(with_agent(at_work(), AgentStatus.PAUSED, blocked_by)) == actions
 
 
-def test_a_refusal_names_request_status_stage_and_what_is_allowed() -> None:
+def test_a_refusal_names_the_action_status_stage_and_allowed_actions() -> None:
     with pytest.raises(InvalidTransition) as caught:
         require("resume", at_work())
     assert str(caught.value) == "cannot resume a task that is in_progress in ANALYSIS; allowed now: pause, cancel"

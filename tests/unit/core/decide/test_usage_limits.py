@@ -1,4 +1,4 @@
-"""Usage limits: stand still at once, wait for the reset that was told, go on in the same session."""
+"""Usage limits: pause at once, wait for the reported reset, continue in the same session."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -62,7 +62,7 @@ HOUR = 3600.0
 
 
 def after(task: Task, *happenings: Happening | timedelta) -> Task:
-    """The task after all of that, whatever it asked for."""
+    """Return the task after all these events, whatever commands it desired."""
     now = task.updated_at
     for happening in happenings:
         if isinstance(happening, timedelta):
@@ -73,7 +73,7 @@ def after(task: Task, *happenings: Happening | timedelta) -> Task:
 
 
 def limited(resets_in: float | None = HOUR) -> Task:
-    """A task that hit a limit and stands still."""
+    """Return a task that reached a limit and is paused."""
     return after(at_work(), limit_hit(resets_in), frozen)
 
 
@@ -93,7 +93,7 @@ def test_a_task_that_waits_for_its_retry_is_no_limit_of_its_own_and_resumes_with
 
 
 @pytest.mark.parametrize("seconds", [1, HOUR, 7 * 24 * HOUR])
-def test_a_reset_that_was_told_is_waited_for_and_a_margin_beyond_it(seconds: float) -> None:
+def test_a_task_waits_for_the_reported_reset_plus_a_margin(seconds: float) -> None:
     resets = START + timedelta(seconds=seconds)
     for name in ("LOCAL-1", "LOCAL-2", "LOCAL-3"):
         until = resume_at(resets, START, 30.0, name)
@@ -102,7 +102,7 @@ def test_a_reset_that_was_told_is_waited_for_and_a_margin_beyond_it(seconds: flo
 
 
 @pytest.mark.parametrize("seconds", [-HOUR, 0, 9 * 24 * HOUR])
-def test_a_reset_that_is_over_or_absurd_is_not_believed(seconds: float) -> None:
+def test_a_reset_that_is_past_or_implausible_is_ignored(seconds: float) -> None:
     assert resume_at(START + timedelta(seconds=seconds), START, 30.0, "LOCAL-1") is None
 
 
@@ -111,12 +111,12 @@ def test_tasks_that_wait_for_the_same_reset_do_not_all_wake_at_once() -> None:
     assert len({resume_at(resets, START, 30.0, f"LOCAL-{number}") for number in range(20)}) > 15
 
 
-def test_without_a_reset_the_pauses_between_probes_double_up_to_an_hour() -> None:
+def test_without_a_reset_the_delays_between_probes_double_up_to_an_hour() -> None:
     minutes = [(probe_at(START, hits) - START) / timedelta(minutes=1) for hits in (1, 2, 3, 4, 5, 50)]
     assert minutes == [5, 10, 20, 40, 60, 60]
 
 
-def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -> None:
+def test_a_limit_freezes_the_agent_and_the_alarm_resumes_the_same_session() -> None:
     task = at_work()
     resumed = (
         Playbook(task)
@@ -143,7 +143,7 @@ def test_a_limit_freezes_the_agent_and_the_alarm_lets_the_same_session_go_on() -
     assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
 
 
-def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_process_was_ended() -> None:
+def test_a_cleared_limit_is_retried_at_once_even_by_a_session_whose_process_was_ended() -> None:
     lifted = resume(PauseReason.RATE_LIMIT)
     assert after(limited(HOUR), lifted, admitted).next_action is NextAction.TURN
     parked = after(limited(HOUR), exited, later(60))
@@ -152,7 +152,7 @@ def test_a_limit_that_is_forgotten_is_tried_at_once_also_by_a_session_whose_proc
     ).task.agent.session.is_resumed
 
 
-def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
+def test_the_limit_that_a_task_reached_itself_is_identified_by_its_window() -> None:
     weekly, nameless = after(at_work(), limit_hit(HOUR, "seven_day"), frozen), replace(limited(), id="LOCAL-2")
     behind = replace(after(at_work(), pause(PauseReason.RATE_LIMIT)), id="LOCAL-3")
     seen = scene(weekly, nameless, behind)
@@ -161,12 +161,12 @@ def test_the_limit_that_a_task_met_itself_is_known_by_its_window() -> None:
     assert tasks_at_limit(seen, NAMELESS) == [nameless.id]
 
 
-def test_the_alarm_before_its_time_changes_nothing() -> None:
+def test_an_early_alarm_changes_nothing() -> None:
     task = limited(1200)
     assert after(task, later(1200), alarm) is task
 
 
-def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
+def test_a_successful_turn_resets_the_limit_delays() -> None:
     task = limited(None)
     assert task.agent.setbacks.limit_waits == 1
     going = after(task, later(300), alarm, admitted, thawed)
@@ -176,7 +176,7 @@ def test_a_good_turn_makes_the_next_limit_the_first_again() -> None:
     assert after(going, finished()).agent.setbacks.limit_waits == 0
 
 
-def test_an_agent_that_dies_at_a_limit_is_started_again_only_when_it_is_over() -> None:
+def test_an_agent_that_dies_at_a_limit_is_restarted_only_after_the_limit() -> None:
     task = after(limited(), exited)
     assert task.waits_for_service
     assert task.next_action is NextAction.RETRY
@@ -190,14 +190,14 @@ def test_a_restart_in_between_sets_the_alarm_again() -> None:
     assert [type(command).__name__ for command in obligations(full(), task)] == ["FollowRun", "WakeAt", "TellPerson"]
 
 
-def test_nobody_else_begins_or_goes_on_before_the_accounts_limit_is_over() -> None:
+def test_no_other_task_starts_or_continues_before_the_accounts_limit_ends() -> None:
     waiting = limited()
     others = (submitted("LOCAL-1"), replace(at_work(), id="LOCAL-2", agent=replace(waiting.agent, blocked_by=None)))
     assert let_in(scene(waiting, *others)) == []
     assert let_in(scene(waiting, *others, seconds=HOUR + 61)) == ["LOCAL-2", "LOCAL-1"]
 
 
-def test_both_the_one_that_hit_the_limit_and_those_behind_it_say_until_when() -> None:
+def test_tasks_at_the_limit_and_tasks_behind_it_state_its_end() -> None:
     waiting, other = limited(), submitted("LOCAL-1")
     assert waiting.retry_at is not None
     why = explain(waiting, scene(waiting, other))
@@ -206,7 +206,7 @@ def test_both_the_one_that_hit_the_limit_and_those_behind_it_say_until_when() ->
     assert f"{waiting.retry_at:%H:%M:%S}" in explain(other, scene(waiting, other)).facts[0]
 
 
-def test_a_persons_pause_outlasts_the_limit() -> None:
+def test_a_users_pause_outlasts_the_limit() -> None:
     task = after(limited(1200), pause(), later(1500), alarm)
     assert task.agent.blocked_by is PauseReason.USER
     assert task.run is not None
@@ -214,7 +214,7 @@ def test_a_persons_pause_outlasts_the_limit() -> None:
     assert task.status is TaskStatus.IN_PROGRESS
 
 
-# Whose word it goes on by
+# Automatic and manual resume
 
 
 def never_by_itself(policy: TaskPolicy) -> Playbook:
@@ -223,7 +223,7 @@ def never_by_itself(policy: TaskPolicy) -> Playbook:
 
 
 @pytest.mark.parametrize("policy", [TaskPolicy(auto_resume=False), TaskPolicy(latest_resume=600.0)])
-def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_process_was_parked(
+def test_a_task_without_automatic_resume_waits_for_a_user_even_after_its_process_was_parked(
     policy: TaskPolicy,
 ) -> None:
     play = never_by_itself(policy)
@@ -238,7 +238,7 @@ def test_a_task_that_may_not_go_on_by_itself_waits_for_a_person_even_after_its_p
 
 
 @pytest.mark.parametrize("resets_in", [None, HOUR])
-def test_nothing_else_of_the_account_goes_on_by_itself_either(resets_in: float | None) -> None:
+def test_no_other_account_problem_is_resumed_automatically_either(resets_in: float | None) -> None:
     told = {"five_hour": window("rejected", resets_in)}
     waiting = after(at_work(auto_resume=False), limit_hit(resets_in, "five_hour"), frozen)
     behind = replace(after(at_work(), pause(PauseReason.RATE_LIMIT)), id="LOCAL-2")
@@ -253,12 +253,12 @@ def test_nothing_else_of_the_account_goes_on_by_itself_either(resets_in: float |
     assert list(tasks_to_resume(said_so)) == [("LOCAL-2", PauseReason.RATE_LIMIT)]
 
 
-def test_a_reset_that_is_near_enough_is_waited_for() -> None:
+def test_a_task_waits_for_a_reset_that_is_near_enough() -> None:
     task = after(at_work(latest_resume=600.0), limit_hit(60))
     assert task.retry_at is not None
 
 
-def test_a_task_held_before_a_limit_of_others_goes_on_when_it_is_over_even_if_it_had_met_one_itself() -> None:
+def test_a_task_paused_for_others_limit_resumes_after_it_even_if_it_once_reached_one_itself() -> None:
     play = Playbook(at_work()) >> limit_hit(60) << "freeze agents/1" << "wake in 112 s" << "tell limit_reached"
     play = play >> exited >> later(113) >> alarm >> admitted << "wake in -1 s" >> alarm << "resume planner 2"
     assert play.task.agent.setbacks.limit_waits == 1
@@ -270,7 +270,7 @@ def test_a_task_held_before_a_limit_of_others_goes_on_when_it_is_over_even_if_it
 # The service behind the model
 
 
-def test_a_service_out_of_reach_is_tried_again_after_doubling_pauses_and_costs_no_try() -> None:
+def test_an_unreachable_service_is_retried_after_doubling_delays_without_using_a_retry() -> None:
     play = Playbook(at_work())
     for waits, pause_ in enumerate((10, 20, 40, 80, 160, 320, 640, 900, 900), 1):
         play = play >> finished("529", error_class="overloaded") << "freeze agents/1" << f"wake in {pause_} s"
@@ -281,14 +281,14 @@ def test_a_service_out_of_reach_is_tried_again_after_doubling_pauses_and_costs_n
     assert (play >> finished() << "look at ANALYSIS").task.agent.setbacks.limit_waits == 0
 
 
-def test_a_service_that_fails_while_a_person_pauses_leaves_the_pause_to_the_person() -> None:
+def test_a_service_failure_during_a_users_pause_leaves_the_pause_to_the_user() -> None:
     play = Playbook(at_work()) >> pause() << "freeze agents/1" >> finished("529", error_class="overloaded")
     play = play >> later(9999) >> alarm
     assert play.task.agent.blocked_by is PauseReason.USER
     assert play >> resume() >> admitted << "turn 2 of 1" << "wake in 3600 s"
 
 
-# What is told of the account's windows
+# What is reported about the account's windows
 
 
 def window(status: str, resets_in: float | None = HOUR, utilization: float | None = None) -> Window:
@@ -310,13 +310,13 @@ OPUS, SONNET, NEW = "claude-opus-4-1", "claude-sonnet-4-5", "model-x"
         ("something_new", SONNET, True),
     ],
 )
-def test_a_window_binds_the_models_of_its_family_and_an_unknown_one_binds_all(
+def test_a_window_applies_to_the_models_of_its_family_and_an_unknown_one_to_all(
     name: str, model: str, binds: bool
 ) -> None:
     assert bool(active_limits({name: window("rejected")}, START, 30.0, model)) is binds
 
 
-def test_a_wall_stands_until_a_margin_after_its_reset_and_one_without_or_too_far_away_is_none() -> None:
+def test_a_limit_lasts_until_a_margin_after_its_reset_and_is_ignored_without_a_plausible_one() -> None:
     told = {"five_hour": window("rejected"), "seven_day": window("rejected", 2 * HOUR), "x": window("allowed")}
     assert [wall.window for wall in active_limits(told, START, 30.0)] == ["seven_day", "five_hour"]
     assert [wall.window for wall in active_limits(told, START + timedelta(seconds=HOUR + 30), 30.0)] == ["seven_day"]
@@ -334,7 +334,7 @@ def walled(*tasks: Task, status: str = "rejected", name: str = "seven_day_opus",
     )
 
 
-def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None:
+def test_a_limit_pauses_the_tasks_of_its_models_and_lets_the_others_work() -> None:
     opus, sonnet = (replace(submitted(f"LOCAL-{name}"), title=name) for name in ("opus", "sonnet"))
     assert let_in(walled(opus, sonnet)) == ["LOCAL-sonnet"]
     between = replace(after(at_work(), finished()), title="opus")
@@ -350,7 +350,7 @@ def test_a_wall_holds_the_tasks_of_its_models_and_lets_the_others_work() -> None
 
 
 @pytest.mark.parametrize("resets_in", [None, -60.0, 9 * 24 * HOUR])
-def test_a_window_that_ends_nobody_knows_when_holds_others_until_one_has_tried_it(resets_in: float | None) -> None:
+def test_a_window_with_unknown_end_pauses_others_until_one_task_has_probed_it(resets_in: float | None) -> None:
     opus, sonnet = (replace(submitted(f"LOCAL-{name}"), title=name) for name in ("opus", "sonnet"))
     trying = after(at_work(), limit_hit(resets_in, "seven_day_opus"), frozen)
     told = {"seven_day_opus": window("rejected", resets_in)}
@@ -362,7 +362,7 @@ def test_a_window_that_ends_nobody_knows_when_holds_others_until_one_has_tried_i
     assert "LOCAL-opus" in let_in(open_again)
 
 
-def test_a_turn_under_way_and_what_needs_no_agent_are_not_held_before_a_wall() -> None:
+def test_running_turns_and_work_without_agents_are_not_paused_for_a_limit() -> None:
     assert not list(tasks_to_pause(walled(replace(at_work(), title="opus"))))
     assert not list(tasks_to_pause(walled(replace(at("COMPLETION", NextAction.DELIVERY), title="opus"))))
 
@@ -371,12 +371,12 @@ def troubled(*tasks: Task, trouble: str | None = "nobody is logged in") -> Sched
     return replace(scene(*tasks), trouble=trouble)
 
 
-def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_is_mended() -> None:
+def test_no_turn_starts_while_the_account_has_a_problem_and_all_resume_when_it_is_fixed() -> None:
     between = after(at_work(), finished())
     assert held_before_turn(between, troubled(between)) == (PauseReason.SERVICE, "nobody is logged in")
     assert list(tasks_to_pause(troubled(between))) == [(between.id, PauseReason.SERVICE, "nobody is logged in")]
     assert not list(tasks_to_resume(troubled(at_work(), trouble=None)))
-    assert not list(tasks_to_pause(troubled(at_work()))), "a turn under way comes to its end"
+    assert not list(tasks_to_pause(troubled(at_work()))), "a running turn comes to its end"
     assert let_in(troubled(submitted("LOCAL-1"))) == []
     assert let_in(troubled(replace(after(at("COMPLETION", NextAction.DELIVERY), pause(), resume())))) != []
     standing = after(between, pause(PauseReason.SERVICE))
@@ -388,7 +388,7 @@ def test_no_turn_begins_while_the_account_is_in_trouble_and_all_go_on_when_that_
     assert after(standing, resume(PauseReason.SERVICE)).wants_slot
 
 
-def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
+def test_users_are_notified_of_an_account_problem_through_a_task_that_it_keeps_waiting() -> None:
     held, waiting = after(at_work(), finished(), pause(PauseReason.SERVICE)), submitted("LOCAL-1")
     assert task_to_notify(troubled(waiting, held)) == held.id
     early = replace(waiting, schedule=replace(waiting.schedule, start_at=START + timedelta(days=1)))
@@ -399,7 +399,7 @@ def test_people_are_told_of_trouble_by_a_task_that_it_keeps_waiting() -> None:
     assert [(notice.kind, notice.text) for notice in told.notices] == [("login_missing", "nobody is logged in")]
 
 
-def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_is_out_of_trouble() -> None:
+def test_a_task_that_had_waited_for_the_service_resumes_when_the_account_problem_is_fixed() -> None:
     down = finished("529", error_class="overloaded")
     waited = after(at_work(), down, frozen, timedelta(seconds=3600), alarm, admitted, exited, timedelta(hours=1), alarm)
     assert (waited.next_action, waited.agent.setbacks.limit_waits) == (NextAction.AGENT, 1)
@@ -408,11 +408,11 @@ def test_a_task_that_had_waited_for_the_service_itself_goes_on_when_the_account_
 
 
 @pytest.mark.parametrize(("configured", "left"), [(1, 1), (2, 1), (5, 2), (9, 4)])
-def test_a_window_that_is_nearly_used_up_halves_the_places(configured: int, left: int) -> None:
+def test_a_nearly_used_up_window_halves_the_places(configured: int, left: int) -> None:
     assert places(walled(submitted("LOCAL-1"), status="allowed_warning", places=configured)) == left
 
 
-def test_a_warning_is_over_with_its_window() -> None:
+def test_a_warning_ends_with_its_window() -> None:
     warned = {"a": window("allowed_warning"), "b": window("allowed_warning", None), "c": window("allowed")}
     assert nearly_used_up(warned, START) == ("a", "b")
     assert nearly_used_up(warned, START + timedelta(seconds=HOUR)) == ("b",)
@@ -423,10 +423,10 @@ def rejected(resets_at: int | None) -> Limit:
 
 
 @pytest.mark.parametrize("resets_at", [None, 0, -5, LAST_SECOND])
-def test_a_reset_that_cannot_be_meant_is_not_kept(resets_at: int | None) -> None:
+def test_an_implausible_reset_is_not_kept(resets_at: int | None) -> None:
     assert window_of(rejected(resets_at), START).resets_at is None
 
 
-def test_a_window_is_kept_as_it_was_told() -> None:
+def test_a_window_is_kept_as_it_was_reported() -> None:
     kept = window_of(rejected(1_800_000_000), START)
     assert (kept.status, kept.resets_at, kept.utilization) == ("rejected", datetime(2027, 1, 15, 8, tzinfo=UTC), 1.0)

@@ -1,4 +1,4 @@
-"""Questions and permissions: asked, answered once, told in the next turn or to the process that waits."""
+"""Questions and permissions: asked, answered once, delivered in the next turn or to the waiting process."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -62,19 +62,19 @@ FREE = question("What is it for?", options=(), required=False)
 
 
 def waiting() -> Playbook:
-    """An agent asked something in its text, and stands still in the middle of its turn."""
+    """Return a paused task whose agent asked something in its text in the middle of its turn."""
     play = Playbook(interactive()) >> asking(question())
     return play << FROZEN[0] << FROZEN[1] << FROZEN[2] >> told >> frozen
 
 
 def waiting_by_request() -> Playbook:
-    """An agent's program waits for leave to use a tool."""
+    """Return a task whose agent process waits for permission to use a tool."""
     play = Playbook(interactive()) >> asking(permission())
     return play << FROZEN[0] << FROZEN[1] << FROZEN[2] >> told >> frozen
 
 
 def refused(play: Playbook, happening: Happening) -> str:
-    """The words in which something is refused; nothing has changed."""
+    """Return the message of a refusal that changed nothing."""
     task = play.task
     with pytest.raises((AnswerRefused, InvalidTransition)) as caught:
         machine.decide(full(), task, happening(task, play.now))
@@ -88,14 +88,14 @@ def statuses(task: Task) -> list[RequestStatus]:
 # In the agent's text
 
 
-def test_a_question_stands_still_at_once_and_its_answer_is_in_the_next_turn() -> None:
+def test_a_question_pauses_the_task_at_once_and_its_answer_is_in_the_next_turn() -> None:
     play = waiting()
     assert (play.task.agent.status, play.task.agent.blocked_by) == (AgentStatus.WAITING_QUESTION, PauseReason.QUESTION)
     assert "answer" in allowed(play.task)
     play = play >> answered(1, ANSWERED, "left")
     assert play.task.wants_slot
     play = play >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
-    assert "Answers" not in turn_text(full(), play.task), "the turn under way says what it said"
+    assert "Answers" not in turn_text(full(), play.task), "the running turn reports the same"
     play = play >> finished() << "turn 2 of 1"
     assert "- Which one? — left" in turn_text(full(), play.task)
     assert "why: What you asked for was answered." in turn_text(full(), play.task)
@@ -104,7 +104,7 @@ def test_a_question_stands_still_at_once_and_its_answer_is_in_the_next_turn() ->
     assert (ask.is_delivered, ask.status, ask.answer, ask.answered_by) == (True, ANSWERED, "left", "ada")
 
 
-def test_a_turn_that_ends_with_its_question_unanswered_is_followed_by_one_with_the_answer() -> None:
+def test_a_turn_that_ends_with_an_open_question_is_followed_by_one_with_the_answer() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2] >> finished() >> frozen
     assert (play.task.next_action, play.task.agent.turn.number) == (NextAction.TURN, 2)
     play = play >> answered(1, ANSWERED, "right") >> admitted << "thaw agents/1" >> thawed << "turn 2 of 1"
@@ -118,7 +118,7 @@ def test_an_answer_that_comes_before_the_freeze_needs_no_other_process() -> None
     assert play >> frozen << "thaw agents/1"
 
 
-def test_of_two_questions_both_are_waited_for_and_the_first_is_named_first() -> None:
+def test_two_questions_both_have_to_be_answered_and_the_first_is_named_first() -> None:
     play = Playbook(interactive()) >> asking(question(), question("And then?"))
     play = play << FROZEN[0] << FROZEN[1] << FROZEN[2] << FROZEN[2] >> frozen
     play = play >> answered(2, ANSWERED, "left")
@@ -148,13 +148,15 @@ def test_the_first_answer_counts() -> None:
         (answered(1, RequestStatus.WITHDRAWN), "this is a question; answer it"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused_in_words_and_changes_nothing(happening: Happening, words: str) -> None:
+def test_an_answer_that_does_not_fit_is_refused_with_a_reason_and_changes_nothing(
+    happening: Happening, words: str
+) -> None:
     play = waiting()
     assert words in refused(play, happening)
     assert play.task.pending_requests
 
 
-def test_an_answer_to_what_was_seen_is_taken() -> None:
+def test_an_answer_to_what_was_shown_is_accepted() -> None:
     play = waiting()
     assert (play >> answered(1, ANSWERED, "left", digest=play.task.requests[0].digest)).task.wants_slot
 
@@ -166,7 +168,7 @@ def test_an_optional_question_may_be_skipped_and_its_agent_decides() -> None:
 
 
 @pytest.mark.parametrize(("default", "taken"), [("left", "left"), (None, DECIDE_YOURSELF)])
-def test_an_optional_question_takes_its_default_when_nobody_answers_in_time(default: str | None, taken: str) -> None:
+def test_an_optional_question_takes_its_default_when_its_time_is_over(default: str | None, taken: str) -> None:
     task = interactive(question_timeout=60.0)
     play = Playbook(task) >> asking(question(required=False, default=default))
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(59) >> alarm
@@ -176,31 +178,31 @@ def test_an_optional_question_takes_its_default_when_nobody_answers_in_time(defa
     assert (ask.answer, ask.answered_by, play.task.wants_slot) == (taken, POLICY, True)
 
 
-def test_a_required_question_is_waited_for_for_ever_with_reminders() -> None:
+def test_a_required_question_waits_forever_with_reminders() -> None:
     play = waiting()
     assert play.task.requests[0].deadline is None
     play = play >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder" >> told
     play = play >> exited >> later(9 * 86_400) >> alarm << "tell reminder"
-    assert play.task.requests[0].reminded == 5, "reminders that were missed are one"
+    assert play.task.requests[0].reminded == 5, "missed reminders are combined into one"
     assert play.task.pending_requests
     assert not [one for one in obligations(full(), play.task) if "Wake" in type(one).__name__]
 
 
-def test_a_question_asked_again_in_the_same_stage_gets_the_recorded_answer() -> None:
+def test_a_question_repeated_in_the_same_stage_gets_the_recorded_answer() -> None:
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s" >> finished() << "turn 2 of 1"
     play = play >> asking(question()) >> finished() << "turn 3 of 1"
     assert [(ask.answer, ask.answered_by) for ask in play.task.requests] == [("left", "ada")] * 2
 
 
-def test_another_question_in_the_same_words_is_asked() -> None:
+def test_a_different_question_in_the_same_words_is_asked() -> None:
     play = waiting() >> answered(1, ANSWERED, "left") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "wake in 3600 s"
     play = play >> asking(question(options=("left", "up"))) << "freeze agents/1" << "wake in 1800 s"
     assert len((play << FROZEN[2]).task.pending_requests) == 1
 
 
-def test_an_agent_that_asks_without_end_needs_a_person() -> None:
+def test_an_agent_that_asks_endlessly_blocks_the_task() -> None:
     play = Playbook(at_work())
     for number in range(MOST_REQUESTS):
         play = play >> asking(question(f"Which one of {number}?", options=()))
@@ -208,7 +210,7 @@ def test_an_agent_that_asks_without_end_needs_a_person() -> None:
     assert (play.task.status, len(play.task.requests)) == (TaskStatus.BLOCKED, MOST_REQUESTS)
 
 
-# Nobody is there to ask
+# Unattended tasks
 
 
 @pytest.mark.parametrize(
@@ -220,14 +222,16 @@ def test_an_agent_that_asks_without_end_needs_a_person() -> None:
         (replace(permission(), subject=Subject.PLAN, request_id=None, options=()), RequestStatus.APPROVED, ""),
     ],
 )
-def test_an_unattended_task_answers_by_its_terms_and_goes_on(asked: object, status: RequestStatus, answer: str) -> None:
+def test_an_unattended_task_answers_by_its_policy_and_continues(
+    asked: object, status: RequestStatus, answer: str
+) -> None:
     play = Playbook(at_work()) >> asking(asked)  # type: ignore[arg-type]  # a parameter
     (ask,) = play.task.requests
     assert (ask.status, ask.answer, ask.answered_by, ask.deadline) == (status, answer, POLICY, None)
     assert play >> finished() << "turn 2 of 1"
 
 
-def test_what_a_role_answers_is_not_asked_of_anybody() -> None:
+def test_a_request_that_a_role_answers_is_not_asked() -> None:
     said = Answer(status=ANSWERED, text="allow", by="role planner")
     play = Playbook(interactive()) >> asking(permission(), answers=(said,)) << "answer r1 of 1"
     assert (play.task.requests[0].answered_by, play.task.is_paused) == ("role planner", False)
@@ -243,13 +247,13 @@ def test_a_request_is_answered_while_its_process_lives() -> None:
     assert play >> finished() << "look at ANALYSIS"
 
 
-def test_an_answer_that_its_process_waited_for_is_known_when_the_turn_ends_well() -> None:
+def test_an_answer_its_process_waited_for_counts_as_delivered_when_the_turn_succeeds() -> None:
     play = waiting_by_request() >> answered(1, ANSWERED, "allow") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
     assert play >> finished() << "look at ANALYSIS" >> answer_sent()
 
 
-def test_a_restart_gives_the_answer_again_and_a_lost_process_gets_it_in_its_next_turn() -> None:
+def test_a_restart_repeats_the_answer_and_after_a_lost_process_it_is_in_the_next_turn() -> None:
     play = waiting_by_request() >> answered(1, ANSWERED, "deny") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
     play = play >> daemon_started << "follow agents/1" << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
@@ -260,7 +264,7 @@ def test_a_restart_gives_the_answer_again_and_a_lost_process_gets_it_in_its_next
     assert play.task.requests[0].is_delivered
 
 
-def test_an_answer_that_is_known_to_be_sent_only_after_its_process_ended_is_told_to_the_next() -> None:
+def test_an_answer_confirmed_only_after_its_process_ended_is_given_to_the_next_one() -> None:
     play = waiting_by_request() >> answered(1, ANSWERED, "allow") >> admitted << "thaw agents/1" >> thawed
     play = play << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s" >> exited << "wake in 10 s" >> answer_sent()
     play = play >> later(10) >> alarm << "resume planner 2" >> started << "follow agents/2" << "turn 1 of 2"
@@ -275,7 +279,7 @@ def test_several_questions_of_one_request_are_answered_together() -> None:
     assert play >> thawed << "turn 1 of 1" << "answer r1 of 1" << "wake in 3600 s"
 
 
-def test_a_request_that_is_withdrawn_is_waited_for_no_more_and_never_answered() -> None:
+def test_a_withdrawn_request_is_no_longer_open_and_never_answered() -> None:
     two = (question(request_id="r1"), question("And then?", request_id="r1"))
     play = Playbook(interactive()) >> asking(*two) << FROZEN[0] << FROZEN[1] << FROZEN[2] << FROZEN[2]
     play = play >> answered(1, ANSWERED, "left") >> withdrawn()
@@ -285,12 +289,12 @@ def test_a_request_that_is_withdrawn_is_waited_for_no_more_and_never_answered() 
 
 
 @pytest.mark.parametrize("happening", [withdrawn("r9"), answer_sent("r9")])
-def test_news_of_another_request_change_nothing(happening: Happening) -> None:
+def test_events_of_another_request_change_nothing(happening: Happening) -> None:
     task = waiting_by_request().task
     assert machine.decide(full(), task, happening(task, task.updated_at))[0] is task
 
 
-def test_news_of_an_earlier_attempt_change_nothing() -> None:
+def test_events_of_an_earlier_attempt_change_nothing() -> None:
     play = Playbook(interactive()) >> exited << "wake in 10 s" >> later(10) >> alarm << "resume planner 2"
     task = play.task
     for event in (
@@ -308,7 +312,7 @@ def test_a_line_that_is_read_twice_asks_once() -> None:
     assert machine.decide(full(), play.task, again)[0] is play.task
 
 
-def test_a_permission_that_nobody_gives_in_time_is_denied() -> None:
+def test_a_permission_not_given_in_time_is_denied() -> None:
     play = Playbook(interactive(question_timeout=60.0)) >> asking(permission())
     play = play << FROZEN[0] << "wake in 60 s" << FROZEN[2] >> frozen >> later(60) >> alarm << "wake in 1740 s"
     (ask,) = play.task.requests
@@ -319,7 +323,7 @@ def test_a_permission_that_nobody_gives_in_time_is_denied() -> None:
 # What crosses a question
 
 
-def test_a_person_who_pauses_a_waiting_task_finds_it_waiting_again() -> None:
+def test_a_waiting_task_that_a_user_pauses_is_still_waiting_after_the_pause() -> None:
     play = waiting() >> pause()
     assert (play.task.agent.status, play.task.agent.blocked_by) == (AgentStatus.PAUSED, PauseReason.USER)
     play = play >> resume()
@@ -329,14 +333,14 @@ def test_a_person_who_pauses_a_waiting_task_finds_it_waiting_again() -> None:
     assert (play >> resume()).task.wants_slot
 
 
-def test_a_question_asked_as_the_pause_comes_is_on_record_and_waited_for_after_it() -> None:
+def test_a_question_asked_as_the_pause_comes_is_recorded_and_open_after_it() -> None:
     play = Playbook(interactive()) >> pause() << "freeze agents/1" >> asking(question())
     play = play << FROZEN[1] << FROZEN[2]
     assert play.task.agent.blocked_by is PauseReason.USER
     assert (play >> resume()).task.agent.status is AgentStatus.WAITING_QUESTION
 
 
-def test_a_limit_holds_a_waiting_task_and_then_it_waits_again() -> None:
+def test_a_limit_pauses_a_waiting_task_which_then_waits_again() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2]
     play = play >> limit_hit(60) << "wake in 112 s" << "tell limit_reached" >> frozen
     assert play.task.agent.blocked_by is PauseReason.RATE_LIMIT
@@ -345,7 +349,7 @@ def test_a_limit_holds_a_waiting_task_and_then_it_waits_again() -> None:
 
 
 @pytest.mark.parametrize("park", [False, True])
-def test_a_cancelled_task_asks_nothing_any_more(park: bool) -> None:
+def test_a_cancelled_task_has_no_open_questions(park: bool) -> None:
     play = waiting()
     if park:
         play = play >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder"
@@ -356,7 +360,7 @@ def test_a_cancelled_task_asks_nothing_any_more(park: bool) -> None:
     assert (play >> exited >> alarm).task.status is TaskStatus.CANCELLED
 
 
-def test_an_agent_that_stands_still_for_long_is_ended_and_comes_back_with_the_answer() -> None:
+def test_an_agent_paused_for_long_is_ended_and_restarted_with_the_answer() -> None:
     play = waiting() >> later(1800) >> alarm << "stop agents/1" << "wake in 84600 s" << "tell reminder"
     assert play.task.run is not None
     assert play.task.run.process is ProcessState.PARKING
@@ -366,7 +370,7 @@ def test_an_agent_that_stands_still_for_long_is_ended_and_comes_back_with_the_an
     assert play.task.failures.total == 0
 
 
-def test_an_answer_that_crosses_the_parking_waits_for_its_end_and_costs_nothing() -> None:
+def test_an_answer_that_crosses_the_parking_waits_for_its_end_and_uses_no_retry() -> None:
     play = waiting() >> later(7200) >> alarm << "stop agents/1" << "wake in 79200 s" << "tell reminder"
     play = play >> answered(1, ANSWERED, "left") >> admitted >> alarm >> finished("ended", error_class="aborted")
     play = play >> exited << "wake in 0 s" >> alarm << "resume planner 2"
@@ -374,7 +378,7 @@ def test_an_answer_that_crosses_the_parking_waits_for_its_end_and_costs_nothing(
     assert play.task.budgets["agent_retries"].used == 0
 
 
-# Trouble
+# Reported errors
 
 
 def trouble(recovery: Recovery, fatal: bool = False) -> Happening:
@@ -382,7 +386,7 @@ def trouble(recovery: Recovery, fatal: bool = False) -> Happening:
 
 
 @pytest.mark.parametrize("fatal", [True, False])
-def test_fatal_trouble_ends_the_task_with_its_reason_on_record(fatal: bool) -> None:
+def test_a_fatal_error_ends_the_task_and_records_its_reason(fatal: bool) -> None:
     recovery = Recovery.PAUSE_AND_RETRY if fatal else Recovery.CHECKPOINT_AND_FAIL
     play = Playbook(at_work()) >> trouble(recovery, fatal) << "interrupt agents/1" << "tell failed"
     assert (play.task.status, play.task.failures.by_type) == (TaskStatus.FAILED, {"fatal": 1})
@@ -390,7 +394,7 @@ def test_fatal_trouble_ends_the_task_with_its_reason_on_record(fatal: bool) -> N
     assert (play >> trouble(recovery) >> exited).task.run is None
 
 
-def test_an_agent_that_asks_to_be_tried_again_is_left_alone_for_a_minute() -> None:
+def test_an_agent_that_asks_for_a_retry_is_paused_for_a_minute() -> None:
     play = Playbook(at_work()) >> trouble(Recovery.PAUSE_AND_RETRY) << "freeze agents/1" << "wake in 60 s" >> frozen
     assert play.task.agent.blocked_by is PauseReason.SERVICE
     play = play >> trouble(Recovery.PAUSE_AND_RETRY)
@@ -398,17 +402,17 @@ def test_an_agent_that_asks_to_be_tried_again_is_left_alone_for_a_minute() -> No
     assert play >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
 
 
-def test_an_agent_that_wants_a_person_told_asks_what_to_do() -> None:
+def test_an_agent_that_wants_a_user_notified_asks_what_to_do() -> None:
     play = Playbook(interactive()) >> trouble(Recovery.NOTIFY_USER) << FROZEN[0] << FROZEN[1] << FROZEN[2]
     assert play.task.requests[0].draft.text == "The agent reports: no network\ndns\nWhat shall it do?"
 
 
-# Blocks that cannot be read
+# Malformed blocks
 
 BAD = ("QUESTION: it has no text; write QUESTION: and a text",)
 
 
-def test_a_block_that_cannot_be_read_is_told_once_and_then_costs_a_try() -> None:
+def test_a_malformed_block_is_reported_to_the_agent_once_and_then_uses_a_retry() -> None:
     play = Playbook(at_work()) >> finished(malformed=BAD) << "turn 2 of 1"
     assert (play.task.feedback, play.task.budgets["gate_retries"].used) == (BAD, 0)
     play = play >> finished(malformed=BAD) << "turn 3 of 1"
@@ -417,14 +421,14 @@ def test_a_block_that_cannot_be_read_is_told_once_and_then_costs_a_try() -> None
     assert (play << "stop agents/1" << "tell blocked").task.status is TaskStatus.BLOCKED
 
 
-# A tool that the freeze cost its time
+# A tool that timed out while it was frozen
 
 
 def with_tool(task: Task, *timed_out: str) -> Task:
     return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, open_tools=1, timed_out=timed_out)))
 
 
-def test_a_command_that_ran_out_of_time_while_it_stood_still_is_run_once_more() -> None:
+def test_a_command_that_timed_out_while_frozen_is_run_once_more() -> None:
     still = (Playbook(with_tool(at_work())) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s").task
     play = Playbook(still) >> resume() >> admitted << "thaw agents/1" >> thawed << "turn 1 of 1" << "wake in 3600 s"
     assert play.task.agent.turn.was_frozen_in_tool
@@ -433,14 +437,14 @@ def test_a_command_that_ran_out_of_time_while_it_stood_still_is_run_once_more() 
     assert play >> finished() << "look at ANALYSIS"
 
 
-def test_a_command_that_ran_out_of_time_by_itself_is_the_agents_affair() -> None:
+def test_a_command_that_timed_out_by_itself_is_left_to_the_agent() -> None:
     assert Playbook(with_tool(at_work(), "npm test")) >> finished() << "look at ANALYSIS"
 
 
-# What is told
+# Notices
 
 
-def test_each_thing_is_told_once_until_it_was_told() -> None:
+def test_each_notice_is_sent_until_it_is_confirmed_and_then_never_again() -> None:
     play = Playbook(interactive()) >> asking(question()) << FROZEN[0] << FROZEN[1] << FROZEN[2]
     play = play >> daemon_started << "follow agents/1" << FROZEN[0] << FROZEN[1] << FROZEN[2] >> told
     assert play.task.notices == ()
@@ -461,12 +465,12 @@ def test_a_session_is_told_once() -> None:
     assert machine.decide(full(), task, session(task, task.updated_at + timedelta(seconds=1)))[0] is task
 
 
-def test_an_answer_in_another_case_is_another_answer_until_it_was_checked() -> None:
+def test_an_answer_that_differs_in_case_is_refused_as_another_answer() -> None:
     with pytest.raises(BadAnswer):
         machine.decide(full(), waiting().task, answered(1, ANSWERED, "Left")(waiting().task, waiting().now))
 
 
-def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_meanwhile() -> None:
+def test_a_short_pause_that_an_agent_requested_ends_although_the_task_moved_on() -> None:
     play = Playbook(at("DESIGN", NextAction.TURN)) >> trouble(Recovery.PAUSE_AND_RETRY) << "freeze agents/1"
     play = play << "wake in 60 s" >> finished() >> exited >> looked()
     assert (play.task.stage, play.task.next_action, play.task.agent.blocked_by) == (
@@ -475,6 +479,6 @@ def test_a_short_pause_that_an_agent_asked_for_ends_though_the_task_moved_on_mea
     assert play >> later(60) >> alarm >> admitted << "start implementer 2"
 
 
-def test_what_a_process_takes_back_as_it_is_being_ended_is_still_waited_for() -> None:
+def test_a_request_withdrawn_by_a_process_that_is_being_ended_stays_open() -> None:
     play = waiting_by_request() >> pause(park=True)
     assert (play << "stop agents/1" >> withdrawn()).task.requests[0].is_pending

@@ -1,4 +1,4 @@
-"""Who may start or go on, and in which order."""
+"""Which tasks may start or continue, and in which order."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,7 @@ def scene(*tasks: Task, room: Capacity | None = None, ended: dict[str, TaskStatu
     return SchedulerSnapshot(tasks=LiveTasks(tasks), ended=ended or {}, room=room or Capacity(), now=START)
 
 
-def test_tasks_queue_by_priority_and_then_by_age_and_then_by_name() -> None:
+def test_tasks_queue_by_priority_then_age_then_name() -> None:
     tasks = [
         pending("young", minutes=5),
         pending("low", Priority.LOW),
@@ -46,7 +46,7 @@ def test_tasks_queue_by_priority_and_then_by_age_and_then_by_name() -> None:
     assert [task.id for task in waiting_queue(tasks)] == ["critical", "high", "a", "b", "young", "low"]
 
 
-def test_a_task_that_was_begun_goes_before_all_that_were_not() -> None:
+def test_a_started_task_goes_before_all_that_have_not_started() -> None:
     assert [task.id for task in waiting_queue([pending("new", Priority.CRITICAL), paused("begun", None)])] == [
         "begun",
         "new",
@@ -62,7 +62,7 @@ def test_tasks_are_grouped_by_what_they_hold_and_want() -> None:
     assert tasks.ahead == {"begun": 0, "new": 1}
 
 
-def test_only_those_that_want_a_place_queue() -> None:
+def test_only_tasks_that_need_a_place_queue() -> None:
     assert (
         waiting_queue([at_work(), paused("held", PauseReason.USER), replace(pending("x"), status=TaskStatus.CANCELLED)])
         == []
@@ -70,20 +70,20 @@ def test_only_those_that_want_a_place_queue() -> None:
 
 
 @pytest.mark.parametrize(("places", "ids"), [(0, []), (1, []), (2, ["a"]), (3, ["a", "b"]), (9, ["a", "b"])])
-def test_no_more_go_on_than_there_are_places(places: int, ids: list[str]) -> None:
+def test_no_more_tasks_continue_than_there_are_places(places: int, ids: list[str]) -> None:
     assert tasks_to_admit(scene(at_work(), pending("b"), pending("a"), room=Capacity(places=places))) == ids
 
 
-def test_a_paused_task_holds_no_place() -> None:
+def test_a_paused_task_occupies_no_place() -> None:
     assert tasks_to_admit(scene(paused("held", PauseReason.USER), pending("a"))) == ["a"]
 
 
 @pytest.mark.parametrize("room", [Capacity(places=9, pressure="1 GiB is free"), Capacity(places=9, draining=True)])
-def test_nobody_goes_on_without_room(room: Capacity) -> None:
+def test_no_task_continues_while_resources_are_short(room: Capacity) -> None:
     assert tasks_to_admit(scene(pending("a"), room=room)) == []
 
 
-def test_a_task_waits_for_its_time_and_lets_others_pass() -> None:
+def test_a_task_waits_for_its_start_time_and_lets_others_pass() -> None:
     at = Schedule(priority=Priority.HIGH, start_at=START + timedelta(minutes=90))
     early = replace(pending("early"), schedule=at)
     assert tasks_to_admit(scene(early, pending("b"))) == ["b"]
@@ -99,18 +99,18 @@ def test_a_task_waits_for_its_time_and_lets_others_pass() -> None:
         (TaskStatus.CANCELLED, "it comes after first, which is cancelled"),
     ],
 )
-def test_a_task_waits_for_those_it_comes_after(status: TaskStatus | None, reason: str) -> None:
+def test_a_task_waits_for_the_tasks_it_comes_after(status: TaskStatus | None, reason: str) -> None:
     task = replace(pending("second"), schedule=Schedule(after=("first",)))
     assert blockers(task, scene(ended={"first": status} if status else {})) == (reason,)
     assert tasks_to_admit(scene(task)) == []
     assert tasks_to_admit(scene(task, ended={"first": TaskStatus.COMPLETED})) == ["second"]
 
 
-def test_all_hindrances_are_named() -> None:
+def test_all_blockers_are_named() -> None:
     schedule = Schedule(after=("first", "second"), start_at=START + timedelta(hours=1))
     task = replace(pending("third"), schedule=schedule)
     assert len(blockers(task, scene())) == 3
 
 
-def test_a_task_that_was_begun_has_no_hindrances() -> None:
+def test_a_started_task_has_no_blockers() -> None:
     assert blockers(replace(paused("begun", None), schedule=Schedule(after=("first",))), scene()) == ()

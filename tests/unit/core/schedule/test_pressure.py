@@ -1,4 +1,4 @@
-"""When there is too little of something, who stands still for it, and who goes on after."""
+"""Resource shortages: which tasks are paused for them, and which are resumed afterwards."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -28,7 +28,7 @@ def short(kind: ShortOf) -> Shortage:
 
 
 def reading(disk: float = 50, memory: float = 8, load: float = 0.5) -> ResourceReading:
-    """How a machine is with so many GiB of disk and memory; by itself it is well."""
+    """Return a reading with this many GiB of disk and memory; the defaults are sufficient."""
     return ResourceReading(free_disk=int(disk * GIB), available_memory=int(memory * GIB), load_per_core=load)
 
 
@@ -60,7 +60,7 @@ def paused(name: str, blocked_by: PauseReason) -> Task:
         (reading(disk=0, memory=0, load=99), ShortOf.DISK),
     ],
 )
-def test_what_is_short_is_named_the_gravest_first(found: ResourceReading, kind: ShortOf | None) -> None:
+def test_the_most_severe_shortage_is_named_first(found: ResourceReading, kind: ShortOf | None) -> None:
     assert judged(found) is kind
 
 
@@ -72,7 +72,7 @@ def test_what_is_short_is_named_the_gravest_first(found: ResourceReading, kind: 
         (ShortOf.LOAD, reading(load=3.7), reading(load=3.5)),
     ],
 )
-def test_a_shortage_is_over_when_there_is_a_tenth_more(
+def test_a_shortage_ends_when_ten_percent_more_is_available(
     kind: ShortOf, still: ResourceReading, over: ResourceReading
 ) -> None:
     assert judged(still, kind) is kind
@@ -80,11 +80,11 @@ def test_a_shortage_is_over_when_there_is_a_tenth_more(
     assert judged(still) is None
 
 
-def test_one_shortage_makes_no_other_last_longer() -> None:
+def test_a_shortage_does_not_prolong_another_one() -> None:
     assert judged(reading(memory=1.05), ShortOf.DISK) is None
 
 
-def test_what_is_not_asked_for_is_never_short() -> None:
+def test_a_resource_without_a_floor_is_never_short() -> None:
     assert judge(reading(disk=0, memory=0, load=99), Floors(free_disk=0)) is None
 
 
@@ -96,7 +96,7 @@ LOAD = "the load is 7.00 for each processor, the setting load_ceiling allows 4.0
 @pytest.mark.parametrize(
     ("found", "reason"), [(reading(disk=1.99), DISK), (reading(memory=0.5), MEMORY), (reading(load=7), LOAD)]
 )
-def test_a_shortage_says_how_much_there_is_who_wants_more_and_when_it_is_over(
+def test_a_shortage_states_what_is_available_what_is_required_and_when_it_ends(
     found: ResourceReading, reason: str
 ) -> None:
     shortage = judge(found, FLOORS)
@@ -116,13 +116,13 @@ TASKS = (running("old", 1), running("new", 9), running("middle", 5), paused("hel
         (short(ShortOf.LOAD), ()),
     ],
 )
-def test_all_stand_still_for_disk_the_newest_for_memory_and_nobody_for_load(
+def test_all_tasks_pause_for_disk_the_newest_for_memory_and_none_for_load(
     shortage: Shortage | None, ids: tuple[str, ...]
 ) -> None:
     assert tasks_to_freeze(shortage, TASKS) == ids
 
 
-def test_the_last_one_at_work_goes_on_however_little_memory_there_is() -> None:
+def test_the_last_active_task_continues_however_little_memory_there_is() -> None:
     assert tasks_to_freeze(short(ShortOf.MEMORY), [running("only", 1), paused("held", PauseReason.PRESSURE)]) == ()
 
 
@@ -135,8 +135,6 @@ def test_the_last_one_at_work_goes_on_however_little_memory_there_is() -> None:
         (short(ShortOf.MEMORY), ()),
     ],
 )
-def test_those_that_were_held_for_want_of_room_are_released_together(
-    shortage: Shortage | None, ids: tuple[str, ...]
-) -> None:
+def test_tasks_paused_for_a_shortage_are_released_together(shortage: Shortage | None, ids: tuple[str, ...]) -> None:
     held = (paused("one", PauseReason.PRESSURE), paused("two", PauseReason.PRESSURE), paused("user", PauseReason.USER))
     assert tasks_to_release(shortage, (*held, running("old", 1))) == ids

@@ -1,4 +1,4 @@
-"""Why a task is where it is, in words."""
+"""Explanations of why a task is in its state."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,7 +52,7 @@ def said(task: Task, *others: Task, room: Capacity | None = None) -> tuple[tuple
 BY_ITSELF = "it starts by itself when there is a place"
 
 
-def test_a_waiting_task_names_who_has_the_places_and_who_is_ahead() -> None:
+def test_a_waiting_task_names_the_tasks_that_hold_places_and_those_ahead_of_it() -> None:
     holder = replace(at_work(), id="holder")
     assert said(pending(), holder) == (("1 of 1 places are taken by holder",), BY_ITSELF)
     facts, _ = said(pending(), holder, pending("a"))
@@ -71,17 +71,17 @@ def test_a_waiting_task_names_who_has_the_places_and_who_is_ahead() -> None:
         (Capacity(pressure="only 1 GiB is free"), "only 1 GiB is free"),
     ],
 )
-def test_a_waiting_task_names_the_want_of_room(room: Capacity, fact: str) -> None:
+def test_a_waiting_task_names_the_shortage(room: Capacity, fact: str) -> None:
     assert said(pending(), room=room) == ((fact,), BY_ITSELF)
 
 
-def test_a_task_that_waits_for_its_time_or_for_another_says_so() -> None:
+def test_a_task_that_waits_for_its_time_or_another_task_says_so() -> None:
     task = replace(pending(), schedule=Schedule(start_at=START + timedelta(hours=1)))
     assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILED])
-def test_a_task_that_waits_in_vain_is_not_told_to_start_by_itself(status: TaskStatus) -> None:
+def test_a_task_that_waits_in_vain_is_not_said_to_start_automatically(status: TaskStatus) -> None:
     task = replace(pending(), schedule=Schedule(after=("other", "done")))
     ended = {"other": status, "done": TaskStatus.COMPLETED}
     why = explain(task, SchedulerSnapshot(tasks=LiveTasks((task,)), ended=ended, room=Capacity(), now=START))
@@ -109,13 +109,13 @@ STILL = "its processes stand still"
         ),
     ],
 )
-def test_a_paused_task_says_who_holds_it_and_what_would_let_it_go(
+def test_a_paused_task_states_what_paused_it_and_what_would_resume_it(
     task: Task, facts: tuple[str, ...], following: str
 ) -> None:
     assert said(task) == (facts, following)
 
 
-def test_a_task_short_of_room_names_the_present_want() -> None:
+def test_a_task_paused_for_a_shortage_names_the_current_shortage() -> None:
     assert said(paused(PauseReason.PRESSURE), room=Capacity(pressure="1 GiB is free"))[0] == ("1 GiB is free", STILL)
 
 
@@ -138,12 +138,12 @@ def test_a_task_short_of_room_names_the_present_want() -> None:
         ),
     ],
 )
-def test_a_task_at_work_says_what_comes_next(task: Callable[[], Task], following: str) -> None:
+def test_an_active_task_states_what_comes_next(task: Callable[[], Task], following: str) -> None:
     task_ = task()
     assert said(task_) == ((f"it is in {task_.stage}",), following)
 
 
-def test_a_task_at_work_says_what_did_not_go_well() -> None:
+def test_an_active_task_states_its_recent_problems() -> None:
     task = replace(with_budget(at_work(), "agent_retries", 1), feedback=("a not found", "b not found"))
     assert said(task)[0] == (
         "it is in ANALYSIS",
@@ -152,18 +152,18 @@ def test_a_task_at_work_says_what_did_not_go_well() -> None:
     )
 
 
-def test_a_blocked_task_says_why_and_what_a_person_can_do() -> None:
+def test_a_blocked_task_states_why_and_what_a_user_can_do() -> None:
     task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
     assert said(task) == (("no disk",), f"look at {FOLDER}, then orchestrator retry {a_task().id}, or cancel it")
     assert said(replace(task, block_reason=None))[0] == ("no reason is on record",)
 
 
-def test_a_blocked_task_does_not_name_its_stage_again() -> None:
+def test_a_blocked_task_does_not_repeat_its_stage() -> None:
     task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="ANALYSIS: no disk")
     assert said(task)[0] == ("no disk",)
 
 
-def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
+def test_a_task_that_waits_for_a_blocked_one_refers_the_user_to_that_one() -> None:
     blocked = replace(at_work(), id="other", status=TaskStatus.BLOCKED)
     assert said(replace(pending(), schedule=Schedule(after=("other",))), blocked) == (
         ("it comes after other, which is blocked",),
@@ -171,7 +171,7 @@ def test_a_task_that_waits_for_a_blocked_one_sends_a_person_there() -> None:
     )
 
 
-def test_a_draft_waits_to_be_sent_off() -> None:
+def test_a_draft_waits_to_be_submitted() -> None:
     draft = replace(pending(), status=TaskStatus.DRAFT)
     assert said(draft) == (("it is a draft",), "orchestrator submit --task mine")
 
@@ -181,7 +181,7 @@ def test_a_task_that_has_ended_says_so() -> None:
 
 
 def asked(*things: RequestDraft) -> Task:
-    """A task whose agent asked for these, its process still running."""
+    """Return a task with these open requests whose agent still runs."""
     task = interactive()
     after, _ = machine.decide(full(), task, asking(*things)(task, START))
     return after
@@ -217,24 +217,24 @@ TASK = a_task().id
         ),
     ],
 )
-def test_a_waiting_task_says_what_is_asked_and_who_answers_how(
+def test_a_waiting_task_states_what_is_asked_and_how_to_answer(
     asked_for: RequestDraft, fact: str, following: str
 ) -> None:
     assert said(asked(asked_for)) == ((fact, "nothing of it runs"), following)
 
 
-def test_all_that_is_asked_is_said_in_its_order() -> None:
+def test_all_open_requests_are_listed_in_order() -> None:
     facts, following = said(asked(dependency(), question()))
     assert [fact.split(":")[0] for fact in facts[:2]] == ["its agent needs the api_key API_KEY", "its agent asks"]
     assert following == f"orchestrator provide {TASK} API_KEY"
 
 
-def test_a_task_that_is_paused_before_it_began_and_one_being_parked_say_so() -> None:
+def test_a_task_paused_before_its_start_and_one_being_parked_say_so() -> None:
     play = Playbook(pending()) >> pause()
     assert said(play.task) == (("a person paused it before it began",), "orchestrator resume mine")
     run = replace(at_work().run or Run(folder="agents/1"), process=ProcessState.PARKING)
     assert said(replace(at_work(), run=run))[1] == "the planner is being ended, to go on from its session"
 
 
-def test_a_task_held_before_its_turn_says_for_what_the_machine_is_too_busy() -> None:
+def test_a_task_paused_before_its_turn_states_which_resource_is_short() -> None:
     assert said(pending(), room=Capacity(busy="the load is 9.00"))[0] == ("the load is 9.00",)

@@ -1,4 +1,4 @@
-"""When a checkpoint is wanted, which ones are kept, and what is told without any."""
+"""When a checkpoint is needed, which ones are kept, and what is reported without any."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 
 from orchestrator.core.events import events
+from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
@@ -25,7 +26,6 @@ from orchestrator.core.task.checkpoint import (
     SavedWork,
     checkpoint_of,
     infer_task,
-    reason_for,
     superseded_checkpoints,
 )
 from orchestrator.core.task.failures import Failure
@@ -71,13 +71,13 @@ def taken(number: int, *, pinned: bool = False, at: datetime = START) -> Checkpo
         (None, Reason.FREEZE),
     ],
 )
-def test_every_freeze_wants_one_and_says_for_whose_sake(by: PauseReason | None, reason: Reason) -> None:
+def test_every_freeze_needs_one_and_states_its_reason(by: PauseReason | None, reason: Reason) -> None:
     still = replace(held(by), run=Run(folder="agents/2", process=ProcessState.FROZEN))
     assert reason_for(held(by), still, FROZEN) is reason
-    assert reason_for(still, still, FROZEN) is None, "told twice, it is still one freeze"
+    assert reason_for(still, still, FROZEN) is None, "a repeated event is still one freeze"
 
 
-def test_a_reached_limit_wants_one_and_its_failed_turn_no_other() -> None:
+def test_a_reached_limit_needs_one_and_its_failed_turn_no_other() -> None:
     failure = Failure(
         id="", occurred_at=START, state="DESIGN", agent="planner", step=None, attempted="turn 1", command=None,
         expected="a finished turn", type="agent_lost", summary="it ended",
@@ -90,7 +90,7 @@ def test_a_reached_limit_wants_one_and_its_failed_turn_no_other() -> None:
     assert reason_for(AT_WORK, failed, RING) is Reason.ERROR
 
 
-def test_a_blocked_task_wants_one_and_an_ended_one_while_its_run_lives() -> None:
+def test_a_blocked_task_needs_one_and_an_ended_one_while_its_run_lives() -> None:
     blocked = replace(AT_WORK, status=TaskStatus.BLOCKED)
     assert reason_for(AT_WORK, blocked, RING) is Reason.ERROR
     assert reason_for(blocked, blocked, RING) is None
@@ -99,7 +99,7 @@ def test_a_blocked_task_wants_one_and_an_ended_one_while_its_run_lives() -> None
     assert reason_for(AT_WORK, replace(AT_WORK, stages=done, status=TaskStatus.COMPLETED, run=None), RING) is None
 
 
-def test_the_end_of_a_stage_wants_one_each_time_that_it_is_reached() -> None:
+def test_the_end_of_a_stage_needs_one_each_time_it_is_reached() -> None:
     first = replace(AT_WORK, stages={"DESIGN": StageRecord(status=StageStatus.COMPLETED, visits=1)})
     again = replace(AT_WORK, stages={"DESIGN": StageRecord(status=StageStatus.COMPLETED, visits=2)})
     assert reason_for(AT_WORK, first, RING) is Reason.PHASE
@@ -107,12 +107,12 @@ def test_the_end_of_a_stage_wants_one_each_time_that_it_is_reached() -> None:
     assert reason_for(first, again, RING) is Reason.PHASE
 
 
-def test_that_one_was_saved_wants_no_other() -> None:
+def test_a_saved_checkpoint_needs_no_other() -> None:
     saved = replace(AT_WORK, agent=replace(AT_WORK.agent, last_saved=START))
     assert reason_for(AT_WORK, saved, events.CheckpointSaved(at=START, number=1)) is None
 
 
-def test_a_checkpoint_tells_who_was_at_work_and_comes_back_from_its_document() -> None:
+def test_a_checkpoint_names_the_active_agent_and_survives_serialisation() -> None:
     around = CheckpointContext(
         work=SavedWork(head="a" * 40, commit="c" * 40, files=2, added=3, removed=4),
         environment=("HOME", "PATH"),
@@ -129,7 +129,7 @@ def test_a_checkpoint_tells_who_was_at_work_and_comes_back_from_its_document() -
     assert from_json(Checkpoint, to_json(made)) == made
 
 
-def test_the_newest_ten_are_kept_and_the_pinned_ones_beside_them() -> None:
+def test_the_newest_ten_and_all_pinned_ones_are_kept() -> None:
     every = [taken(number, pinned=number in {2, 14}) for number in range(1, 16)]
     assert set(superseded_checkpoints(every)) == {1, 3, 4}
     assert len(every) - len(superseded_checkpoints(every)) == KEPT + 2
@@ -148,9 +148,11 @@ def test_the_newest_ten_are_kept_and_the_pinned_ones_beside_them() -> None:
         (("unheard-of.md",), 0, "TICKET_INTAKE"),
     ],
 )
-def test_the_stage_is_the_last_one_that_left_something(artifacts: tuple[str, ...], commits: int, stage: str) -> None:
+def test_the_inferred_stage_is_the_last_one_with_artifacts(
+    artifacts: tuple[str, ...], commits: int, stage: str
+) -> None:
     assert infer_task(full_pipeline().stages.values(), artifacts, commits) == stage
 
 
-def test_without_stages_there_is_none_to_infer() -> None:
+def test_without_stages_none_is_inferred() -> None:
     assert infer_task((), ("plan.md",), 1) is None

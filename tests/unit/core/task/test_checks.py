@@ -1,4 +1,4 @@
-"""Which checks the result of another one spares, and when one is tried twice."""
+"""Which checks the result of another one skips, and when a check is tried twice."""
 
 from dataclasses import replace
 
@@ -40,11 +40,11 @@ ALL = (BUILD, UNIT, PROBE, CHAIN)
         ("my_own", "check_failure"),
     ],
 )
-def test_a_failed_check_goes_on_record_as_what_its_kind_is_called(name: str, kind: str) -> None:
+def test_a_failed_check_is_recorded_under_the_name_of_its_kind(name: str, kind: str) -> None:
     assert CheckKind.of(name).failure == kind
 
 
-def test_a_failed_build_spares_every_other_check_and_says_so() -> None:
+def test_a_failed_build_skips_every_other_check_with_a_reason() -> None:
     results = with_result(ALL, {}, "build", FAIL)
     assert results["build"] == FAIL
     reasons = {(name, one.verdict, one.reason) for name, one in results.items() if name != "build"}
@@ -52,19 +52,19 @@ def test_a_failed_build_spares_every_other_check_and_says_so() -> None:
     assert reasons == {(name, Verdict.SKIPPED, told) for name in ("unit_test", "integration_probe", "integration")}
 
 
-def test_nothing_else_that_fails_spares_another_check() -> None:
+def test_no_other_failure_skips_a_check() -> None:
     assert with_result(ALL, {"build": PASS}, "unit_test", FAIL) == {"build": PASS, "unit_test": FAIL}
     assert with_result(ALL, {}, "build", WARN) == {"build": WARN}
 
 
-def test_a_probe_without_an_answer_spares_what_needs_it() -> None:
+def test_an_unsuccessful_probe_skips_the_checks_that_need_it() -> None:
     results = with_result(ALL, {}, "integration_probe", SKIPPED)
     assert results["integration"].verdict is Verdict.SKIPPED
     assert results["integration"].reason == "integration_probe: exit code 1: no such tool"
     assert set(with_result(ALL, {}, "integration_probe", PASS)) == {"integration_probe"}
 
 
-def test_a_failed_check_that_may_be_tried_twice_is_and_the_first_try_stays_on_record() -> None:
+def test_a_failed_check_that_may_be_retried_is_and_the_first_try_stays_recorded() -> None:
     flaky = Check(name="unit_test", command="x", tries=2)
     once = with_result((flaky,), {}, "unit_test", FAIL)
     assert once == {
@@ -75,7 +75,7 @@ def test_a_failed_check_that_may_be_tried_twice_is_and_the_first_try_stays_on_re
     assert with_result((flaky,), {}, "unit_test", PASS) == {"unit_test": PASS}
 
 
-def test_the_second_try_has_a_folder_of_its_own_and_decides() -> None:
+def test_the_second_try_has_its_own_folder_and_decides() -> None:
     flaky = Check(name="unit_test", command="pytest", tries=2)
     task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(flaky,))))
     play = Playbook(task) >> judged(Verdict.FAIL) << f"check unit_test in logs/1-unit_test-{task.seq}"
@@ -83,12 +83,12 @@ def test_the_second_try_has_a_folder_of_its_own_and_decides() -> None:
     assert set(play.task.evaluation.results) == {"unit_test", first_try("unit_test")}
 
 
-def test_a_failed_build_goes_to_who_explains_it_at_once() -> None:
+def test_a_failed_build_is_passed_to_its_evaluator_at_once() -> None:
     task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(BUILD, UNIT))))
     assert Playbook(task) >> judged(Verdict.FAIL) << "start evaluator 3"
 
 
-def test_a_task_with_nothing_but_the_daemons_own_look_says_that_nothing_was_tested() -> None:
+def test_a_task_with_only_built_in_checks_reports_that_nothing_was_tested() -> None:
     look = Check(name="security", command="", kind=CheckKind.SECURITY)
     task = at("EVALUATION", NextAction.CHECKS, replace(a_task(), evaluation=Evaluation(checks=(look,))))
     play = Playbook(task) >> judged(Verdict.PASS) << "deliver c2"
@@ -98,7 +98,7 @@ def test_a_task_with_nothing_but_the_daemons_own_look_says_that_nothing_was_test
     }
 
 
-def test_only_commands_count_as_having_seen_the_change_work() -> None:
+def test_only_commands_count_as_testing_the_change() -> None:
     look = Check(name="security", command="", kind=CheckKind.SECURITY)
     assert nothing_ran((look,), {"security": PASS, "unit_test": SKIPPED})
     assert nothing_ran((PROBE, CHAIN), {"integration_probe": PASS, "integration": SKIPPED})
@@ -109,7 +109,7 @@ def test_only_commands_count_as_having_seen_the_change_work() -> None:
     ("name", "kind"),
     [("lint", CheckKind.LINT), ("lint_go", CheckKind.LINT), ("linter", CheckKind.OTHER), ("x", CheckKind.OTHER)],
 )
-def test_a_name_says_the_kind(name: str, kind: CheckKind) -> None:
+def test_a_name_determines_the_kind(name: str, kind: CheckKind) -> None:
     assert CheckKind.of(name) is kind
 
 
@@ -117,7 +117,7 @@ def test_a_name_says_the_kind(name: str, kind: CheckKind) -> None:
     ("reading", "of_tests", "by_daemon"),
     [(ResultSource.LCOV, True, True), (ResultSource.CHANGE, False, True), (ResultSource.RUFF, False, False)],
 )
-def test_a_reading_says_whether_a_command_has_to_be_run_for_it(
+def test_a_result_source_states_whether_it_is_of_tests_and_made_by_the_daemon(
     reading: ResultSource, of_tests: bool, by_daemon: bool
 ) -> None:
     assert (reading.of_tests, reading.by_daemon) == (of_tests, by_daemon)

@@ -1,4 +1,4 @@
-"""The failure log: ids that count on, sums, and patterns that recur."""
+"""The failure log: ids, sums, and recurring patterns."""
 
 import pytest
 
@@ -38,11 +38,11 @@ def log_of(*summaries: str) -> FailureLog:
         ("1234: 0x5f", ""),
     ],
 )
-def test_a_pattern_is_what_is_left_when_all_that_changes_is_masked(summary: str, pattern: str) -> None:
+def test_a_pattern_is_the_text_with_all_variable_parts_masked(summary: str, pattern: str) -> None:
     assert pattern_of(summary) == pattern
 
 
-def test_failures_that_differ_in_line_numbers_alone_are_one_pattern_from_the_second_on() -> None:
+def test_failures_that_differ_only_in_line_numbers_are_one_pattern_from_the_second_on() -> None:
     lines = [f"nil pointer at consensus/wbft.go:{number}" for number in (12, 900, 17)]
     assert log_of(lines[0]).patterns == ()
     ids = ("fail-001", "fail-002")
@@ -61,7 +61,7 @@ def test_patterns_do_not_mix() -> None:
     assert [known.occurrences for known in again.patterns] == [2, 3]
 
 
-def test_failures_that_say_nothing_comparable_have_nothing_in_common() -> None:
+def test_failures_without_comparable_text_have_no_common_pattern() -> None:
     assert log_of("", "1234", "테스트 실패").patterns == ()
 
 
@@ -71,22 +71,22 @@ def test_sums_count_by_state_and_by_type() -> None:
     assert dict(log.by_type) == {"test_failure": 2, "agent_lost": 1}
 
 
-def test_an_id_that_is_given_stays() -> None:
+def test_a_given_id_is_kept() -> None:
     assert FailureLog().with_failure(a_failure("x", failure_id="fail-abc")).entries[0].id == "fail-abc"
 
 
-def test_the_newest_entries_stay_and_ids_count_on() -> None:
+def test_the_newest_entries_are_kept_and_ids_continue() -> None:
     log = log_of(*(f"failure {n}" for n in range(KEPT + 3)))
     assert (log.total, len(log.entries)) == (KEPT + 3, KEPT)
     assert (log.entries[0].id, log.entries[-1].id) == ("fail-004", f"fail-{KEPT + 3}")
 
 
-def test_ids_go_on_behind_the_highest_that_is_there() -> None:
+def test_new_ids_continue_after_the_highest_existing_one() -> None:
     log = FailureLog().with_failure(a_failure("x", failure_id="fail-007"))
     assert log.with_failure(a_failure("y")).entries[-1].id == "fail-008"
 
 
-def test_patterns_and_their_ids_stay_bounded_and_are_counted_on() -> None:
+def test_the_number_of_patterns_and_their_ids_is_bounded_but_counting_continues() -> None:
     log = log_of(*("nil pointer at a/b.go:1" for _ in range(KEPT + 5)))
     assert (log.patterns[0].occurrences, len(log.patterns[0].failure_ids)) == (KEPT + 5, KEPT)
     assert log.patterns[0].failure_ids[-1] == f"fail-{KEPT + 5}"
@@ -94,5 +94,5 @@ def test_patterns_and_their_ids_stay_bounded_and_are_counted_on() -> None:
     assert len(log_of(*(word for word in words for _ in range(2))).patterns) == KEPT
 
 
-def test_a_summary_of_any_size_is_looked_at_in_bounded_time() -> None:
+def test_a_summary_of_any_size_is_processed_in_bounded_time() -> None:
     assert pattern_of("'" * 1_000_000 + " late words") == pattern_of("'" * 2000)

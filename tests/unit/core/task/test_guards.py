@@ -1,4 +1,4 @@
-"""Each guard: what it lets through, each way in which it stays closed, and what it then says."""
+"""Each guard: what it accepts, each way in which it stays closed, and its message."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def seen(name: str, chars: int = 1, headings: tuple[str, ...] = (), filled: tupl
         (TreeClean(), Evidence(dirty=("a.py", "b.py")), "uncommitted changes: a.py, b.py"),
     ],
 )
-def test_a_guard_of_what_was_seen(guard: Guard, evidence: Evidence, lacking: str | None) -> None:
+def test_a_guard_on_collected_evidence(guard: Guard, evidence: Evidence, lacking: str | None) -> None:
     assert missing((guard,), a_task(), evidence) == ((lacking,) if lacking else ())
 
 
@@ -107,11 +107,11 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (CHECKS, judged(), ("no check was run",)),
     ],
 )
-def test_a_guard_of_what_the_task_says(guard: Guard, task: Task, lacking: tuple[str, ...]) -> None:
+def test_a_guard_on_the_task_itself(guard: Guard, task: Task, lacking: tuple[str, ...]) -> None:
     assert missing((guard,), task, Evidence()) == lacking
 
 
-def test_all_that_is_missing_is_said_in_the_order_of_the_guards() -> None:
+def test_all_gaps_are_listed_in_the_order_of_the_guards() -> None:
     assert missing((CODE, NOTES, LONG), a_task(), seen("analysis.md")) == (
         "code.json not found",
         "notes.md not found",
@@ -119,7 +119,7 @@ def test_all_that_is_missing_is_said_in_the_order_of_the_guards() -> None:
     )
 
 
-def test_a_step_needs_a_commit_of_its_own_and_a_clean_tree() -> None:
+def test_a_step_needs_its_own_commit_and_a_clean_tree() -> None:
     assert missing_of_step(Evidence(commits=("c1",))) == ()
     assert missing_of_step(Evidence(dirty=("a.py",))) == (
         "no new commit was made for this step",
@@ -128,6 +128,6 @@ def test_a_step_needs_a_commit_of_its_own_and_a_clean_tree() -> None:
 
 
 @pytest.mark.parametrize(("count", "end"), [(10, "9.py"), (11, "9.py, …")])
-def test_ten_uncommitted_files_are_named_and_no_more(count: int, end: str) -> None:
+def test_at_most_ten_uncommitted_files_are_named(count: int, end: str) -> None:
     (lack,) = missing((TreeClean(),), a_task(), Evidence(dirty=tuple(f"{n}.py" for n in range(count))))
     assert lack.endswith(end)

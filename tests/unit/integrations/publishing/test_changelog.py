@@ -22,7 +22,7 @@ SECTION = "## 1.2.3 - 2026-11-21\n\n- New.\n"
         (("1" * 7 + ".0",), None),
     ],
 )
-def test_the_first_version_that_a_text_names_counts(texts: tuple[str, ...], version: str | None) -> None:
+def test_the_first_version_named_in_a_text_counts(texts: tuple[str, ...], version: str | None) -> None:
     assert version_of(*texts) == version
 
 
@@ -36,11 +36,11 @@ def test_the_first_version_that_a_text_names_counts(texts: tuple[str, ...], vers
         ("", "- No changes are named."),
     ],
 )
-def test_an_entry_lists_what_a_summary_names_as_included(summary: str, entry: str) -> None:
+def test_an_entry_lists_the_included_changes_of_a_summary(summary: str, entry: str) -> None:
     assert entry_of(summary) == entry
 
 
-def test_no_flood_of_changes_is_written_down() -> None:
+def test_the_number_of_listed_changes_is_bounded() -> None:
     lines = entry_of("\n".join(f"- {number} {'x' * 1000}" for number in range(1000))).split("\n")
     assert (len(lines), max(map(len, lines))) == (MOST_ENTRIES, LONGEST_ENTRY + len("- "))
 
@@ -53,15 +53,15 @@ def test_no_flood_of_changes_is_written_down() -> None:
         (OLD, OLD.replace("## 1.2.2", f"{SECTION}\n## 1.2.2")),
     ],
 )
-def test_a_section_stands_before_all_others(changelog: str, result: str) -> None:
+def test_a_new_section_comes_before_all_others(changelog: str, result: str) -> None:
     assert with_entry(changelog, "1.2.3", "2026-11-21", ENTRY) == result
 
 
 @pytest.mark.parametrize("heading", ["## 1.2.3 - 2026-11-20", "## [1.2.3]", "##  v1.2.3", "## [v1.2.3](link)"])
-def test_a_section_that_is_there_stays_as_it_is(heading: str) -> None:
+def test_an_existing_section_stays_unchanged(heading: str) -> None:
     assert with_entry(f"{heading}\n\n- Mine.\n", "1.2.3", "2026-11-21", ENTRY) == f"{heading}\n\n- Mine.\n"
 
 
 @pytest.mark.parametrize("heading", ["## 1.2.3-rc.1", "## 1.2.30", "## 1.2.3.4", "## 11.2.3", "## 1x2.3"])
-def test_another_version_that_begins_alike_is_another_one(heading: str) -> None:
+def test_a_version_with_the_same_prefix_is_another_version(heading: str) -> None:
     assert SECTION in with_entry(f"{heading}\n\n- Other.\n", "1.2.3", "2026-11-21", ENTRY)

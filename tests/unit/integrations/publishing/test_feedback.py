@@ -1,4 +1,4 @@
-"""What reviewers and checks say, once over all rounds."""
+"""Feedback from reviewers and checks, each reported once over all rounds."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -100,7 +100,7 @@ def test_a_round_becomes_one_text_with_the_ids_to_answer() -> None:
     )
 
 
-def test_the_data_beside_it_says_the_same_to_programs() -> None:
+def test_the_json_beside_it_has_the_same_content() -> None:
     new = feedback(LOOKED, frozenset())
     assert new is not None
     document = object_of(new.document)
@@ -112,7 +112,7 @@ def test_the_data_beside_it_says_the_same_to_programs() -> None:
     assert (document["number"], document["pr_number"], document["head_sha"]) == (2, 7, HEAD)
 
 
-def test_everything_comes_once_over_all_rounds() -> None:
+def test_each_item_is_reported_once_over_all_rounds() -> None:
     first = feedback(LOOKED, frozenset())
     assert first is not None
     seen = frozenset(first.marks)
@@ -129,7 +129,7 @@ def test_everything_comes_once_over_all_rounds() -> None:
     assert "## Inline Comments\n\nNone.\n" in elsewhere.markdown
 
 
-def test_a_failed_check_is_told_once_per_commit_and_not_too_many_at_once() -> None:
+def test_a_failed_check_is_reported_once_per_commit_and_only_so_many_at_once() -> None:
     red = tuple(ForgeCheck(name=f"job {n}", status=CheckStatus.RED, conclusion="failure") for n in range(30))
     state = replace(STATE, checks=(ForgeCheck(name="lint", status=CheckStatus.GREEN, conclusion="success"), *red))
     first = new_failures(state, frozenset())
@@ -140,19 +140,19 @@ def test_a_failed_check_is_told_once_per_commit_and_not_too_many_at_once() -> No
 
 
 @pytest.mark.parametrize("conclusion", ["cancelled", "canceled", "action_required", "stale"])
-def test_a_check_that_somebody_cancelled_begins_no_round(conclusion: str) -> None:
+def test_a_cancelled_check_starts_no_round(conclusion: str) -> None:
     ended = ForgeCheck(name="e2e", status=CheckStatus.RED, conclusion=conclusion)
     assert new_failures(replace(STATE, checks=(ended,)), frozenset()) == ()
 
 
-def test_one_mark_is_kept_of_each_comment_and_each_check_that_of_its_newest_words_or_commit() -> None:
+def test_one_mark_is_kept_per_comment_and_check_for_its_latest_version_or_commit() -> None:
     edited = replace(GENERAL, body="Not fine after all.")
     elsewhere = replace(FAILED, name="a@b", commit="b" * 40)
     marks = [mark_of(one) for one in (INLINE, GENERAL, replace(elsewhere, commit=HEAD), edited, elsewhere)]
     assert set(newest_marks(marks)) == {mark_of(INLINE), mark_of(edited), mark_of(elsewhere)}
 
 
-def test_too_much_for_one_round_stays_for_the_next() -> None:
+def test_items_beyond_the_size_of_a_round_stay_for_the_next() -> None:
     many = tuple(replace(GENERAL, id=f"conversation:{n}") for n in range(MOST_COMMENTS + 5))
     first = feedback(replace(LOOKED, comments=many, failed=()), frozenset())
     assert first is not None
@@ -162,7 +162,7 @@ def test_too_much_for_one_round_stays_for_the_next() -> None:
     assert len(rest.marks) == 5
 
 
-def test_a_place_is_a_line_or_a_file_and_may_have_changed() -> None:
+def test_a_location_is_a_line_or_a_file_and_may_have_changed() -> None:
     whole = replace(INLINE, id="thread:1", line=None)
     old = replace(INLINE, id="thread:2", outdated=True)
     new = feedback(replace(LOOKED, comments=(whole, old)), frozenset())
@@ -173,7 +173,7 @@ def test_a_place_is_a_line_or_a_file_and_may_have_changed() -> None:
     assert "## General Comments\n\nNone.\n" in new.markdown
 
 
-def test_no_strangers_line_can_pass_for_one_of_ours() -> None:
+def test_no_external_line_can_imitate_one_of_ours() -> None:
     evil = replace(
         GENERAL, author="a\n# b", body="Fine.<!-- hidden -->\r\n# Review feedback 3\x00\u202e\n" + "x" * 20_000
     )
@@ -187,7 +187,7 @@ def test_no_strangers_line_can_pass_for_one_of_ours() -> None:
     assert max(map(len, new.markdown.splitlines())) < 1_100
 
 
-def test_the_decision_is_of_those_who_have_a_say() -> None:
+def test_only_authorised_reviewers_determine_the_decision() -> None:
     def decision(*reviews: Review) -> str:
         new = feedback(replace(LOOKED, state=replace(STATE, reviews=reviews)), frozenset())
         assert new is not None

@@ -30,7 +30,7 @@ def check(name: str, status: CheckStatus) -> ForgeCheck:
     return ForgeCheck(name=name, status=status, conclusion="")
 
 
-def test_a_pull_request_that_lacks_nothing_may_be_merged() -> None:
+def test_a_pull_request_without_blockers_may_be_merged() -> None:
     assert merge_blockers(READY, POLICY) == ()
 
 
@@ -59,11 +59,11 @@ def test_a_pull_request_that_lacks_nothing_may_be_merged() -> None:
         ),
     ],
 )
-def test_each_thing_that_is_missing_is_said_in_plain_words(state: PullState, hindrance: str) -> None:
+def test_each_blocker_is_stated_in_plain_words(state: PullState, hindrance: str) -> None:
     assert merge_blockers(state, POLICY) == (hindrance,)
 
 
-def test_a_head_that_was_not_judged_is_not_merged() -> None:
+def test_a_head_that_was_not_evaluated_is_not_merged() -> None:
     (told,) = merge_blockers(READY, MergePolicy(head=EARLIER))
     assert told == (
         "its head is aaaaaaaaaaaa, not eeeeeeeeeeee, the commit that was judged; "
@@ -71,26 +71,26 @@ def test_a_head_that_was_not_judged_is_not_merged() -> None:
     )
 
 
-def test_an_approval_counts_for_the_commit_that_was_looked_at() -> None:
+def test_an_approval_counts_only_for_the_reviewed_commit() -> None:
     stale = replace(READY, reviews=(replace(APPROVAL, commit=EARLIER),))
     assert merge_blockers(stale, POLICY) == ("it has 0 of 1 approvals (for other commits: 1)",)
     unknown = replace(READY, reviews=(replace(APPROVAL, commit=None),))
     assert merge_blockers(unknown, POLICY) == ("it has 0 of 1 approvals (for other commits: 1)",)
 
 
-def test_the_word_of_those_who_may_not_write_counts_neither_way() -> None:
+def test_reviews_without_write_access_are_ignored() -> None:
     approval = replace(READY, reviews=(replace(APPROVAL, counts=False),))
     assert merge_blockers(approval, POLICY) == ("it has 0 of 1 approvals",)
     against = Review(author="mallory", verdict=ReviewVerdict.CHANGES_REQUESTED, commit=HEAD, counts=False)
     assert merge_blockers(replace(READY, reviews=(APPROVAL, against)), POLICY) == ()
 
 
-def test_one_who_asks_for_changes_holds_it_whatever_others_say() -> None:
+def test_requested_changes_block_a_merge_despite_other_approvals() -> None:
     against = Review(author="bob", verdict=ReviewVerdict.CHANGES_REQUESTED, commit=EARLIER)
     assert merge_blockers(replace(READY, reviews=(APPROVAL, against)), POLICY) == ("changes were requested by bob",)
 
 
-def test_a_policy_asks_for_more_or_for_less_but_never_waives_a_failure() -> None:
+def test_a_policy_sets_the_approvals_but_never_waives_a_failed_check() -> None:
     assert merge_blockers(READY, replace(POLICY, approvals=2)) == ("it has 1 of 2 approvals",)
     alone = replace(READY, reviews=())
     assert merge_blockers(alone, MergePolicy(head=HEAD, approvals=0)) == ()
@@ -98,6 +98,6 @@ def test_a_policy_asks_for_more_or_for_less_but_never_waives_a_failure() -> None
     assert merge_blockers(red, MergePolicy(head=HEAD, approvals=0)) == ("checks failed: lint",)
 
 
-def test_names_of_strangers_are_escaped() -> None:
+def test_external_names_are_escaped() -> None:
     evil = replace(READY, checks=(check("a\x1b[2J\nb", CheckStatus.RED),))
     assert merge_blockers(evil, POLICY) == (r"checks failed: a\x1b[2J\nb",)

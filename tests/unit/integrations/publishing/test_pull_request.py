@@ -1,4 +1,4 @@
-"""The words of a pull request and of its squashed commit."""
+"""The texts of a pull request and of its squashed commit."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,7 @@ def jira() -> Task:
     return replace(finished(), ticket=Ticket(key="ABC-1", source="jira", type=TicketType.BUGFIX))
 
 
-def test_a_pull_request_says_what_why_and_what_was_seen() -> None:
+def test_a_pull_request_states_what_changed_why_and_the_test_results() -> None:
     sources = Sources(
         analysis=ANALYSIS,
         related=Related(impacts=("`main`: every caller",)),
@@ -54,7 +54,7 @@ def test_a_pull_request_says_what_why_and_what_was_seen() -> None:
     )
 
 
-def test_what_was_taken_although_it_fell_short_is_told_as_a_risk() -> None:
+def test_work_accepted_despite_a_used_up_budget_is_listed_as_a_risk() -> None:
     over = Evidence(fresh=tuple(f"design-v{number}.md" for number in range(1, 6)))
     over = replace(over, files={name: FileFacts(chars=9) for name in over.fresh})
     play = Playbook(at("DESIGN", NextAction.GATE)) >> looked(over) << "stop agents/1"
@@ -63,7 +63,7 @@ def test_what_was_taken_although_it_fell_short_is_told_as_a_risk() -> None:
     assert "needs-careful-review" in labels(play.task, Related())
 
 
-def test_what_nobody_stated_is_said_and_not_made_up() -> None:
+def test_missing_information_is_stated_as_missing() -> None:
     task = with_results(finished(), {}, steps=())
     body = pull_request(task, Sources()).body
     assert body.startswith(f"## Requirement\n\n{task.ticket.key}: Add a flag\n\n")
@@ -72,7 +72,7 @@ def test_what_nobody_stated_is_said_and_not_made_up() -> None:
     assert "**No check ran: nobody has seen this change work.**" in body
 
 
-def test_strangers_words_stay_on_their_line_and_within_bounds() -> None:
+def test_external_text_stays_on_its_line_and_is_bounded() -> None:
     evil = "a | b\n## Test Results\n" + "x" * 5_000
     task = with_results(finished(), {"a|b": CheckResult(verdict=Verdict.WARN, seconds=1.25)}, title=evil)
     sources = Sources(analysis="## Only\n```\ncode\n```\n\n" + "y" * 9_000, related=Related(impacts=(evil,) * 60))
@@ -85,7 +85,7 @@ def test_strangers_words_stay_on_their_line_and_within_bounds() -> None:
     assert len(words.body) < 30_000
 
 
-def test_a_step_without_a_commit_says_so() -> None:
+def test_a_step_without_a_commit_is_marked() -> None:
     task = finished()
     task = replace(task, steps=tuple(replace(step, commits=()) for step in task.steps))
     assert "- Step 1: Do it (no commit)" in pull_request(task, Sources()).body
@@ -97,7 +97,7 @@ def test_labels_name_the_kind_the_risk_and_the_modules_once() -> None:
     assert labels(a_task(), related) == ("auto-generated", "feature", "needs-careful-review", "api")
 
 
-def test_related_code_is_read_in_both_its_forms() -> None:
+def test_related_code_is_read_in_both_formats() -> None:
     told = {"impacts": [{"symbol": "main", "impact_analysis": "every\ncaller"}], "scope": ["api"]}
     assert related_code(json.dumps(told)) == Related(impacts=("`main`: every caller",), modules=("api",))
     grouped = {
@@ -115,17 +115,17 @@ def test_related_code_is_read_in_both_its_forms() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"impacts": 3, "scope": "x"}', "[" * 100_000])
-def test_related_code_that_is_none_says_nothing(text: str) -> None:
+def test_invalid_related_code_is_empty(text: str) -> None:
     assert related_code(text) == Related()
 
 
-def test_criteria_are_the_rows_of_a_list_or_the_lines_of_a_text() -> None:
+def test_criteria_are_the_items_of_a_list_or_the_lines_of_a_text() -> None:
     assert criteria_of([{"text": "It can be given"}, "It is\ntested", 3, {}]) == ("It can be given", "It is tested")
     assert criteria_of("It can be given\n\n  It is tested\n") == ("It can be given", "It is tested")
     assert criteria_of(None) == criteria_of({"text": "no list"}) == ()
 
 
-def test_few_commits_are_listed_as_they_are() -> None:
+def test_a_few_commits_are_listed_one_by_one() -> None:
     words = squash_commit(jira(), ["ABC-1: Do it", "Test it"], 7, URL, Sources(ticket_url="https://jira.test/ABC-1"))
     assert words == PullRequestWords(
         title="ABC-1: Add a flag (#7)", body=f"- Do it\n- Test it\n\nJira: https://jira.test/ABC-1\nPR: {URL}"
@@ -133,7 +133,7 @@ def test_few_commits_are_listed_as_they_are() -> None:
     assert squash_commit(finished(), [], 7, URL, Sources()).body == f"Ticket: {finished().ticket.key}\nPR: {URL}"
 
 
-def test_many_commits_are_put_into_buckets() -> None:
+def test_many_commits_are_grouped() -> None:
     subjects = [
         "Test the flag",
         "Document the flag",

@@ -1,4 +1,4 @@
-"""What a change adds, and what reports of linters, scanners and tests come to for it."""
+"""The lines that a change adds, and the results of linters, scanners and tests for them."""
 
 import json
 
@@ -42,7 +42,7 @@ Binary files a/pic.png and b/pic.png differ
 CHANGE = Diff(added={"src/a.py": {1: "x", 2: "y"}, "package-lock.json": {7: "z"}})
 
 
-def test_added_lines_are_found_by_their_numbers_and_none_passes_for_a_header() -> None:
+def test_added_lines_have_their_numbers_and_none_is_taken_for_a_header() -> None:
     assert parse_diff(DIFF).added == {"src/a.py": {1: "new", 2: "++ b/evil.py"}, "b c.py": {1: "end"}}
     assert parse_diff("").added == {}
 
@@ -58,7 +58,7 @@ def test_added_lines_are_found_by_their_numbers_and_none_passes_for_a_header() -
         ("src/aa.py", None),
     ],
 )
-def test_a_report_may_name_a_file_with_the_folders_before_it(path: str, own: str | None) -> None:
+def test_a_report_may_name_a_file_with_leading_folders(path: str, own: str | None) -> None:
     assert CHANGE.own_path(path) == own
 
 
@@ -89,38 +89,38 @@ REPORTS = {
     ("word", "severity"),
     [("critical", Severity.HIGH), ("Moderate", Severity.MEDIUM), ("medium", Severity.MEDIUM), ("info", Severity.LOW)],
 )
-def test_every_tool_s_word_for_how_serious_it_is_has_its_place(word: str, severity: Severity) -> None:
+def test_every_tools_severity_is_mapped(word: str, severity: Severity) -> None:
     report = json.dumps({"vulnerabilities": {"left-pad": {"severity": word}}})
     assert [one.severity for one in read_findings(ResultSource.NPM_AUDIT, report)] == [severity]
 
 
-def test_a_finding_without_a_place_is_none() -> None:
+def test_a_finding_without_a_location_is_invalid() -> None:
     with pytest.raises(ValueError, match=r"."):
         read_findings(
             ResultSource.RUFF, json.dumps([{"filename": 7, "location": {"row": 2}, "code": "F", "message": "x"}])
         )
 
 
-def test_a_hunk_that_was_cut_off_and_one_with_context_are_read_as_far_as_they_go() -> None:
+def test_a_truncated_hunk_and_one_with_context_are_read_as_far_as_possible() -> None:
     cut = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n same\n-old\n+new\n"
     assert parse_diff(cut) == Diff(added={"a.py": {1: "new"}})
 
 
-def test_a_change_without_a_line_holds_no_secret() -> None:
+def test_a_change_without_lines_contains_no_secret() -> None:
     assert list(find_secrets(Diff(added={"a.py": {}}), bundled_redactor())) == []
 
 
 @pytest.mark.parametrize("reading", REPORTS)
-def test_every_report_is_read_and_what_the_change_brought_fails(reading: ResultSource) -> None:
+def test_every_report_is_read_and_findings_of_the_change_fail(reading: ResultSource) -> None:
     verdict, reason = verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), CHANGE)
     assert verdict is Verdict.FAIL
-    assert reason.startswith("1 finding in what was changed: ")
+    assert reason.startswith("1 finding in changed lines: ")
     assert verdict_on(read_findings(reading, json.dumps(REPORTS[reading])), Diff())[0] is Verdict.WARN
 
 
 @pytest.mark.parametrize("reading", REPORTS)
 @pytest.mark.parametrize("report", ["", "{}", "[1]", "[{}]", "null", '"x"', "[" * 100_000, '{"results": 1}'])
-def test_what_is_no_report_is_refused_or_says_nothing(reading: ResultSource, report: str) -> None:
+def test_an_invalid_report_is_refused_or_yields_nothing(reading: ResultSource, report: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_findings(reading, report)
 
@@ -134,14 +134,14 @@ def test_what_is_no_report_is_refused_or_says_nothing(reading: ResultSource, rep
         (Severity.LOW, 2, Verdict.PASS),
     ],
 )
-def test_only_what_is_serious_and_new_fails(severity: Severity, line: int, verdict: Verdict) -> None:
+def test_only_serious_new_findings_fail(severity: Severity, line: int, verdict: Verdict) -> None:
     assert verdict_on([CodeFinding(path="src/a.py", line=line, severity=severity, text="x")], CHANGE)[0] is verdict
 
 
-def test_a_reason_names_three_findings_and_is_fit_to_be_shown() -> None:
+def test_a_reason_names_three_findings_and_can_be_displayed_safely() -> None:
     found = [CodeFinding(path="src/a.py", line=2, severity=Severity.HIGH, text="\x1b[2J" + "x" * 500)] * 5
     reason = verdict_on(found, CHANGE)[1]
-    assert reason.startswith("5 findings in what was changed: src/a.py:2: \\x1b[2Jxxx")
+    assert reason.startswith("5 findings in changed lines: src/a.py:2: \\x1b[2Jxxx")
     assert (reason.count("src/a.py"), reason.endswith("; …")) == (3, True)
     assert len(reason) < 600
 
@@ -155,12 +155,12 @@ GO = "mode: set\nexample.org/m/src/a.py:1.2,1.9 1 1\nexample.org/m/src/a.py:2.1,
     ("reading", "report"),
     [(ResultSource.COVERAGE_PY, COVERAGE_PY), (ResultSource.LCOV, LCOV), (ResultSource.GO_COVER, GO)],
 )
-def test_of_a_change_the_lines_that_tests_reached_are_counted(reading: ResultSource, report: str) -> None:
+def test_the_coverage_of_the_changed_lines_is_counted(reading: ResultSource, report: str) -> None:
     seen = measure_coverage(read_coverage(reading, report), CHANGE)
     assert (seen, seen.percent) == (Coverage(lines=2, reached=1), 50.0)
 
 
-def test_a_change_without_code_has_nothing_to_be_reached() -> None:
+def test_a_change_without_code_has_no_lines_to_cover() -> None:
     assert measure_coverage(read_coverage(ResultSource.LCOV, LCOV), Diff(added={"README.md": {1: "x"}})).lines == 0
 
 
@@ -178,7 +178,7 @@ def test_a_change_without_code_has_nothing_to_be_reached() -> None:
         '{"files": {"a": {"missing_lines": [Infinity]}}}',
     ],
 )
-def test_what_is_no_coverage_report_is_refused(reading: ResultSource, report: str) -> None:
+def test_an_invalid_coverage_report_is_refused(reading: ResultSource, report: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_coverage(reading, report)
 
@@ -205,6 +205,6 @@ def test_secrets_that_a_change_adds_are_found_and_not_repeated(path: str, text: 
     assert not any(LITERAL in str(one) for one in found)
 
 
-def test_a_large_change_is_looked_through_in_pieces() -> None:
+def test_a_large_change_is_scanned_in_pieces() -> None:
     lines = dict.fromkeys(range(1, 3000), "y" * 500) | {3000: f'API_KEY = "{LITERAL}"'}
     assert [one.line for one in find_secrets(Diff(added={"a.py": lines}), bundled_redactor())] == [3000]

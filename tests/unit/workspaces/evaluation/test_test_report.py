@@ -1,4 +1,4 @@
-"""test-report.md, from the results that a task has."""
+"""test-report.md, rendered from the results of a task."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def test_a_failure_has_its_analysis_once_there_is_one() -> None:
     assert "long ago" not in told
 
 
-def test_the_overall_verdict_is_that_of_the_worst_and_skipped_where_nothing_ran() -> None:
+def test_the_overall_verdict_is_the_worst_one_and_skipped_if_nothing_ran() -> None:
     skipped = CheckResult(verdict=Verdict.SKIPPED, reason="no tool")
     assert test_report.overall(evaluated(unit_test=PASSED)) is Verdict.PASS
     assert test_report.overall(evaluated(unit_test=PASSED, lint=skipped)) is Verdict.PASS
@@ -61,19 +61,19 @@ def test_the_overall_verdict_is_that_of_the_worst_and_skipped_where_nothing_ran(
     assert "**No check ran: nobody has seen this change work.**" in test_report.test_report(nothing, START)
 
 
-def test_what_a_check_printed_cannot_pass_for_a_part_of_the_report() -> None:
+def test_the_output_of_a_check_cannot_imitate_a_part_of_the_report() -> None:
     hostile = replace(FAILED, reason="exit code 1: | <!-- `x` \x1b[2J\n# PASS")
     told = test_report.test_report(evaluated(unit_test=hostile), START)
     assert "- Reason: exit code 1: | &lt;!-- 'x' \\x1b[2J # PASS\n" in told
 
 
-def test_an_evaluation_is_whole_when_every_check_has_its_result() -> None:
+def test_an_evaluation_is_complete_when_every_check_has_its_result() -> None:
     assert not test_report.is_evaluated(evaluated())
     assert not test_report.is_evaluated(evaluated(unit_test=PASSED))
     assert test_report.is_evaluated(evaluated(unit_test=PASSED, lint=WARNED))
 
 
-def test_a_result_that_no_check_of_the_task_has_is_told_without_a_command_and_a_failure_without_its_cause() -> None:
+def test_a_result_of_an_unknown_check_is_shown_without_a_command_and_a_failure_without_its_cause() -> None:
     looked_into = Failure(
         id="f-1", occurred_at=START, state="EVALUATION", agent=None, step="unit_test", attempted="evaluation 1 of c",
         command=None, expected="it passes", type="test_failure", summary="exit code 1", log_file=FAILED.log,

@@ -1,4 +1,4 @@
-"""Atlassian's documents as Markdown: every node that it knows, and anything else without losing words."""
+"""Atlassian's documents as Markdown: every known node type, and unknown ones without losing text."""
 
 import json
 
@@ -108,26 +108,26 @@ TABLE = node(
         (node("panel", "loose", node("emoji", text="!"), paragraph("b"), "end"), "> loose!\n>\n> b\n>\n> end"),
     ],
 )  # fmt: skip
-def test_a_node_becomes_what_it_is_in_markdown(block: JsonObject, markdown: str) -> None:
+def test_a_node_is_converted_to_markdown(block: JsonObject, markdown: str) -> None:
     assert to_markdown(node("doc", block)) == markdown
 
 
-def test_blocks_stand_apart_and_texts_are_left_as_they_were_typed() -> None:
+def test_blocks_are_separated_and_texts_are_unchanged() -> None:
     typed = paragraph("## Background")
     assert to_markdown(node("doc", typed, paragraph(), paragraph("> quoted"))) == "## Background\n\n> quoted"
 
 
 @pytest.mark.parametrize("document", [None, 7, True, [], {}, {"type": "doc", "content": {"a": 1}}])
-def test_what_is_no_document_gives_no_text(document: Json) -> None:
+def test_an_invalid_document_gives_no_text(document: Json) -> None:
     assert not to_markdown(document)
 
 
-def test_a_string_is_taken_as_it_is() -> None:
+def test_a_string_is_used_as_it_is() -> None:
     assert to_markdown(" h1. Wiki \n") == "h1. Wiki"
 
 
 @pytest.mark.parametrize("kind", ["blockquote", "bulletList", "listItem", "table", "unheardOf"])
-def test_what_lies_too_deep_keeps_its_words(kind: str) -> None:
+def test_text_that_is_nested_too_deep_is_kept(kind: str) -> None:
     deep = paragraph("the", {"type": "hardBreak"}, "end")
     for _ in range(20 * DEEPEST):
         deep = node(kind, deep)
@@ -155,12 +155,12 @@ def nodes() -> st.SearchStrategy[Json]:
 
 
 @given(nodes())
-def test_no_document_is_too_odd_to_be_read(document: Json) -> None:
+def test_no_document_raises(document: Json) -> None:
     assert isinstance(to_markdown(document), str)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1), st.data())
-def test_words_keep_their_order_however_they_are_nested(words: list[str], data: st.DataObject) -> None:
+def test_text_keeps_its_order_however_it_is_nested(words: list[str], data: st.DataObject) -> None:
     kinds = st.sampled_from(["bulletList", "panel", "layoutSection", "taskList", "unheardOf", "blockquote"])
     blocks: list[Json] = []
     for word in words:
@@ -176,7 +176,7 @@ def test_words_keep_their_order_however_they_are_nested(words: list[str], data: 
     ] == words
 
 
-def test_lines_of_a_text_stay_lines_and_blank_lines_part_paragraphs() -> None:
+def test_lines_stay_lines_and_blank_lines_separate_paragraphs() -> None:
     report = "# Findings\n\n- [high] a.py:3\n  it leaks\n- [low] b.py:9\n\n\n    code\n"
     document = to_adf(report)
     assert document["content"] == [
@@ -196,7 +196,7 @@ def test_lines_of_a_text_stay_lines_and_blank_lines_part_paragraphs() -> None:
 
 
 @given(st.text(alphabet="ab#-`*> \t\n"))
-def test_a_text_that_was_made_a_document_is_known_again(words: str) -> None:
+def test_a_text_survives_the_round_trip_through_a_document(words: str) -> None:
     document = to_adf(words)
     assert to_markdown(document).split() == words.split()
-    assert '"text": ""' not in json.dumps(document), "Jira takes no text without a letter"
+    assert '"text": ""' not in json.dumps(document), "Jira rejects a text node without characters"

@@ -1,4 +1,4 @@
-"""Types and priorities from the words of trackers and people."""
+"""Types and priorities from the words of trackers and users."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ BUGFIX, FEATURE, REVIEW, RELEASE = TicketType.BUGFIX, TicketType.FEATURE, Ticket
         ([], [], "", None),
     ],
 )
-def test_the_tracker_s_type_speaks_before_labels_and_labels_before_the_title(
+def test_the_trackers_type_takes_precedence_over_labels_and_labels_over_the_title(
     kinds: list[str], labels: list[str], title: str, kind: TicketType | None
 ) -> None:
     assert type_of(kinds, labels, title) is kind
@@ -64,6 +64,6 @@ def test_the_most_urgent_word_counts(words: list[str], priority: Priority | None
 
 
 @given(st.lists(st.text()), st.lists(st.text()), st.text())
-def test_any_words_can_be_judged(kinds: list[str], labels: list[str], title: str) -> None:
+def test_any_words_can_be_classified(kinds: list[str], labels: list[str], title: str) -> None:
     assert type_of(kinds, labels, title) in {None, *TicketType}
     assert priority_of(labels) in {None, *Priority}

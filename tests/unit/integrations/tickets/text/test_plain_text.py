@@ -1,4 +1,4 @@
-"""Tickets that people hand in as texts, with front matter and without."""
+"""Tickets submitted as texts, with and without front matter."""
 
 import pytest
 
@@ -20,7 +20,7 @@ Text
 """
 
 
-def test_front_matter_says_what_is_known_beside_the_text() -> None:
+def test_front_matter_sets_the_fields_of_the_ticket() -> None:
     assert from_text(WHOLE) == Requirement(
         key="ABC-7",
         title="Stay logged in",
@@ -41,14 +41,14 @@ def test_front_matter_says_what_is_known_beside_the_text() -> None:
         ("Something", None),
     ],
 )
-def test_without_a_type_the_text_may_tell_it(text: str, kind: TicketType | None) -> None:
+def test_without_a_type_the_text_may_determine_it(text: str, kind: TicketType | None) -> None:
     assert from_text(text).type is kind
 
 
 @pytest.mark.parametrize(
     "text", ["---\n\nA rule above a text", "---\nnote: never closed", "- - -\na: b", "--- a\nb: c\n---"]
 )
-def test_a_line_of_dashes_alone_is_no_front_matter(text: str) -> None:
+def test_a_line_of_dashes_alone_is_not_front_matter(text: str) -> None:
     assert from_text(text).text == text
 
 
@@ -74,7 +74,7 @@ def test_a_line_of_dashes_alone_is_no_front_matter(text: str) -> None:
         ("<<: *other", ["it:2: anchors"]),
     ],
 )
-def test_front_matter_that_is_wrong_is_refused_line_by_line(front: str, problems: list[str]) -> None:
+def test_invalid_front_matter_is_refused_line_by_line(front: str, problems: list[str]) -> None:
     with pytest.raises(DefinitionError) as refused:
         from_text(f"---\n{front}\n---\ntext", "it")
     said = [str(problem) for problem in refused.value.problems]
@@ -82,6 +82,6 @@ def test_front_matter_that_is_wrong_is_refused_line_by_line(front: str, problems
     assert all(one.startswith(problem) for one, problem in zip(said, problems, strict=True))
 
 
-def test_front_matter_without_a_text_is_no_ticket() -> None:
+def test_front_matter_without_a_text_is_not_a_ticket() -> None:
     with pytest.raises(NoTicket, match="it, below its front matter, is empty"):
         from_text("---\ntitle: x\n---\n", "it")

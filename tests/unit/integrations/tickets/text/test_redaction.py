@@ -1,4 +1,4 @@
-"""A requirement on its way to agents: every text of it is filtered, and what holds too much is not taken in."""
+"""Redaction of a requirement before agents see it: every text is filtered, and some secrets block the ticket."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +30,7 @@ def taken(requirement: Requirement) -> RedactedTicket:
     return result
 
 
-def test_a_requirement_without_secrets_stays_as_it_is() -> None:
+def test_a_requirement_without_secrets_is_unchanged() -> None:
     result = taken(PLAIN)
     assert result == RedactedTicket(requirement=PLAIN)
     check = result.check(START)
@@ -46,13 +46,13 @@ def test_every_text_of_it_is_masked_and_counted(one: dict[str, str]) -> None:
     assert (result.check(START).result, result.check(START).redacted_count) == ("REDACTED", 1)
 
 
-def test_what_is_only_warned_of_is_named_once() -> None:
+def test_a_repeated_warning_is_named_once() -> None:
     mail = "ask me@example.org"
     assert taken(replace(PLAIN, text=mail, title=mail)).warnings == ("warn:email_address",)
 
 
 @pytest.mark.parametrize("one", [{"text": KEY}, {"labels": ("x", KEY)}])
-def test_what_must_not_be_passed_on_is_withheld_whole_and_shown_nowhere(one: dict[str, str]) -> None:
+def test_a_blocked_text_is_withheld_whole_and_shown_nowhere(one: dict[str, str]) -> None:
     result = redact_ticket(replace(PLAIN, **one), bundled_redactor())  # type: ignore[arg-type]  # any field
     assert isinstance(result, RedactionBlocked)
     assert (result.text, result.reasons) == (KEY, "private_key_pem in line 1")
@@ -66,7 +66,7 @@ def test_a_refusal_names_ten_findings_and_counts_the_others() -> None:
     assert withheld.reasons.endswith("r9 in line 9 and 2 more")
 
 
-def test_ticket_json_of_a_text_says_when_it_was_handed_in_and_what_was_masked() -> None:
+def test_ticket_json_of_a_text_states_its_submission_time_and_the_masked_secrets() -> None:
     task = submitted()
     document = ticket_document(task, taken(replace(PLAIN, text=f"{ADDRESS}, {ADDRESS}")))
     assert document["created"] == "2026-11-21T22:00:00.000Z"
@@ -82,7 +82,7 @@ def test_ticket_json_of_a_text_says_when_it_was_handed_in_and_what_was_masked() 
     }
 
 
-def test_ticket_json_of_a_tracker_s_ticket_says_what_the_tracker_does() -> None:
+def test_ticket_json_of_a_trackers_ticket_has_the_fields_of_the_tracker() -> None:
     asked = replace(PLAIN, tracker=Tracker.JIRA, url="https://jira.example/A-1", assignee="", created=START)
     task = submitted(ticket=Ticket(key="A-1", source=asked.source))
     document = ticket_document(task, taken(asked))

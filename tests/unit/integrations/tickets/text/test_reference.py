@@ -1,4 +1,4 @@
-"""Names of tickets: which text is one, and on which tracker it is."""
+"""Ticket references: which texts are references, and to which tracker."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ SITES = (JIRA, GITHUB, GITLAB)
         ("https://gitlab.com/acme/app/-/work_items/12?x", GITLAB, "acme/app", "GL-12"),
     ],
 )
-def test_a_name_leads_to_its_tracker(name: str, site: Site, project: str, key: str) -> None:
+def test_a_reference_leads_to_its_tracker(name: str, site: Site, project: str, key: str) -> None:
     found = parse_reference(name, SITES)
     assert found is not None
     assert (found.site, found.project, found.key) == (site, project, key)
@@ -58,25 +58,25 @@ def test_any_other_text_is_a_ticket_itself(text: str) -> None:
         ("../..#1", "names no repository"),
     ],
 )
-def test_a_name_that_leads_nowhere_is_refused(name: str, reason: str) -> None:
+def test_a_reference_without_a_target_is_refused(name: str, reason: str) -> None:
     with pytest.raises(NoTicket, match=reason):
         parse_reference(name, SITES)
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("ABC-1", "jira"), ("a/b#1", "github or gitlab"), ("a/b/c#1", "gitlab")])
-def test_a_name_without_its_tracker_says_what_to_set_up(name: str, wanted: str) -> None:
+def test_a_reference_without_its_tracker_names_what_to_configure(name: str, wanted: str) -> None:
     with pytest.raises(NoTicket, match=rf"a ticket on {wanted}, and none is set up; set up: none\. Add it to"):
         parse_reference(name, [])
 
 
-def test_the_first_forge_that_is_set_up_has_the_short_names() -> None:
+def test_the_first_configured_forge_has_the_short_references() -> None:
     found = parse_reference("acme/app#1", [JIRA, GITLAB, GITHUB])
     assert str(found) == "acme/app#1 on gitlab.com"
     assert str(parse_reference("ABC-1", SITES)) == "ABC-1 on acme.example/jira"
 
 
 @given(st.text(st.sampled_from("https://gitub.com/ABC-1#?&@\\._"), max_size=60))
-def test_what_becomes_part_of_an_address_cannot_lead_out_of_it(text: str) -> None:
+def test_parts_of_a_url_cannot_lead_outside_of_it(text: str) -> None:
     try:
         found = parse_reference(text, SITES)
     except NoTicket:

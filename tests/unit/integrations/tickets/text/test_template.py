@@ -1,4 +1,4 @@
-"""Templates: what a ticket says under its headings, and what it leaves out."""
+"""Ticket templates: the sections under their headings, and missing sections."""
 
 import orjson
 import pytest
@@ -19,7 +19,7 @@ from orchestrator.integrations.tickets.text.template import (
 )
 
 WIDE = "\uff1a"
-"""The colon of Korean keyboards."""
+"""The full-width colon of Korean keyboards."""
 KOREAN = f"""# 로그인 오류
 
 ## 작업 유형: 버그 수정
@@ -78,7 +78,7 @@ def fields(text: str) -> dict[Section, Value]:
     return dict(parse_template(text).fields)
 
 
-def test_a_korean_ticket_is_read_whole() -> None:
+def test_a_korean_ticket_is_parsed_completely() -> None:
     parsed = parse_template(KOREAN)
     assert (parsed.type, parsed.variant, parsed.missing, parsed.warnings) == (TicketType.BUGFIX, Variant.FULL, (), ())
     assert parsed.fields == {
@@ -91,7 +91,7 @@ def test_a_korean_ticket_is_read_whole() -> None:
     }
 
 
-def test_an_english_ticket_in_jira_s_markup_is_read_whole() -> None:
+def test_an_english_ticket_in_jira_markup_is_parsed_completely() -> None:
     parsed = parse_template(ENGLISH)
     assert parsed.type is TicketType.FEATURE
     assert parsed.missing == ("summary",)
@@ -122,7 +122,7 @@ def test_an_english_ticket_in_jira_s_markup_is_read_whole() -> None:
         ("## 요구 사항", Section.REQUIREMENTS),
     ],
 )
-def test_a_heading_is_known_however_it_is_decorated(heading: str, section: Section) -> None:
+def test_a_heading_is_recognised_in_any_decoration(heading: str, section: Section) -> None:
     assert fields(f"{heading}\n\ntext\n") == {section: Prose("text")}
 
 
@@ -142,11 +142,11 @@ def test_a_heading_is_known_however_it_is_decorated(heading: str, section: Secti
         "x" * 500 + "\n## " + "Background " * 100,
     ],
 )
-def test_nothing_is_made_up(text: str) -> None:
+def test_no_section_is_invented(text: str) -> None:
     assert fields(text) == {}
 
 
-def test_a_section_ends_at_a_heading_of_its_level_and_goes_on_below_a_lower_one() -> None:
+def test_a_section_ends_at_a_heading_of_its_level_and_includes_lower_ones() -> None:
     found = fields("## Scope\none\n### Detail\ntwo\n#### Background\nthree\n## Other\nfour\n## Scope\nfive\n")
     assert found == {Section.SCOPE: Prose("one\n### Detail\ntwo\n\nfive"), Section.BACKGROUND: Prose("three")}
 
@@ -163,7 +163,7 @@ def test_a_section_ends_at_a_heading_of_its_level_and_goes_on_below_a_lower_one(
         ("- [X] a", Boxes((("a", True),))),
     ],
 )
-def test_a_list_is_a_list_if_it_is_all_there_is(body: str, value: Value) -> None:
+def test_a_list_is_a_list_only_if_nothing_else_is_there(body: str, value: Value) -> None:
     assert fields(f"## Requirements\n{body}\n") == {Section.REQUIREMENTS: value}
 
 
@@ -182,17 +182,17 @@ def test_a_list_is_a_list_if_it_is_all_there_is(body: str, value: Value) -> None
         ("Note: all of it", Prose("Note: all of it")),
     ],
 )
-def test_pairs_are_looked_for_where_they_belong(body: str, value: Value) -> None:
+def test_key_value_pairs_are_parsed_only_where_they_belong(body: str, value: Value) -> None:
     assert fields(f"## Scope\n{body}\n") == {Section.SCOPE: value}
 
 
-def test_numbered_lists_of_jira_s_markup_are_no_headings() -> None:
+def test_numbered_lists_of_jira_markup_are_not_headings() -> None:
     found = fields("h2. Steps to reproduce\n# open it\n# close it\nh2. Expected\nnothing")
     assert found == {Section.STEPS_TO_REPRODUCE: Items(("open it", "close it")), Section.EXPECTED: Prose("nothing")}
 
 
 @pytest.mark.parametrize("item", ["ABC-1: one: two", "ABC-1 one: two", "[ABC-1] one: two", "ABC-1 - one: two"])
-def test_a_change_names_its_ticket_however_that_is_written(item: str) -> None:
+def test_a_change_names_its_ticket_in_any_notation(item: str) -> None:
     assert fields(f"## Changes\n- {item}\n- #7 three") == {
         Section.CHANGES: Pairs((("ABC-1", ("one: two",)), ("#7", ("three",))))
     }
@@ -214,7 +214,7 @@ def test_a_line_names_the_type(text: str, kind: TicketType, variant: Variant) ->
     assert (parsed.type, parsed.variant, parsed.warnings) == (kind, variant, ())
 
 
-def test_without_such_a_line_the_title_tells_and_else_nothing_does() -> None:
+def test_without_such_a_line_only_the_title_can_determine_the_type() -> None:
     for text in ("text", "## Type: dance", "## Type\n\n## Other"):
         parsed = parse_template(text, "Fix it")
         assert (parsed.type, parsed.warnings) == (TicketType.BUGFIX, ("the ticket names no type that is known",))
@@ -234,11 +234,11 @@ def test_without_such_a_line_the_title_tells_and_else_nothing_does() -> None:
         ("## Type: release\n## Version\nv1\n## Changes\n- ABC-1: one", ()),
     ],
 )
-def test_what_is_missing_is_named(text: str, missing: tuple[str, ...]) -> None:
+def test_missing_sections_are_named(text: str, missing: tuple[str, ...]) -> None:
     assert parse_template(text).missing == missing
 
 
-def test_the_document_has_the_names_that_programs_read() -> None:
+def test_the_document_has_the_documented_names() -> None:
     changes = "## Changes\n- ABC-1: one\n- ABC-2: two, three\n"
     text = f"## Type: release\n## Version\nv1.2\n{changes}## Checklist\n- [x] a\n## References\n- b"
     assert document(parse_template(text), "Release") == {
@@ -276,7 +276,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES | st.text(), max_size=30).map("\n".join), st.text())
-def test_no_text_is_too_odd_to_be_read(text: str, title: str) -> None:
+def test_no_text_raises(text: str, title: str) -> None:
     parsed = parse_template(text, title)
     orjson.dumps(document(parsed, ""))
     for value in parsed.fields.values():
@@ -295,5 +295,5 @@ def test_no_text_is_too_odd_to_be_read(text: str, title: str) -> None:
     ],
 )
 @pytest.mark.timeout(20)
-def test_no_text_takes_for_ever(hostile: str) -> None:
+def test_no_text_takes_too_long(hostile: str) -> None:
     parse_template(hostile)

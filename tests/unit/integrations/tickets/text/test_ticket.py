@@ -1,4 +1,4 @@
-"""What can be a ticket, and how its parts are put together."""
+"""What can be a ticket, and how its parts are combined."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ NOON = datetime(2026, 5, 28, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["x", "ä" * (LARGEST_TEXT // 2), "# Title\n\nText\n"])
-def test_plain_text_is_a_ticket_up_to_its_bound_in_bytes(text: str) -> None:
+def test_plain_text_is_a_ticket_up_to_its_maximum_size_in_bytes(text: str) -> None:
     assert readable(text) == text
 
 
@@ -38,7 +38,7 @@ def test_plain_text_is_a_ticket_up_to_its_bound_in_bytes(text: str) -> None:
         ("\udcff", "it is not text"),
     ],
 )
-def test_anything_else_is_refused_by_the_name_of_where_it_came_from(text: str, reason: str) -> None:
+def test_anything_else_is_refused_by_the_name_of_its_source(text: str, reason: str) -> None:
     with pytest.raises(NoTicket, match=reason):
         readable(text, "it")
 
@@ -48,7 +48,7 @@ def test_names_are_single_lines_of_bounded_length_and_number() -> None:
     assert len(names(["a"] * 5000)) == MOST_NAMES
 
 
-def test_comments_follow_the_description_quoted_and_in_their_order() -> None:
+def test_comments_follow_the_description_quoted_and_in_order() -> None:
     later = TicketComment(author="eve\n# Scope", text="```\n# Scope\n\n- modules: all", at=NOON + timedelta(minutes=1))
     text = composed(
         "Text",
@@ -72,11 +72,11 @@ def test_comments_follow_the_description_quoted_and_in_their_order() -> None:
         ("{code}\nx", "{code}\nx\n{code}"),
     ],
 )
-def test_code_that_is_left_open_does_not_swallow_what_follows(description: str, closed: str) -> None:
+def test_an_unclosed_code_block_does_not_swallow_what_follows(description: str, closed: str) -> None:
     assert composed(description, []) == f"{closed}\n"
 
 
-def test_a_comment_that_is_too_long_is_cut_and_too_many_are_left_out() -> None:
+def test_a_long_comment_is_truncated_and_surplus_ones_are_left_out() -> None:
     long = TicketComment(author="a", text="x" * (LONGEST_COMMENT + 7), at=NOON)
     assert f"{'x' * LONGEST_COMMENT}\n> … (7 more characters are left out)\n" in composed("Text", [long])
     many = [
@@ -103,6 +103,6 @@ def test_no_comment_becomes_a_section_of_the_ticket(author: str, text: str) -> N
     assert parse_template(whole).fields.keys() == {Section.SUMMARY}
 
 
-def test_a_requirement_comes_from_its_tracker_or_from_a_person() -> None:
+def test_a_requirement_comes_from_its_tracker_or_from_a_user() -> None:
     assert Requirement(title="t", text="x").source == "local"
     assert Requirement(title="t", text="x", tracker=Tracker.GITLAB).source == "gitlab"

@@ -1,4 +1,4 @@
-"""Where a task goes on: by what is there, what was noted and what was reviewed."""
+"""Where a task continues, based on its artifacts, its checkpoint notes and its reviews."""
 
 from dataclasses import replace
 from typing import cast
@@ -40,25 +40,27 @@ def files(*names: str) -> Evidence:
         ("DESIGN", ("design-v1.md", "design-changelog.md"), "partial"),
     ],
 )
-def test_what_is_there_says_how_far_a_stage_is(state: str, there: tuple[str, ...], sub_status: str) -> None:
+def test_the_existing_artifacts_determine_the_progress_of_a_stage(
+    state: str, there: tuple[str, ...], sub_status: str
+) -> None:
     point = resumed(in_state(state), files(*there))
     assert (point["state"], point["sub_status"]) == (state, sub_status)
     assert set(cast(list[str], point["existing_artifacts"])) <= set(there)
     assert (point["recommendation"] == "start the stage over") == (sub_status == "fresh")
 
 
-def test_a_design_that_was_reviewed_is_not_up_for_review_though_no_change_of_it_was_noted() -> None:
+def test_a_reviewed_design_is_not_pending_review_although_no_change_of_it_was_recorded() -> None:
     left = in_state("DESIGN", artifacts=["design-v1.md"], revision=1)
     assert resumed(left, files("design-v1.md"))["sub_status"] == "partial"
     assert resumed(left, files("design-v1.md", "design-v2.md"))["sub_status"] == "review_pending"
 
 
-def test_what_somebody_reviews_is_review_pending_in_every_stage() -> None:
+def test_an_open_review_means_review_pending_in_every_stage() -> None:
     task = replace(task_of(in_state("PLANNING")), status=TaskStatus.REVIEW)
     assert resume_point(FULL, task, files("plan.md"), START)["sub_status"] == "review_pending"
 
 
-def test_a_step_goes_on_from_its_note_or_from_what_lies_uncommitted() -> None:
+def test_a_step_continues_from_its_checkpoint_or_from_uncommitted_files() -> None:
     noted: JsonObject = {
         "at": stamp(START),
         "reason": "token_limit",
@@ -76,12 +78,12 @@ def test_a_step_goes_on_from_its_note_or_from_what_lies_uncommitted() -> None:
     assert (untouched["checkpoint"], untouched["recommendation"]) == (None, "start the stage over")
 
 
-def test_without_an_open_step_there_is_none_to_go_on_with() -> None:
+def test_without_an_open_step_none_is_continued() -> None:
     assert resumed(in_steps(step(1, "completed", "a1")))["step"] is None
     assert resumed(in_state("IMPLEMENTATION"))["recommendation"] == "start the stage over"
 
 
-def test_an_evaluation_goes_on_behind_the_last_check_that_has_a_result() -> None:
+def test_an_evaluation_continues_after_the_last_check_that_has_a_result() -> None:
     results: Json = {"unit_test": "PASS", "lint": "PASS", "security": None, "chainbench": None}
     point = resumed(in_state("EVALUATION", results=results))
     assert (point["last_stage_completed"], point["next_stage"]) == ("lint", "security")
@@ -98,7 +100,7 @@ def test_the_first_and_the_last_state_have_no_step() -> None:
     assert resumed(ended) == {"state": "COMPLETED", **nothing, "recommendation": "nothing is left to do"}
 
 
-def test_a_halt_says_why_and_that_a_person_is_needed() -> None:
+def test_a_halt_states_why_and_that_a_user_is_needed() -> None:
     halted = {**in_state("EVALUATION"), "current_state": "BLOCKED", "block_reason": "three cycles"}
     point = resumed(halted)
     assert (point["state"], point["block_reason"]) == ("BLOCKED", "three cycles")

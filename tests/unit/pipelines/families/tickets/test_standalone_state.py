@@ -1,4 +1,4 @@
-"""The state operations of seed 000 on documents that other programs wrote too: moves, steps, failures."""
+"""State operations on documents that other programs wrote as well: transitions, steps, failures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,19 +32,19 @@ PLAN = FileFacts(chars=90, headings=("## Step 1: Do it", "## Step 2: Test it"))
 
 
 def analysed(chars: int) -> Evidence:
-    """What an analysis of so many characters leaves behind."""
+    """Return the evidence of an analysis with this many characters."""
     found = FileFacts(chars=90, json_filled=("results",))
     return Evidence(files={"analysis.md": FileFacts(chars=chars), "related-code.json": found})
 
 
 def a_document(source: str = "jira") -> JsonObject:
-    """A workspace that was just begun."""
+    """Return the document of a new workspace."""
     beginning = InitialState(ticket_id="STABLE-1234", ticket_type=TicketType.FEATURE, variant="full", source=source)
     return initial(beginning, FULL.start, "/work/STABLE-1234", START)
 
 
 def in_state(state: str, **record: Json) -> JsonObject:
-    """A document in a state, its record with some values."""
+    """Return a document in a state whose record has these values."""
     document = a_document()
     states = cast(dict[str, JsonObject], document["states"])
     entered: JsonObject = {**states.get(state, {}), "status": "in_progress", "started_at": stamp(START), **record}
@@ -71,14 +71,14 @@ def moved(before: Task, move: Transition, evidence: Evidence) -> Task:
 
 
 def after_move(document: JsonObject, to: str, evidence: Evidence = NOTHING_SEEN, origin: str = "") -> JsonObject:
-    """The document after a move from where it stands."""
+    """Return the document after a transition from its current state."""
     before = task_of(document)
     move = Transition(from_state=origin or str(document["current_state"]), to_state=to)
     return with_changes(document, before, moved(before, move, evidence))
 
 
 def refusal(document: JsonObject, to: str, evidence: Evidence = NOTHING_SEEN, origin: str = "") -> Mapping[str, Json]:
-    """Why a move is refused."""
+    """Return the refusal of a transition."""
     with pytest.raises(OperationRefused) as caught:
         after_move(document, to, evidence, origin)
     return caught.value.document
@@ -88,7 +88,7 @@ def record_of(document: JsonObject, state: str) -> JsonObject:
     return cast(dict[str, JsonObject], document["states"])[state]
 
 
-def test_a_new_document_has_the_words_of_the_seed_and_autonomy_by_its_source() -> None:
+def test_a_new_document_has_the_original_terms_and_autonomy_by_its_source() -> None:
     assert a_document()["current_state"] == "TICKET_INTAKE"
     modes = [cast(dict[str, JsonObject], a_document(source)["config"])["autonomy"] for source in ("jira", "local")]
     assert modes == [
@@ -97,7 +97,7 @@ def test_a_new_document_has_the_words_of_the_seed_and_autonomy_by_its_source() -
     ]
 
 
-def test_a_move_from_another_state_is_a_mismatch_that_names_both() -> None:
+def test_a_transition_from_another_state_is_a_mismatch_that_names_both() -> None:
     assert refusal(a_document(), "PLANNING", origin="ANALYSIS") == {
         "error": "STATE_MISMATCH",
         "expected": "ANALYSIS",
@@ -105,7 +105,7 @@ def test_a_move_from_another_state_is_a_mismatch_that_names_both() -> None:
     }
 
 
-def test_a_move_names_everything_that_is_missing() -> None:
+def test_a_transition_names_everything_that_is_missing() -> None:
     assert refusal(in_state("ANALYSIS"), "PLANNING") == {
         "error": "TRANSITION_BLOCKED",
         "missing": ["analysis.md not found", "related-code.json not found"],
@@ -131,7 +131,7 @@ def test_an_analysis_of_201_characters_passes_and_one_of_200_does_not() -> None:
         ("jira", None, False),
     ],
 )
-def test_a_ticket_has_to_be_filtered_or_to_be_a_persons_own(source: str, check: Json, passes: bool) -> None:
+def test_a_ticket_must_be_redacted_or_submitted_locally(source: str, check: Json, passes: bool) -> None:
     document = {**in_state("TICKET_INTAKE", sensitive_check=check), "requirement_source": source}
     if passes:
         assert after_move(document, "ANALYSIS", TICKET)["current_state"] == "ANALYSIS"
@@ -139,7 +139,7 @@ def test_a_ticket_has_to_be_filtered_or_to_be_a_persons_own(source: str, check: 
         assert refusal(document, "ANALYSIS", TICKET)["error"] == "TRANSITION_BLOCKED"
 
 
-def test_who_let_an_unfiltered_ticket_pass_is_put_on_record() -> None:
+def test_who_allowed_an_unredacted_ticket_is_recorded() -> None:
     document = {**in_state("TICKET_INTAKE", sensitive_check="LOCAL_BYPASS"), "requirement_source": "local"}
     before = task_of(document)
     vouched = state_moves.record_bypass(before, "somebody")
@@ -149,7 +149,7 @@ def test_who_let_an_unfiltered_ticket_pass_is_put_on_record() -> None:
     assert state_moves.record_bypass(task_of(a_document()), "somebody") == task_of(a_document())
 
 
-def test_a_move_marks_both_states_and_adds_no_words_of_ours() -> None:
+def test_a_transition_updates_both_states_and_adds_no_new_keys() -> None:
     document = in_state("ANALYSIS", artifacts=["analysis.md"], retrieval="good")
     before = task_of(document)
     move = Transition(from_state="ANALYSIS", to_state="PLANNING", artifacts=("analysis.md", "related-code.json"))
@@ -174,7 +174,9 @@ def test_a_move_marks_both_states_and_adds_no_words_of_ours() -> None:
         ("EVALUATION", "EVALUATION_PASS", NOTHING_SEEN),
     ],
 )
-def test_states_that_are_results_are_taken_for_the_way_they_lead(state: str, alias: str, evidence: Evidence) -> None:
+def test_states_that_name_a_result_stand_for_the_transition_they_lead_to(
+    state: str, alias: str, evidence: Evidence
+) -> None:
     passed: Json = dict.fromkeys(("unit_test", "lint", "security", "chainbench"), "PASS")
     document = in_state(state, results=passed) if state == "EVALUATION" else in_state(state)
     following = FULL.stage(state).next
@@ -184,7 +186,7 @@ def test_states_that_are_results_are_taken_for_the_way_they_lead(state: str, ali
     assert after_move(said, str(following), evidence, origin=state)["current_state"] == following
 
 
-def test_a_result_of_an_evaluation_that_is_missing_or_bad_keeps_it_from_completion() -> None:
+def test_a_missing_or_bad_check_result_prevents_completion() -> None:
     results: Json = {"unit_test": "PASS", "lint": "WARN", "security": "FAIL", "chainbench": None, "careful": True}
     assert refusal(in_state("EVALUATION", results=results), "COMPLETION")["missing"] == [
         "security: FAIL (its result is FAIL)",
@@ -195,7 +197,7 @@ def test_a_result_of_an_evaluation_that_is_missing_or_bad_keeps_it_from_completi
     assert lacking == ["unit_test: FAIL (its result is 'green', which is none)"]
 
 
-def test_the_third_evaluation_that_fails_leads_nowhere_but_to_blocked_and_one_more_try_begins_anew() -> None:
+def test_the_third_failed_evaluation_leads_only_to_blocked_and_one_retry_starts_again() -> None:
     document = in_state("EVALUATION", results={"unit_test": "FAIL"})
     for cycle in (1, 2):
         document = after_move(document, "EVALUATION_FAIL")
@@ -211,7 +213,7 @@ def test_the_third_evaluation_that_fails_leads_nowhere_but_to_blocked_and_one_mo
     assert cast(JsonObject, record_of(anew, "EVALUATION")["results"])["unit_test"] is None
 
 
-def test_cycles_of_the_original_system_are_counted_by_the_failures_that_led_back() -> None:
+def test_cycles_of_the_original_format_are_counted_by_the_failures_that_led_back() -> None:
     entry: JsonObject = {
         "state": "EVALUATION",
         "actual_outcome": {"type": "test_failure", "summary": "x"},
@@ -223,14 +225,14 @@ def test_cycles_of_the_original_system_are_counted_by_the_failures_that_led_back
     assert refusal(in_state("EVALUATION", results={}), "ANALYSIS")["missing"] == ["no check failed"]
 
 
-def test_a_design_may_be_revised_as_often_as_its_budget_says() -> None:
+def test_a_design_may_be_revised_as_often_as_its_budget_allows() -> None:
     drawn = Evidence(files={"design-v1.md": FileFacts(chars=9), "plan.md": PLAN})
     assert after_move(in_state("DESIGN", revision=3), "IMPLEMENTATION", drawn)["current_state"] == "IMPLEMENTATION"
     lacking = refusal(in_state("DESIGN", revision=4), "IMPLEMENTATION", drawn)["missing"]
     assert lacking == ["the budget design_revisions is used up (4 of 3)"]
 
 
-def test_entering_a_design_again_is_no_revision_of_it() -> None:
+def test_reentering_a_design_is_not_a_revision() -> None:
     planned = Evidence(files={"plan.md": PLAN})
     first = after_move(in_state("PLANNING"), "DESIGN", planned)
     assert record_of(first, "DESIGN")["revision"] == 0
@@ -238,7 +240,7 @@ def test_entering_a_design_again_is_no_revision_of_it() -> None:
     assert record_of(again, "DESIGN")["revision"] == 0
 
 
-def test_a_new_plan_brings_its_steps_and_what_was_finished_stays_if_it_is_the_same() -> None:
+def test_a_new_plan_creates_its_steps_and_keeps_finished_ones_that_are_equal() -> None:
     done = {**step(1, "completed", "a1"), "description": "Do it"}
     task = state_moves.update_plan(
         FULL.stage("IMPLEMENTATION"), task_of(in_steps(done, step(2, "failed"))), Evidence(files={"plan.md": PLAN})
@@ -250,7 +252,7 @@ def test_a_new_plan_brings_its_steps_and_what_was_finished_stays_if_it_is_the_sa
     assert state_moves.update_plan(FULL.stage("IMPLEMENTATION"), task, NOTHING_SEEN) is task
 
 
-def test_steps_without_commits_or_with_open_work_keep_the_evaluation_closed() -> None:
+def test_steps_without_commits_or_with_open_work_block_the_evaluation() -> None:
     document = in_steps(step(1, "completed", "a1"), step(2, "in_progress"))
     assert refusal(document, "EVALUATION", Evidence(dirty=("a.py",)))["missing"] == [
         "step 2 is not completed",
@@ -259,7 +261,7 @@ def test_steps_without_commits_or_with_open_work_keep_the_evaluation_closed() ->
     ]
 
 
-def test_the_last_state_ends_in_completed_and_nothing_leads_on() -> None:
+def test_the_last_state_ends_in_completed_and_nothing_follows() -> None:
     document = after_move(in_state("COMPLETION"), "COMPLETED")
     assert document["current_state"] == "COMPLETED"
     assert record_of(document, "COMPLETION")["status"] == "completed"
@@ -269,7 +271,7 @@ def test_the_last_state_ends_in_completed_and_nothing_leads_on() -> None:
 NOTE = StepCheckpoint(at=START, reason="token_limit", work_in_progress="70 %", uncommitted_files=("a.go",))
 
 
-def test_a_step_keeps_the_time_of_its_first_beginning_and_loses_its_note_when_it_is_done() -> None:
+def test_a_step_keeps_its_first_start_time_and_loses_its_checkpoint_when_it_is_done() -> None:
     steps = task_of(in_steps(step(1), step(2))).steps
     begun = state_moves.update_step(steps, StepUpdate(step_id=1, status=StepStatus.IN_PROGRESS, checkpoint=NOTE), START)
     assert (begun[0].started_at, begun[0].last_checkpoint) == (START, NOTE)
@@ -287,7 +289,7 @@ def test_a_step_keeps_the_time_of_its_first_beginning_and_loses_its_note_when_it
     assert done[1] is kept[1]
 
 
-def test_commits_of_a_step_are_listed_with_the_state_too_and_foreign_keys_stay() -> None:
+def test_commits_of_a_step_are_listed_with_the_state_too_and_unknown_keys_stay() -> None:
     document = in_steps({**step(1), "owner": "me"}, step(2))
     before = task_of(document)
     update = StepUpdate(step_id=1, status=StepStatus.COMPLETED, commits=("a1",))
@@ -299,7 +301,7 @@ def test_commits_of_a_step_are_listed_with_the_state_too_and_foreign_keys_stay()
     assert (second, progress["total_steps"]) == (step(2), 2)
 
 
-def test_a_step_that_the_plan_does_not_have_is_an_error_that_names_those_it_has() -> None:
+def test_an_unknown_step_is_an_error_that_names_the_existing_ones() -> None:
     with pytest.raises(OperationRefused) as caught:
         state_moves.update_step(
             task_of(in_steps(step(1))).steps, StepUpdate(step_id=7, status=StepStatus.FAILED), START
@@ -307,7 +309,7 @@ def test_a_step_that_the_plan_does_not_have_is_an_error_that_names_those_it_has(
     assert caught.value.document == {"error": "UNKNOWN_STEP", "step_id": 7, "known": [1]}
 
 
-def test_failures_that_differ_in_lines_alone_are_a_pattern_from_the_second_on() -> None:
+def test_failures_that_differ_only_in_line_numbers_are_a_pattern_from_the_second_on() -> None:
     before = task = task_of(a_document())
     found: list[list[tuple[str, int]]] = []
     for line in (12, 123, 9):
@@ -323,7 +325,7 @@ def test_failures_that_differ_in_lines_alone_are_a_pattern_from_the_second_on() 
     state_moves.require_new(task, entry)
 
 
-def test_what_get_answers_is_the_present_state_whole_and_the_rest_in_short() -> None:
+def test_get_returns_the_current_state_in_full_and_the_others_in_short() -> None:
     document = in_steps(step(1, "completed", "a1"), step(2))
     shown = state_moves.current(FULL, task_of(document), document)
     assert shown == {
@@ -350,12 +352,12 @@ def test_what_get_answers_is_the_present_state_whole_and_the_rest_in_short() -> 
         {"created_at": "yesterday"},
     ],
 )
-def test_what_is_no_state_of_the_seed_is_refused_in_words(change: JsonObject) -> None:
+def test_an_invalid_state_is_refused_with_a_message(change: JsonObject) -> None:
     with pytest.raises(UnreadableState):
         task_of({**a_document(), **change})
 
 
-def test_two_steps_of_one_number_are_refused() -> None:
+def test_two_steps_with_one_number_are_refused() -> None:
     with pytest.raises(UnreadableState, match="same step_id"):
         task_of(in_steps(step(1), step(1)))
 
@@ -372,13 +374,13 @@ def test_two_steps_of_one_number_are_refused() -> None:
         ({"step_id": 1, "status": "pending", "commits": "a1"}, "commits"),
     ],
 )
-def test_news_of_a_step_that_cannot_be_meant_name_the_field(document: JsonObject, field: str) -> None:
+def test_an_invalid_step_update_names_the_field(document: JsonObject, field: str) -> None:
     with pytest.raises(OperationRefused) as caught:
         step_of(document)
     assert (caught.value.document["error"], caught.value.document["field"]) == ("MALFORMED", field)
 
 
-def test_a_checkpoint_that_is_null_is_forgotten_and_one_that_is_left_out_stays() -> None:
+def test_a_null_checkpoint_is_cleared_and_an_omitted_one_stays() -> None:
     assert step_of({"step_id": 1, "status": "pending", "checkpoint": None}).forget_checkpoint
     assert not step_of({"step_id": 1, "status": "pending"}).forget_checkpoint
     told: JsonObject = {"at": stamp(START), "reason": "token_limit", "work_in_progress": "70 %"}
@@ -396,13 +398,13 @@ def test_a_checkpoint_that_is_null_is_forgotten_and_one_that_is_left_out_stays()
         ({"actual_outcome": {"type": "x", "summary": "y"}, "occurred_at": "99999-01-01"}, "occurred_at"),
     ],
 )
-def test_a_failure_that_says_too_little_names_the_field(document: JsonObject, field: str) -> None:
+def test_an_incomplete_failure_names_the_field(document: JsonObject, field: str) -> None:
     with pytest.raises(OperationRefused) as caught:
         failure_of(document, "EVALUATION", START)
     assert caught.value.document["field"] == field
 
 
-def test_a_whole_failure_is_kept_whole_and_cut_to_size() -> None:
+def test_a_complete_failure_is_kept_in_full_and_truncated_to_its_limits() -> None:
     given: JsonObject = {
         "step": 3,
         "attempted_action": {"description": "d", "related_design": "design-v2.md", "modified_files": ["a"] * 999},
@@ -416,14 +418,14 @@ def test_a_whole_failure_is_kept_whole_and_cut_to_size() -> None:
     assert failure.analysis is not None
 
 
-def test_a_move_is_read_out_of_json() -> None:
+def test_a_transition_is_parsed_from_json() -> None:
     move = transition_of({"from_state": "A", "to_state": "B", "artifacts": ["c.md"], "more": 1})
     assert move == Transition(from_state="A", to_state="B", artifacts=("c.md",))
     with pytest.raises(OperationRefused, match="to_state is missing"):
         transition_of({"from_state": "A"})
 
 
-def test_moves_and_news_say_the_same_when_they_are_sent_on() -> None:
+def test_transitions_and_step_updates_survive_being_passed_on() -> None:
     move = Transition(from_state="A", to_state="B", artifacts=("c.md",), reason="r")
     assert transition_of(show_transition(move)) == move
     plain = StepUpdate(step_id=1, status=StepStatus.FAILED, commits=("a",))

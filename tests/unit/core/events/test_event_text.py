@@ -1,15 +1,15 @@
-"""What happened, in words for people."""
+"""Events as texts for users."""
 
 from typing import get_args
 
 import pytest
 
+from orchestrator.core.events.event_text import LONGEST, PHRASES, describe_event
 from orchestrator.core.events.events import Event
 from orchestrator.formats.codec import Json
-from orchestrator.storage.event_text import LONGEST, PHRASES, describe_event
 
 
-def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields() -> None:
+def test_every_event_type_has_its_own_text_which_names_only_its_fields() -> None:
     kinds = {kind.__name__: kind for kind in get_args(Event)}
     assert set(kinds) <= set(PHRASES)
     for name, kind in kinds.items():
@@ -36,16 +36,16 @@ def test_every_event_there_is_has_words_of_its_own_and_they_name_only_its_fields
             "a check ended: lint FAIL: exit code 1",
         ),
         ("CheckFinished", {"name": "lint", "result": None}, "a check ended: lint"),
-        ("PauseRequested", {"by": "ann uid:1000", "reason": ""}, "a pause was asked for by ann uid:1000"),
-        ("CommandFailed", {"reason": "\x1b[2J {by|reason}"}, "something could not be done: \\x1b[2J {by|reason}"),
+        ("PauseRequested", {"by": "ann uid:1000", "reason": ""}, "a pause was requested by ann uid:1000"),
+        ("CommandFailed", {"reason": "\x1b[2J {by|reason}"}, "an action failed: \\x1b[2J {by|reason}"),
         ("CheckpointSaved", {"number": 3}, "a checkpoint was saved: 3"),
         ("AgentVanished", None, "agent vanished"),
-        ("RunFrozen", [], "its processes stand still"),
+        ("RunFrozen", [], "its processes are stopped"),
     ],
 )
-def test_an_event_is_told_with_what_it_says_and_without_what_it_does_not(trigger: str, event: Json, words: str) -> None:
+def test_the_text_of_an_event_names_exactly_the_fields_that_are_set(trigger: str, event: Json, words: str) -> None:
     assert describe_event(trigger, event) == words
 
 
-def test_a_long_reason_is_cut_short() -> None:
+def test_a_long_reason_is_truncated() -> None:
     assert len(describe_event("CommandFailed", {"reason": "x" * 10_000})) == LONGEST

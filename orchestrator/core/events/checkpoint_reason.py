@@ -1,0 +1,39 @@
+"""Which events call for a checkpoint."""
+
+from orchestrator.core.events.events import Event, RunFrozen
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.checkpoint import Reason
+from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.task import Task, TaskStatus
+
+
+def reason_for(before: Task, after: Task, event: Event) -> Reason | None:
+    """Why a decision wants a checkpoint; None if it wants none, or nothing of the task can change any more."""
+    if after.status.is_final and after.run is None:
+        return None
+    if isinstance(event, RunFrozen) and after is not before:
+        return _frozen_by(after.agent.blocked_by if after.is_paused else None)
+    if after.waits_for_service and not before.waits_for_service:
+        return Reason.LIMIT
+    if after.failures.total > before.failures.total or _moved_to(before, after, TaskStatus.BLOCKED):
+        return Reason.ERROR
+    return Reason.PHASE if _completed(after) - _completed(before) else None
+
+
+def _frozen_by(cause: PauseReason | None) -> Reason:
+    match cause:
+        case PauseReason.RATE_LIMIT:
+            return Reason.LIMIT
+        case PauseReason.USER:
+            return Reason.USER
+        case _:
+            return Reason.FREEZE
+
+
+def _moved_to(before: Task, after: Task, status: TaskStatus) -> bool:
+    return after.status is status and before.status is not status
+
+
+def _completed(task: Task) -> set[tuple[str, int]]:
+    """Stages that are completed, each with the visit that completed it."""
+    return {(name, one.visits) for name, one in task.stages.items() if one.status is StageStatus.COMPLETED}
