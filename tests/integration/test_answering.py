@@ -103,7 +103,7 @@ async def test_one_of_several_is_answered_or_skipped_by_its_number(orchestrator:
     task = await asked(orchestrator, desk, DATABASE, WISH)
     assert (await orchestrator("answer", task, "--skip", "--ask", "2")).code == 0
     assert "has to be answered" in only_error(await orchestrator("answer", task, "--skip"), 2)
-    assert "nothing is asked under 9" in only_error(await orchestrator("answer", task, "x", "--ask", "9"), 2)
+    assert "there is no request number 9" in only_error(await orchestrator("answer", task, "x", "--ask", "9"), 2)
     assert (await orchestrator("answer", task, "1", "--ask", "1")).code == 0
     assert [status for status, _ in answers(desk, task)] == [RequestStatus.ANSWERED, RequestStatus.SKIPPED]
 
