@@ -309,7 +309,7 @@ async def test_a_follow_command_survives_a_restart_of_the_daemon(orchestrator: S
         await asyncio.wait_for(follower.stdout.readline(), PATIENCE)
         ids = list(desk.supervisor.tasks)
     desk.store.close()
-    await asyncio.wait_for(follower.stderr.readuntil(b"the daemon is away"), PATIENCE)
+    await asyncio.wait_for(follower.stderr.readuntil(b"the daemon is not reachable"), PATIENCE)
     restarted = desk_at(orchestrator.data)
     for one in ids:
         restarted.supervisor.recover(restarted.store.load(one, keep_open=True).task)

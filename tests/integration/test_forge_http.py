@@ -119,7 +119,7 @@ def test_graphql_errors_with_status_200_are_errors(server: ForgeServer, forge: G
         with pytest.raises(kind, match="No"):
             forge.open_comments(1)
     server.answer_next(Answer(body={"errors": [{"message": "Something went wrong while executing your query."}]}))
-    with pytest.raises(Unreachable, match="broke off") as passing:
+    with pytest.raises(Unreachable) as passing:
         forge.open_comments(1)
     assert passing.value.again_after == 10.0
 
