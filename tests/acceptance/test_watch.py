@@ -113,7 +113,7 @@ def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -
         house.client.ask(first, "pause")
         screen.shows(house, "paused", "a person paused it")
         house.client.ask(first, "cancel")
-        screen.shows(house, "1 cancelled", f"{first}  given up by")
+        screen.shows(house, "1 cancelled", f"{first}  cancelled by")
         screen.press("xyz")
         screen.press("q")
         assert screen.ended() == 0
