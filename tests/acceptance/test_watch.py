@@ -126,7 +126,7 @@ def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path)
         house.kill()
         screen.shows(house, "away: ", task)
         house.start()
-        screen.shows(house, "taken up again by a new daemon")
+        screen.shows(house, "resumed by a new daemon")
         house.wait_for("the end of the warning", lambda: "away: " not in "\n".join(screen.picture()))
 
 
