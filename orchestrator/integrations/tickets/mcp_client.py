@@ -15,7 +15,7 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypedDict, cast
 
@@ -113,10 +113,21 @@ def _say(answer: Mapping[str, object], largest: int = LONGEST_LINE) -> None:
 
 def _failure(server: Server, error: BaseException) -> dict[str, object]:
     """What ended a conversation, in a word and in the error's own words."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    found = list(_errors(error))
+    error = next((one for one in found if isinstance(one, MemoryError)), found[0])
     why = getattr(error, "strerror", None) or str(error)
     return {"failed": "login" if server.login_refused else _kind(error), "why": why[:2000]}
+
+
+def _errors(error: BaseException) -> Iterator[BaseException]:
+    """The errors of a group, each with what it was raised from: a library may wrap the one that says most."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _errors(one)
+        return
+    yield error
+    if cause := error.__cause__ or error.__context__:
+        yield from _errors(cause)
 
 
 def _kind(error: BaseException) -> str:
