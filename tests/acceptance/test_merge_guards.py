@@ -28,7 +28,7 @@ def test_auto_merge_waits_for_each_guard_and_needs_no_word(tmp_path: Path) -> No
         pull.draft, pull.conflict = True, False
         there.hindered(task, "draft")
         pull.rule, pull.draft = "blocked", False
-        there.hindered(task, "a rule of the repository", "a review that it has not had")
+        there.hindered(task, "a repository rule", "a review that it has not had")
         thread = there.forge.says("alice", "why so?", place=("README.md", 1))
         pull.rule = ""
         there.hindered(task, "threads that are not resolved: 1")

@@ -194,7 +194,7 @@ def test_a_task_that_is_given_up_while_its_forge_is_out_of_order_proposes_nothin
         there.house.client.ask(task, "cancel")
         there.house.wait_for(
             "the end of waiting",
-            lambda: any("was given up" in line.get("reason", "") for line in there.house.log),
+            lambda: any("was stopped" in line.get("reason", "") for line in there.house.log),
         )
         assert there.house.client.task(task).status is TaskStatus.CANCELLED
         there.forge.out_of_order = False

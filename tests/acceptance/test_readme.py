@@ -52,7 +52,7 @@ def test_the_first_ticket_prints_what_readme_says(tmp_path: Path) -> None:
         commit(house.repo, {".orchestrator.toml": CHECKS})
         handed_in = house.cli("submit", "Add slugify(text)", "--repo", str(house.repo))
         task = handed_in.stdout.strip()
-        house.wait_for("the implementer's turn", lambda: "works at turn" in house.client.why(task).next)
+        house.wait_for("the implementer's turn", lambda: "implementer works at turn" in house.client.why(task).next)
         printed = {
             "orchestrator submit": handed_in.stdout + handed_in.stderr,
             "orchestrator why": house.cli("why", "LOCAL").stdout,

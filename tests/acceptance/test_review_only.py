@@ -58,7 +58,7 @@ def test_a_tracker_that_takes_no_comment_holds_nothing_up(tmp_path: Path, jira: 
         house.wait_until_it_works(task, "PLANNING")
         jira.mishaps = [Status(403)] * 20
         done = house.wait_for_end(task)
-        assert any("took no comment: status 403" in one for one in done.publication.hindrances)
+        assert any("took no comment: " in one for one in done.publication.hindrances)
         assert done.publication.report_url is None
         assert (house.folder(task) / "review-report.md").exists()
 

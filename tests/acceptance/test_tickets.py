@@ -74,7 +74,7 @@ def test_the_same_ticket_twice_is_refused_while_it_is_at_work_and_else_gets_a_br
         first = submit(house, "ABC-123")[1]
         code, out, said = submit(house, f"{jira.url}/browse/ABC-123")
         assert (code, out) == (5, "")
-        assert f"has a task in this repository already: {first}" in said
+        assert f"already has a task in this repository: {first}" in said
         code, second, _ = submit(house, "ABC-123", "--again", "--type", "feature")
         assert code == 0
         assert house.client.task(second).branch == "feature/ABC-123"

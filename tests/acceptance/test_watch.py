@@ -113,7 +113,7 @@ def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -
         house.client.ask(first, "pause")
         screen.shows(house, "paused", "a person paused it")
         house.client.ask(first, "cancel")
-        screen.shows(house, "1 cancelled", f"{first}  given up by")
+        screen.shows(house, "1 cancelled", f"{first}  cancelled by")
         screen.press("xyz")
         screen.press("q")
         assert screen.ended() == 0
@@ -124,10 +124,10 @@ def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path)
         task = house.submit("First")
         screen.shows(house, task)
         house.kill()
-        screen.shows(house, "away: ", task)
+        screen.shows(house, "daemon not reachable: ", task)
         house.start()
-        screen.shows(house, "taken up again by a new daemon")
-        house.wait_for("the end of the warning", lambda: "away: " not in "\n".join(screen.picture()))
+        screen.shows(house, "resumed by a new daemon")
+        house.wait_for("the end of the warning", lambda: "daemon not reachable: " not in "\n".join(screen.picture()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGHUP])

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL
@@ -144,6 +145,16 @@ store = FolderStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
 """
+FORKING_HOLDER = """
+import os, sys
+from pathlib import Path
+from orchestrator.storage.store import FolderStore
+store = FolderStore(Path(sys.argv[1]))
+if os.fork():
+    os._exit(0)
+sys.stdin.read()
+"""
+"""Dies while a child that runs no program of its own yet still shares its lock."""
 
 
 def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_has_ended(tmp_path: Path) -> None:
@@ -156,6 +167,19 @@ def test_a_second_daemon_is_refused_with_the_first_ones_pid_until_that_has_ended
         first.send_signal(SIGKILL)
         first.wait()
     FolderStore(tmp_path / "data").close()
+
+
+def test_the_lock_that_a_dead_daemon_left_to_a_child_is_waited_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKING_HOLDER, str(tmp_path / "data")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as first:
+        assert first.wait() == 0
+        assert first.stdin
+        with pytest.raises(StoreInUse), ThreadPoolExecutor(1) as other:
+            other.submit(FolderStore, tmp_path / "data").result()
+        with ThreadPoolExecutor(1) as other:
+            waiting = other.submit(FolderStore, tmp_path / "data")
+            first.stdin.close()
+            waiting.result().close()
 
 
 def test_all_files_are_private_to_their_owner(store: FolderStore) -> None:
