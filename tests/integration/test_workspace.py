@@ -209,7 +209,7 @@ def test_an_agent_that_breaks_its_repository_is_told_so(stage: Stage) -> None:
         stage.head()
     shutil.rmtree(stage.worktree / ".git")
     (stage.worktree / ".git").symlink_to(stage.repo / ".git")
-    with pytest.raises(WorkspaceError, match="not the repository that was made"):
+    with pytest.raises(WorkspaceError, match="not the repository that was created"):
         stage.head()
 
 
