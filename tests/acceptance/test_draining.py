@@ -46,7 +46,7 @@ def test_agents_at_work_and_agents_that_wait_are_ended_and_go_on_in_their_sessio
 
 
 def test_an_agent_that_is_being_started_is_ended_all_the_same(tmp_path: Path) -> None:
-    with House(tmp_path, {"PLANNING": [[{"think_ms": 600_000}], []]}) as house:
+    with House(tmp_path) as house:
         task = house.submit()
         house.wait_until(task, lambda now: now.run is not None)
         assert house.cli("drain").returncode == 0
