@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.house import House, line_count
 from tests.acceptance.test_asking import ASKING, QUESTION
@@ -50,8 +49,9 @@ def test_an_agent_that_is_being_started_is_ended_all_the_same(tmp_path: Path) ->
         task = house.submit()
         house.wait_until(task, lambda now: now.run is not None)
         assert house.cli("drain").returncode == 0
-        house.wait_until(task, lambda now: now.run is None or now.run.process is ProcessState.FROZEN)
+        house.wait_until(task, lambda now: now.paused)
         assert house.nothing_is_left()
         house.stop()
+        assert house.nothing_is_left()
         house.start()
         assert house.wait_for_end(task).failures.total == 0
