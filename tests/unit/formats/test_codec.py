@@ -63,25 +63,25 @@ def test_a_whole_number_is_accepted_as_a_time_span() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value"),
     [
-        ("at", 5, "5 is not datetime"),
-        ("at", "noon", "Invalid isoformat"),
-        ("priority", "urgent", "'urgent' is not a valid Priority"),
-        ("count", "3", "'3' is not int"),
-        ("names", "abc", "'abc' is not"),
-        ("names", [1], "1 is not str"),
-        ("budgets", [], r"\[\] is not"),
-        ("budgets", {"a": 1}, "1 is not Budget"),
+        ("at", 5),
+        ("at", "noon"),
+        ("priority", "urgent"),
+        ("count", "3"),
+        ("names", "abc"),
+        ("names", [1]),
+        ("budgets", []),
+        ("budgets", {"a": 1}),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused(key: str, value: Json, said: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=said):
+def test_a_value_of_the_wrong_type_is_refused_with_its_place(key: str, value: Json) -> None:
+    with pytest.raises(ValueError, match=rf"`\$\.{key}"):
         from_json(Leaf, {"at": "2026-05-28T01:23:45.000Z", key: value})
 
 
 def test_a_missing_required_field_is_refused() -> None:
-    with pytest.raises(TypeError, match="at"):
+    with pytest.raises(ValueError, match="`at`"):
         from_json(Leaf, {})
 
 

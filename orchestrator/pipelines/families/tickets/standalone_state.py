@@ -20,7 +20,7 @@ from orchestrator.core.task.task import AS_STATE, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.codec import Json, JsonObject, from_json, stamp
+from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, time_of
 from orchestrator.pipelines.families.tickets.family import TICKETS
 from orchestrator.pipelines.operation_parser import failure_of
 from orchestrator.storage.state_document import RESULT_NAMES, from_document, to_document
@@ -190,7 +190,7 @@ def _states(document: JsonObject, pipeline: Pipeline) -> dict[str, JsonObject]:
 def _failures(document: JsonObject, state: str) -> FailureLog:
     """Return the failure log, its sums counted again where they are missing or too low."""
     entries: list[Failure] = []
-    since = from_json(datetime, document.get("created_at") or "1970-01-01T00:00:00Z")
+    since = time_of(cast(str, document.get("created_at") or "1970-01-01T00:00:00Z"))
     for number, entry in enumerate(cast(list[JsonObject], document.get("failure_log") or ()), 1):
         found = failure_of({**_OUTCOME_UNKNOWN, **entry}, state, since).failure
         entries.append(found if found.id else replace(found, id=f"fail-{number:03d}"))
