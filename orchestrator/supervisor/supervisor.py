@@ -98,8 +98,7 @@ class Supervisor:
             if not isinstance(message, Telemetry):
                 if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
-                await retry_until_committed(self._enforce_limits)
-                await retry_until_committed(self.admit)
+                await retry_until_committed(self._schedule)
             if self._inbox.is_empty:
                 self._record_foreign(self._store.settle())
                 self._store_account()
@@ -186,9 +185,15 @@ class Supervisor:
         if self.shared.unwritten:
             self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
-    def _enforce_limits(self) -> None:
+    def _schedule(self) -> None:
+        """Pause, resume and admit tasks as the account, the day and the free places allow."""
+        scene, decisions = self.scene(), self.decisions
+        self._enforce_limits(scene)
+        for task_id in admission.tasks_to_admit(scene if self.decisions == decisions else self.scene()):
+            self._apply(task_id, TaskAdmitted(at=self._clock()))
+
+    def _enforce_limits(self, scene: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
-        scene = self.scene()
         for task_id, turn, reason in admission.turns_to_interrupt(scene):
             interrupted = PauseRequested(at=scene.now, blocked_by=PauseReason.BUDGET, reason=reason, turn=turn)
             self._apply(task_id, interrupted)
@@ -258,11 +263,6 @@ class Supervisor:
         for task in self.tasks.values():
             if any(at <= now for at in alarms(task)):
                 self._inbox.post(task.id, AlarmRang(at=now))
-
-    def admit(self) -> None:
-        """Start or resume every task that may."""
-        for task_id in admission.tasks_to_admit(self.scene()):
-            self._apply(task_id, TaskAdmitted(at=self._clock()))
 
     def _process(self, message: Message) -> None:
         match message:

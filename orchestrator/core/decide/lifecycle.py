@@ -36,7 +36,7 @@ from orchestrator.core.task.agent import (
     TurnProgress,
     Usage,
 )
-from orchestrator.core.task.budget import reached_cap, seconds_left
+from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
@@ -163,12 +163,13 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 def cap_reached(task: Task) -> str | None:
     """Return which of the task's caps is reached, in words for a person; None while something is left of each."""
-    spent = task.spending.total
-    since = spent.usd - (task.spending.usd_at_limit or 0.0)
-    most = task.policy.usd_after_limit
-    if most is not None and task.spending.usd_at_limit is not None and since >= most:
-        return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(replace(spent, tokens=spent.tokens + task.agent.turn.tokens), task.policy.caps)
+    caps, most, before = task.policy.caps, task.policy.usd_after_limit, task.spending.usd_at_limit
+    if caps == NO_CAPS and most is None:
+        return None
+    spent, tokens = task.spending.total, task.agent.turn.tokens
+    if most is not None and before is not None and spent.usd - before >= most:
+        return f"${spent.usd - before:.2f} of the ${most:.2f} that may follow a usage limit are spent"
+    return reached_cap(replace(spent, tokens=spent.tokens + tokens), caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:

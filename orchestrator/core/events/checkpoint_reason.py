@@ -17,6 +17,8 @@ def reason_for(before: Task, after: Task, event: Event) -> Reason | None:
         return Reason.LIMIT
     if after.failures.total > before.failures.total or _moved_to(before, after, TaskStatus.BLOCKED):
         return Reason.ERROR
+    if after.stages is before.stages:
+        return None
     return Reason.PHASE if _completed(after) - _completed(before) else None
 
 

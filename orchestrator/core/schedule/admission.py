@@ -175,11 +175,11 @@ def allowance_for(task: Task, scene: SchedulerSnapshot) -> Allowance:
 def active_limit_before(task: Task, scene: SchedulerSnapshot) -> ActiveLimit | None:
     """The usage limit, if any, that keeps a task from beginning a turn: told by the CLI, or met by another task."""
     model = scene.model_of(task)
-    told = active_limits(scene.windows, scene.now, scene.room.limit_margin, model)
-    met = account_limit(scene, model)
+    reported = active_limits(scene.windows, scene.now, scene.room.limit_margin, model) if scene.windows else ()
+    met = account_limit(scene, model) if scene.limited else None
     if met is not None and met.id != task.id:
-        told = (*told, ActiveLimit(window=f"met by {met.id}", until=met.retry_at))
-    return max(told, key=lambda wall: wall.until or FOR_EVER, default=None)
+        reported = (*reported, ActiveLimit(window=f"met by {met.id}", until=met.retry_at))
+    return max(reported, key=lambda limit: limit.until or FOR_EVER, default=None)
 
 
 def account_limit(scene: SchedulerSnapshot, model: str | None = None) -> Task | None:

@@ -205,7 +205,7 @@ def must_not_be_set(variable: str) -> bool:
 
 def pending(requests: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
     """Return the requests that nobody has answered yet, in their order."""
-    return tuple(request for request in requests if request.is_pending)
+    return tuple([request for request in requests if request.is_pending])
 
 
 def validate_answer(draft: RequestDraft, answer: str) -> str:
