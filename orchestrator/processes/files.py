@@ -26,9 +26,13 @@ if TYPE_CHECKING:
         sweep: float
 
     class Spec(TypedDict):
-        """What the holder is told in spec.json; times in seconds, sizes in bytes."""
+        """What the holder is told in spec.json; times in seconds, sizes in bytes.
+
+        `wrap` are the words of a sandbox, which precede those of the command; empty without one.
+        """
 
         run: str
+        wrap: list[str]
         argv: list[str]
         cwd: str
         env: dict[str, str]

@@ -20,6 +20,8 @@ Theory of operation
   * A stop escalates: end of input, TERM, KILL. Each step has its time; the loop takes the next step after that.
   * Where the machine permits, the tree lives in a control group of its own (cgroup.py), with the holder outside: then
     the kernel freezes, thaws and kills it as one. Signals still come first, and scans of /proc last.
+  * The agent may be in a sandbox (sandbox/bubblewrap.py): the holder stays outside, sees the whole tree from there, and
+    handles it as any other. What is left when the agent ends, the kernel kills at once, so nothing of it is swept.
   * A machine that shuts down sends TERM to every process at once. The holder waits for the end of its agent, and
     records that the agent did not end by itself: a check that was killed this way has no result. A frozen process does
     not react to TERM, and systemd would wait 90 s for it: if it was sent TERM too, it is thawed so that it can end.
@@ -181,7 +183,8 @@ class Holder:
         elif self.state == files.STOPPING:
             self.stopped, self.survivors = [], self.living()
         else:
-            self.stopped, self.survivors = tree.freeze(self.pid, self.agent, self.cgroup)
+            wrapped = bool(self.spec["wrap"])
+            self.stopped, self.survivors = tree.freeze(self.pid, self.agent, self.cgroup, is_wrapped=wrapped)
             self.state = files.FROZEN
         self.answer(request)
 
@@ -214,7 +217,12 @@ class Holder:
 
     def end_frozen(self) -> None:
         """Thaw a frozen agent that was sent TERM together with its holder."""
-        if self.is_told and self.state == files.FROZEN and self.agent is not None and tree.is_told_to_end(self.agent):
+        if (
+            self.is_told
+            and self.state == files.FROZEN
+            and self.agent is not None
+            and tree.is_told_to_end(self.pid, self.agent)
+        ):
             self.stop(files.BY_SHUTDOWN, self.request)
 
     def climb(self) -> None:
@@ -280,7 +288,7 @@ class Holder:
             elif is_new:
                 tree.send(row.pid, _signal.SIGTERM)
                 tree.send(row.pid, _signal.SIGCONT)
-            self.swept += [row.pid] if is_new else []
+            self.swept += [row.pid] if is_new and not (self.spec["wrap"] and waited < graces["sweep"]) else []
         self.cgroup.thaw()  # an agent may be killed while frozen; what it leaves reacts to TERM only after a thaw
         self.is_swept = not left or waited >= graces["sweep"] + graces["kill"]
 

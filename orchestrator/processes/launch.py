@@ -1,6 +1,10 @@
-"""How a holder starts its agent: in a process group of its own, with three pipes and its own environment."""
+"""How a holder starts its agent: in a process group of its own, with three pipes and its own environment.
+
+A spec may have `wrap`, the words of a sandbox that precede the command. The sandbox ignores the signals of SHIELDED,
+which are for the command alone: it lets the command have them.
+"""
 # pathlib takes 6 ms to import, and every run starts a holder:
-# ruff: noqa: PTH118, PTH123
+# ruff: noqa: PTH110, PTH112, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ else:
     import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
 
 IGNORED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGTSTP)
+SHIELDED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 BACK_TO_DEFAULT = (*IGNORED, _signal.SIGPIPE, _signal.SIGXFSZ)  # the last two are ignored by the interpreter itself
 
 
@@ -42,17 +47,38 @@ def launch(spec: files.Spec, cgroup: Cgroup) -> tuple[int, Ends]:
     our_errors, their_errors = os.pipe()
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     theirs = (their_input, their_output, their_errors)
+    score = _set_oom_score(str(spec["oom_score_adj"]))
     try:
         os.chdir(spec["cwd"])
-        agent = _born_in(cgroup, spec, theirs)
+        whole: files.Spec = {**spec, "argv": _whole_command(spec)}
+        agent = _born_in(cgroup, whole, theirs)
         if agent is None:
-            agent = _spawn(spec["argv"], spec["env"], theirs)
+            agent = _spawn(whole, theirs)
     finally:
+        _set_oom_score(score)
         os.fchdir(folder)
         for descriptor in (folder, *theirs):
             os.close(descriptor)
-    _raise_oom_score(agent, spec["oom_score_adj"])
     return agent, Ends(our_input, our_output, our_errors)
+
+
+def _whole_command(spec: files.Spec) -> list[str]:
+    """Return the command with its sandbox. Raises OSError if there is no such program, as starting it would do."""
+    command, *arguments = spec["argv"]
+    if not spec["wrap"]:
+        return [command, *arguments]
+    found: list[str] = []
+
+    def look_at(path: str) -> int:
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if os.path.isdir(path) or not os.access(path, os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        found.append(path)
+        return 0
+
+    _first_found(command, spec["env"], look_at)
+    return [*spec["wrap"], *found, *arguments]
 
 
 def wake_on_children() -> int:
@@ -71,7 +97,7 @@ def _born_in(cgroup: Cgroup, spec: files.Spec, theirs: tuple[int, ...]) -> int |
     mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # our handlers must not run in the child
     agent = cgroup.fork()
     if agent == 0:
-        _become(spec["argv"], spec["env"], theirs, told)
+        _become(spec, theirs, told)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
     os.close(told)
     with open(heard, encoding="utf-8", errors="surrogateescape") as ear:
@@ -82,14 +108,16 @@ def _born_in(cgroup: Cgroup, spec: files.Spec, theirs: tuple[int, ...]) -> int |
     return agent
 
 
-def _become(argv: list[str], env: dict[str, str], theirs: tuple[int, ...], told: int) -> None:
+def _become(spec: files.Spec, theirs: tuple[int, ...], told: int) -> None:
     """Replace this child by the command; on failure report an errno or 0, the reason, and the file, one per line."""
+    argv, env = spec["argv"], spec["env"]
     try:
         os.setpgid(0, 0)
         for new, old in enumerate(theirs):
             os.dup2(old, new)
         for signum in BACK_TO_DEFAULT:
-            _signal.signal(signum, _signal.SIG_DFL)
+            is_shielded = spec["wrap"] and signum in SHIELDED
+            _signal.signal(signum, _signal.SIG_IGN if is_shielded else _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
         _first_found(argv[0], env, lambda path: os.execve(path, argv, env))  # noqa: S606  (no shell is wanted)
     except OSError as error:
@@ -101,22 +129,30 @@ def _become(argv: list[str], env: dict[str, str], theirs: tuple[int, ...], told:
         os._exit(127)
 
 
-def _spawn(argv: list[str], env: dict[str, str], theirs: tuple[int, ...]) -> int:
+def _spawn(spec: files.Spec, theirs: tuple[int, ...]) -> int:
     """Return the agent's pid, started without a control group."""
+    argv, env, shielded = spec["argv"], spec["env"], SHIELDED if spec["wrap"] else ()
     actions = [(os.POSIX_SPAWN_DUP2, old, new) for new, old in enumerate(theirs)]
-    return _first_found(
-        argv[0],
-        env,
-        lambda path: os.posix_spawn(
-            path,
-            argv,
+    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, shielded)  # one that arrives now is not lost
+    handlers = [_signal.signal(signum, _signal.SIG_IGN) for signum in shielded]
+    try:
+        return _first_found(
+            argv[0],
             env,
-            file_actions=actions,
-            setpgroup=0,
-            setsigmask=(),
-            setsigdef=BACK_TO_DEFAULT,
-        ),
-    )
+            lambda path: os.posix_spawn(
+                path,
+                argv,
+                env,
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=(),
+                setsigdef=[signum for signum in BACK_TO_DEFAULT if signum not in shielded],
+            ),
+        )
+    finally:
+        for signum, handler in zip(shielded, handlers, strict=True):
+            _signal.signal(signum, handler)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 
 
 def _first_found(command: str, env: dict[str, str], execute: Callable[[str], int]) -> int:
@@ -133,10 +169,18 @@ def _first_found(command: str, env: dict[str, str], execute: Callable[[str], int
     raise denied or FileNotFoundError(errno.ENOENT, "no such command", command)
 
 
-def _raise_oom_score(agent: int, score: int) -> None:
-    """Make the kernel kill the agent before its holder when memory runs out."""
+def _set_oom_score(score: str) -> str:
+    """Set which process the kernel kills first when memory runs out, and return what it was before.
+
+    The holder takes its agent's score for as long as it starts it, so that no process of the agent is without it.
+    """
     try:
-        with open(f"/proc/{agent}/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(str(score))
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            before = os.read(descriptor, 16).decode()
+            os.write(descriptor, score.encode())
+        finally:
+            os.close(descriptor)
     except OSError:
-        return  # it ended already, or an administrator forbids it; the run works without it
+        return score  # an administrator forbids it; the run works without it
+    return before

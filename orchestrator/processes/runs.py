@@ -54,6 +54,7 @@ LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell
 FREE_DESCRIPTORS = 10  # above the descriptors that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
 BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
+FOR_HOLDERS = frozenset({"LANG", "LD_LIBRARY_PATH"})
 SOURCES = Path(orchestrator.__file__).parent.parent
 
 
@@ -302,6 +303,11 @@ class Runs:
         raise HolderFailed(folder, os.waitstatus_to_exitcode(wait_status))
 
 
+def _holder_environment() -> dict[str, str]:
+    """Return what the interpreter itself needs: other processes of this user can read it, and no token is in it."""
+    return {name: value for name, value in os.environ.items() if name in FOR_HOLDERS or name.startswith("LC_")}
+
+
 def _spawn_holder(folder: Path, lock: int, handover: str) -> int:
     """Return the pid of a new holder, which shares the lock; all descriptors are moved out of the way
     of their targets.
@@ -317,7 +323,7 @@ def _spawn_holder(folder: Path, lock: int, handover: str) -> int:
     try:
         files.write_all(memory, handover)
         argv = (*PYTHON, BOOT, str(SOURCES), str(folder))
-        return os.posix_spawn(argv[0], argv, os.environ, file_actions=[*nothing, *inherited], setsid=True)
+        return os.posix_spawn(argv[0], argv, _holder_environment(), file_actions=[*nothing, *inherited], setsid=True)
     finally:
         for descriptor in (control, log, memory, *given):
             os.close(descriptor)

@@ -87,6 +87,7 @@ class RunSpec:
 
     run: str
     argv: tuple[str, ...]
+    wrap: tuple[str, ...] = ()  # the words of a sandbox, which precede those of the command
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
     secret: frozenset[str] = frozenset()  # variables of `env` that are handed over in memory and written nowhere
@@ -101,6 +102,7 @@ class RunSpec:
         limits = self.limits
         return {
             "run": self.run,
+            "wrap": list(self.wrap),
             "argv": list(self.argv),
             "cwd": str(self.cwd),
             "env": {**{name: self.env[name] for name in self.env if name not in self.secret}, MARKER: str(folder)},

@@ -112,15 +112,18 @@ def whole_tree(root: int) -> list[Process]:
     return tree
 
 
-def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]:
-    """Stop everything below `root` in place; return who is stopped and who, after two seconds, is not."""
+def freeze(root: int, group: int, cgroup: Cgroup, *, is_wrapped: bool = False) -> tuple[list[int], list[int]]:
+    """Stop everything below `root` in place; return who is stopped and who, after two seconds, is not.
+
+    If the agent is wrapped in a sandbox, PID 1 of it belongs to the group but cannot obey SIGTSTP.
+    """
     began, pause = time.monotonic(), FIRST_PAUSE
     strangers: set[int] = set()
     told: set[int] = set()
     before: set[int] | None = None
     signal_group(group, _signal.SIGTSTP)
     if cgroup.path is not None:
-        _wait_for_group(group, cgroup)
+        _wait_for_group(group, cgroup, is_wrapped=is_wrapped)
         cgroup.freeze()
     while True:
         tree, whole = descendants(root, strangers)
@@ -129,7 +132,8 @@ def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]
         moving = [row for row in tree if row.pid not in held and not row.is_still(told=row.pid in told)]
         waited = time.monotonic() - began
         for row in moving:
-            if row.group != group or row.state == "D" or waited > ASKED_FOR:
+            is_deaf = row.group != group or (is_wrapped and row.parent == group)
+            if is_deaf or row.state == "D" or waited > ASKED_FOR:
                 told.add(row.pid)
                 send(row.pid, _signal.SIGSTOP)
         seen = {row.pid for row in tree} if whole else None
@@ -165,11 +169,11 @@ def send(pid: int, signum: int) -> None:
         return
 
 
-def is_told_to_end(pid: int) -> bool:
-    """Return whether SIGTERM is pending for a process that is stopped or blocks it."""
-    lines = _read(f"/proc/{pid}/status").splitlines()
-    waiting = next((int(line.split()[1], 16) for line in lines if line.startswith(b"ShdPnd:")), 0)
-    return bool(waiting >> (_signal.SIGTERM - 1) & 1)
+def is_told_to_end(root: int, group: int) -> bool:
+    """Return whether SIGTERM is pending for a process of the group below `root`: it is stopped, or blocks the
+    signal.
+    """
+    return any(_is_pending(row.pid, _signal.SIGTERM) for row in whole_tree(root) if row.group == group)
 
 
 def signal_group(group: int, signum: int) -> None:
@@ -180,11 +184,18 @@ def signal_group(group: int, signum: int) -> None:
         return
 
 
-def _wait_for_group(group: int, cgroup: Cgroup) -> None:
+def _is_pending(pid: int, signum: int) -> bool:
+    lines = _read(f"/proc/{pid}/status").splitlines()
+    waiting = next((int(line.split()[1], 16) for line in lines if line.startswith(b"ShdPnd:")), 0)
+    return bool(waiting >> (signum - 1) & 1)
+
+
+def _wait_for_group(group: int, cgroup: Cgroup, *, is_wrapped: bool) -> None:
     """Give the agent's own group its time to obey SIGTSTP, as long as it uses it."""
     began, pause = time.monotonic(), FIRST_PAUSE
     while time.monotonic() - began < ASKED_FOR:
         rows = [row for pid in cgroup.members() if (row := process(pid)) and row.group == group]
+        rows = [row for row in rows if not (is_wrapped and row.parent == group)]
         if all(row.is_dead() or row.is_still(told=True) for row in rows):
             return
         time.sleep(pause)

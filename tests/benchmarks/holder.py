@@ -14,6 +14,7 @@ from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec
 from orchestrator.redaction.masking import NO_MASKS, Masks, masks_of
+from tests.integration.processes.stage import sandbox_around
 
 Row = tuple[str, str, str]
 LIMITS = Limits(floor_bytes=0, eof_grace=0.1, term_grace=0.1)
@@ -32,7 +33,12 @@ TALKER = "import time\nwhile True:\n    print('x' * 200, flush=True)\n    time.s
 
 def rows() -> list[Row]:
     """Return name, measured value and goal of each measurement, all taken in one run."""
-    return [*asyncio.run(_dispatch()), *asyncio.run(_twenty()), *asyncio.run(_pumping())]
+    return [
+        *asyncio.run(_dispatch()),
+        *asyncio.run(_in_sandboxes()),
+        *asyncio.run(_twenty()),
+        *asyncio.run(_pumping()),
+    ]
 
 
 def _bare_spawn() -> float:
@@ -56,6 +62,46 @@ async def _dispatch(times: int = 50) -> list[Row]:
     over = (statistics.median(held) - statistics.median(bare)) * 1000
     ratio = statistics.median(held) / statistics.median(bare)
     return [("dispatch over a bare spawn, median", f"{over:.1f} ms ({ratio:.0f} times)", "≤ 15 ms")]
+
+
+async def _in_sandboxes(times: int = 50) -> list[Row]:
+    """Return what a sandbox adds to a run: time from its order to its end, and memory while it lives."""
+    spent: dict[bool, list[float]] = {False: [], True: []}
+    weights = []
+    with tempfile.TemporaryDirectory() as base:
+        runs = Runs(data_dir=Path(base))
+        around = sandbox_around(Path(base), Path(base))
+        for number in range(times):
+            for is_wrapped, took in spent.items():
+                folder = Path(base, f"{number}-{is_wrapped}")
+                wrap = around if is_wrapped else ()
+                argv = ("/bin/true",)
+                spec = RunSpec(run=folder.name, wrap=wrap, argv=argv, cwd=Path(base), env={}, limits=LIMITS)
+                began = time.perf_counter()
+                await runs.start(folder, spec)
+                while runs.exit_of(folder) is None:  # noqa: ASYNC110  (what is measured is the holder's own work)
+                    await asyncio.sleep(0)
+                took.append(time.perf_counter() - began)
+        for number in range(5):
+            folder = Path(base, f"sleeper-{number}")
+            sleep = ("/bin/sleep", "60")
+            spec = RunSpec(run=folder.name, wrap=around, argv=sleep, cwd=Path(base), env={}, limits=LIMITS)
+            await runs.start(folder, spec)
+            while len(tree_of(folder)) < 4:  # noqa: ASYNC110  (until the sandbox has started its command)
+                await asyncio.sleep(0.01)
+            own = tree_of(folder)[1:3]
+            weights.append(sum(process.memory_full_info().pss for process in own) / 1e6)
+            await runs.stop(folder)
+        await runs.close()
+    added = (statistics.median(spent[True]) - statistics.median(spent[False])) * 1000
+    return [
+        ("sandbox, added to a run from order to end, median", f"{added:.1f} ms", "≤ 5 ms"),
+        (
+            "memory of a sandbox besides holder and command, PSS, median",
+            f"{statistics.median(weights):.1f} MB",
+            "≤ 2 MB",
+        ),
+    ]
 
 
 async def _twenty(freezes: int = 100) -> list[Row]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from orchestrator.processes.cgroup import own_place
 from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.process_stats import kill_marked, tree_of
 from orchestrator.processes.runs import Runs
+from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
+from orchestrator.processes.sandbox.mounts import Access, mounts_of
 from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
 
 PATIENCE = 60.0
@@ -74,12 +77,28 @@ def skip_without_groups() -> None:
         pytest.skip(f"no control group of the second version may be made here (in {place})")
 
 
+def skip_without_sandboxes() -> None:
+    """Skip a test that needs a sandbox where none can be made."""
+    program = find_program(os.environ["PATH"])
+    objection = probe(program) if program else "bwrap is not installed"
+    if objection:
+        pytest.skip(f"NOT TESTED IN A SANDBOX: {objection}")
+
+
+def sandbox_around(base: Path, cwd: Path) -> tuple[str, ...]:
+    """Return the words of a sandbox in which a run may write below `base` alone."""
+    program = find_program(os.environ["PATH"])
+    assert program is not None
+    wanted = [(Path(tempfile.gettempdir()), Access.PRIVATE), (base, Access.WRITABLE)]
+    return wrap(program, mounts_of(wanted), Path(os.devnull), cwd, is_root=os.geteuid() == 0)
+
+
 class Stage:
     """One daemon's runs under a folder of their own."""
 
-    def __init__(self, base: Path, *, cgroup: bool = True) -> None:
+    def __init__(self, base: Path, *, cgroup: bool = True, sandbox: bool = False) -> None:
         self.base = self.cwd = base
-        self.cgroup = cgroup
+        self.cgroup, self.sandbox = cgroup, sandbox
         self.runs = Runs(data_dir=base / "data")
         self.folders: list[Path] = []
 
@@ -103,6 +122,7 @@ class Stage:
         folder = self.folder(attempt)
         spec = RunSpec(
             run=f"LOCAL-1/{attempt}",
+            wrap=sandbox_around(self.base, self.cwd) if self.sandbox else (),
             argv=argv,
             cwd=self.cwd,
             env={"PATH": os.environ["PATH"]},
@@ -134,6 +154,19 @@ class Stage:
     def output(self, folder: Path) -> bytes:
         """Return all output of the run so far."""
         return read_lines_from(folder, 0, 1 << 30)[0]
+
+    def signal_of(self, ended: Exit) -> int | None:
+        """Return the signal that ended a run; a sandbox reports it in its exit code, as a shell does."""
+        return ended.code - 128 if self.sandbox and ended.code and ended.code > 128 else ended.signal
+
+    def pid_of(self, folder: Path, inside: int) -> int:
+        """Return the pid of a process of the run that knows itself by this number."""
+        for process in tree_of(folder):
+            status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+            own = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+            if own.split()[-1] == str(inside) and (len(own.split()) > 2) == self.sandbox:
+                return process.pid
+        raise AssertionError(f"no process of {folder} is {inside}")
 
     def holder(self, folder: Path) -> int:
         """Return the pid of the run's holder."""

@@ -1,0 +1,35 @@
+"""Which mounts make rules true on a real disk."""
+
+from pathlib import Path
+
+from orchestrator.processes.sandbox.mounts import Access, Mount, mounts_of, rules
+
+
+def test_missing_paths_are_left_out_and_parents_come_first(tmp_path: Path) -> None:
+    inner = tmp_path / "data/worktrees/T-1"
+    inner.mkdir(parents=True)
+    wanted = [(inner, Access.WRITABLE), (tmp_path / "gone", Access.HIDDEN), (tmp_path / "data", Access.HIDDEN)]
+    assert mounts_of(wanted) == (
+        Mount(path=tmp_path / "data", access=Access.HIDDEN),
+        Mount(path=inner, access=Access.WRITABLE),
+    )
+
+
+def test_a_link_is_followed_and_the_last_rule_for_a_path_wins(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "disk")
+    wanted = [*rules(Access.WRITABLE, [tmp_path / "cache"]), *rules(Access.HIDDEN, [tmp_path / "disk"])]
+    assert mounts_of(wanted) == (Mount(path=tmp_path / "disk", access=Access.HIDDEN),)
+
+
+def test_a_circle_of_links_and_a_private_file_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    (tmp_path / "file").write_text("")
+    assert mounts_of([(tmp_path / "a", Access.HIDDEN), (tmp_path / "file", Access.PRIVATE)]) == ()
+
+
+def test_a_hidden_file_is_known_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("secret")
+    (found,) = mounts_of([(tmp_path / ".netrc", Access.HIDDEN)])
+    assert not found.is_folder
