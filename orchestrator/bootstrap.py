@@ -9,6 +9,7 @@ when one of its own asyncio tasks dies; systemd then starts it again.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
@@ -41,6 +42,7 @@ FLUSH_TELEMETRY_SECONDS = 10.0
 REPORT_STATUS_SECONDS = 5.0
 CHECK_CLOCK_SECONDS = 60.0
 """How often these are done."""
+PR_SET_DUMPABLE = 4
 SAVE_SECONDS = 20.0
 """How long checkpoints may take when the daemon stops."""
 
@@ -69,16 +71,18 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
     journal = environment().get("JOURNAL_STREAM")
     start_logging(settings.log.level, settings.log.format, redactor.masked, journal=journal)
     os.umask(0o077)
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the tokens in our environment are not for other processes
     store = FolderStore(settings.data_dir)
     try:
-        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor), SettingsSource(load, config)))
+        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor, config), SettingsSource(load, config)))
     finally:
         store.close()
 
 
 async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     daemon = build()
-    server = make_server(create_app(daemon.service), daemon.settings.now.socket, daemon.service.events.end_streams)
+    settings, app = daemon.settings.now, create_app(daemon.service)
+    server = make_server(app, (settings.socket, settings.agents_socket), daemon.service.events.end_streams)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

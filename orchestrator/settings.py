@@ -76,6 +76,7 @@ class Settings(BaseSettings):
 
     data_dir: WholePath = Field(default_factory=_data_dir)
     socket: WholePath = Field(default_factory=lambda known: _runtime_dir(known["data_dir"]) / "orchestrator.sock")
+    isolation: Literal["auto", "bubblewrap", "none"] = "auto"
     max_agents: int = Field(default=1, ge=1, le=1000)
     checkpoint_every: Seconds = 600.0
     turn_timeout: Seconds = 3600.0
@@ -97,6 +98,11 @@ class Settings(BaseSettings):
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+
+    @property
+    def agents_socket(self) -> Path:
+        """The socket for agents, beside that for people: alone in a folder, which is all that a sandbox shows of it."""
+        return self.socket.with_suffix(".d") / "s"
 
     def policy(self, autonomy: Autonomy, usd: float | None = None) -> TaskPolicy:
         """Return the policy of a task that is submitted now; `usd` is a cost limit set by its submitter.

@@ -22,6 +22,8 @@ def _whole_path(path: Path) -> Path:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Positive
 WholePath = Annotated[Path, AfterValidator(_whole_path)]
+CACHES = tuple(map(Path, ("~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.cargo/git")))
+"""What package managers download, which every task would otherwise download again."""
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
 
@@ -51,6 +53,8 @@ class AgentSettings(SettingsSection):
     setting_sources: str = Field(default="user", pattern=r"^((user|project|local)(,(user|project|local))*)?$")
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    writable: tuple[WholePath, ...] = Field(default=CACHES, validate_default=True)
+    hidden: tuple[WholePath, ...] = ()
     tiers: TierSettings = TierSettings()
 
     @model_validator(mode="after")

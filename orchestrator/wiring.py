@@ -22,6 +22,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.monitors import ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
@@ -46,6 +47,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import Settings, credentials_folder, environment
+from orchestrator.settings_sections import GraceSettings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import TaskFiles
@@ -115,6 +117,7 @@ class _Base:
     secrets: ProvidedSecrets
     inbox: Inbox
     redactor: Redactor
+    config: Path | None
 
     @property
     def files(self) -> TaskFiles:
@@ -125,8 +128,11 @@ class _Base:
         return accepted_pipeline(self.files, task.id)
 
 
-def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> Daemon:
-    """Return a daemon that has not started. Raises DefinitionError where the definitions cannot be used."""
+def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, config: Path | None = None) -> Daemon:
+    """Return a daemon that has not started; `config` is the file given with --config.
+
+    Raises DefinitionError where the definitions cannot be used, and NotIsolated where runs must be and cannot be.
+    """
     base = _Base(
         settings=CurrentSettings(settings),
         definitions=DefinitionRegistry(settings.definition_folders()),
@@ -135,6 +141,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor) -> 
         secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), store.files),
         inbox=Inbox(),
         redactor=redactor,
+        config=config,
     )
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
     running = _run_executor(base, runs)
@@ -194,6 +201,7 @@ def _service(
         factory=_task_factory(base, base.settings.now),
         with_forge=targets.with_forge,
         usage_of=running.usage,
+        isolation=lambda: running.launching.isolation.summary,
         redact=base.redactor.masked,
         clock=clock.now,
     )
@@ -209,7 +217,9 @@ def _service(
 
 def _run_executor(base: _Base, runs: Runs) -> RunExecutor:
     judge = Judge(git_of=base.workspace.git_of, redactor=base.redactor)
-    running = RunExecutor(runs, _launch_config(base, base.settings.now, judge), base.inbox, clock.now, base.files)
+    launching = _launch_config(base, base.settings.now, judge)
+    launching.isolation.require()
+    running = RunExecutor(runs, launching, base.inbox, clock.now, base.files)
     base.settings.on_change(lambda changed: running.launch_with(_launch_config(base, changed, judge)))
     return running
 
@@ -349,13 +359,6 @@ def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
 def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfig:
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
     base_env = {name: value for name, value in environment().items() if name not in tokens}
-    graces = settings.graces
-    limits = Limits(
-        orphan_after=settings.orphan_after,
-        eof_grace=graces.interrupt + graces.eof,
-        term_grace=graces.term,
-        kill_grace=graces.kill,
-    )
     return LaunchConfig(
         driver=_driver(settings, base_env),
         judge=judge,
@@ -365,9 +368,15 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
         model=settings.agent.model,
         tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
-        limits=limits,
-        socket=settings.socket,
+        limits=_limits(settings.orphan_after, settings.graces),
+        isolation=isolation_of(settings, environment(), base.config, base.files, base.workspace.objects_of),
+        socket=settings.agents_socket,
     )
+
+
+def _limits(orphan_after: float, graces: GraceSettings) -> Limits:
+    eof = graces.interrupt + graces.eof
+    return Limits(orphan_after=orphan_after, eof_grace=eof, term_grace=graces.term, kill_grace=graces.kill)
 
 
 def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:

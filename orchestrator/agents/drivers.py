@@ -28,21 +28,29 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import list_of, object_of
 
-# Variables of another claude, of systemd, or of a git hook, which would make an agent behave as its child.
+# Variables of another claude, which would make an agent behave as its child.
 STRIPPED = frozenset({
-    "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH",
-    "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_EFFORT", "CLAUDE_PID",
-    "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_RETRY_WATCHDOG",
-    "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID",
-    "MAINPID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-    "GIT_WORK_TREE",
+    "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT", "CLAUDE_EFFORT", "CLAUDE_PID", "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY",
+    "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_RETRY_WATCHDOG",
 })  # fmt: skip
 
-# A stray API key would silently be billed instead of a subscription, and the daemon's tokens are not for agents:
-# `pass_env` names what is passed on all the same.
-KEYS = frozenset({
-    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "JIRA_API_TOKEN",
+# A stray API key would silently be billed instead of a subscription: `pass_env` names what is passed on all the same.
+KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+
+# What an agent gets of the daemon's environment, and nothing else, because anything else may be a secret: who and where
+# it is, how to reach the network, where tools are installed, and the settings of the CLI.
+PASSED_ON = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "VIRTUAL_ENV", "PYENV_ROOT", "CARGO_HOME", "RUSTUP_HOME",
+    "GOPATH", "GOCACHE", "GOMODCACHE", "GOROOT", "JAVA_HOME", "NVM_DIR", "LD_LIBRARY_PATH",
+    "API_TIMEOUT_MS", "BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH", "BASH_MAX_TIMEOUT_MS", "CLOUD_ML_REGION",
+    "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "DISABLE_TELEMETRY", "IS_SANDBOX", "MAX_MCP_OUTPUT_TOKENS",
+    "MAX_THINKING_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "USE_BUILTIN_RIPGREP",
 })  # fmt: skip
+PASSED_ON_PREFIXES = ("LC_", "CLAUDE_", "ANTHROPIC_")
 
 OURS = "ORCHESTRATOR_"
 
@@ -105,10 +113,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A command and its whole environment."""
+    """A command and its whole environment; `state` are folders in which the program keeps what outlives it."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
+    state: tuple[Path, ...] = ()
 
 
 class Driver(Protocol):
@@ -218,7 +227,9 @@ class ClaudeDriver(StreamDriver):
             *([f"--effort={order.effort}"] if order.effort else []),
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
-        return Process(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))
+        env = _environment(order, self.pass_env, {**CLAUDE_ENV, **self.env})
+        state = Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "/"), ".claude"))
+        return Process(argv=tuple(argv), env=env, state=(state,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +270,12 @@ def _pattern(path: Path) -> str:
 
 def inherited(base_env: Mapping[str, str], pass_env: tuple[str, ...]) -> dict[str, str]:
     """Return the part of the daemon's environment that an agent gets; `pass_env` names additional variables."""
-    return {
-        name: value
-        for name, value in base_env.items()
-        if name in pass_env or not (name in STRIPPED or name in KEYS or name.startswith(OURS))
-    }
+    return {name: value for name, value in base_env.items() if name in pass_env or _is_passed_on(name)}
+
+
+def _is_passed_on(name: str) -> bool:
+    is_known = name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    return is_known and name not in STRIPPED and name not in KEYS
 
 
 def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, str]) -> dict[str, str]:

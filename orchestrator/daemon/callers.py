@@ -5,6 +5,9 @@ folder: an agent's process carries the marker of its run in its environment, and
 command line. Every ancestor is checked for both, because a process can clear its own environment but not its parents'.
 A caller that exits before it can be checked is refused too.
 
+A caller in another PID namespace than the daemon's is an agent in a sandbox, whatever it says of itself, and its
+ancestors lead to the holder of its run: nobody leaves such a namespace, and nobody in it outlives the holder.
+
 One thing is open to an agent: it may read the state of its own task and report its steps and failures, if it shows the
 token that its attempt was given. The token is in the agent's environment, which every process of the same user can
 read, so it opens nothing by itself: whoever shows it must also descend from the run that it was given to.
@@ -72,9 +75,19 @@ class AccessControl:
             return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
         if (run := run_above(caller.pid, self._files.root)) is not None:
             return f"the caller belongs to {run}: agents may not command the daemon that runs them"
+        if is_in_sandbox(caller.pid):
+            return "the caller is in a sandbox: agents may not command the daemon that runs them"
         if not _is_alive(caller.pid):
             return f"process {caller.pid} exited before it could be identified; let the caller wait for its answer"
         return None
+
+
+def is_in_sandbox(pid: int) -> bool:
+    """Return whether a process has a PID namespace below this one: the kernel then lists its pid in each of them."""
+    for line in _read(pid, "status").splitlines():
+        if line.startswith(b"NSpid:"):
+            return len(line.split()) > 2
+    return False
 
 
 def run_above(pid: int, tasks_dir: Path) -> str | None:

@@ -26,6 +26,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.daemon.callers import issue_token
+from orchestrator.daemon.isolation import Isolation
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
 from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
@@ -59,6 +60,7 @@ class LaunchConfig:
     tiers: Mapping[Tier, str] = field(default_factory=dict)
     base_env: Mapping[str, str]
     limits: Limits
+    isolation: Isolation
     socket: Path = Path()
 
 
@@ -135,8 +137,10 @@ class RunExecutor:
             socket=self.launching.socket,
         )
         process = self.launching.driver.launch(order)
+        isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process.state),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -149,12 +153,14 @@ class RunExecutor:
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; do nothing if that run began before."""
         limits = replace(self.launching.limits, orphan_after=None)
-        folder = self._files.run_folder(task.id, command.folder)
+        report = self._files.run_folder(task.id, command.folder) / REPORT
+        make_private(report.parent)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
+            wrap=await asyncio.to_thread(self.launching.isolation.of_check, task, report, checkout),
             argv=argv(command.check),
             cwd=checkout,
-            env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(folder / REPORT)},
+            env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(report)},
             timeout=command.check.timeout,
             stdin=Stdin.NULL,
             masks=await self._masks(task),

@@ -36,7 +36,8 @@ from orchestrator.workspaces.workspace import Workspace
 class ServiceParts:
     """What use cases work with. `settings` and `definitions` return those in force now; `with_forge` blocks.
 
-    `usage_of` says what a task's processes take of the machine; `redact` makes a text fit to leave.
+    `usage_of` says what a task's processes take of the machine, `isolation` how they are kept apart from it; `redact`
+    makes a text fit to leave.
     """
 
     settings: Callable[[], Settings]
@@ -51,6 +52,7 @@ class ServiceParts:
     factory: TaskFactory
     with_forge: Callable[[Task], Task]
     usage_of: Callable[[Task], Usage | None]
+    isolation: Callable[[], str]
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -127,6 +129,7 @@ def build_service(parts: ServiceParts) -> Service:
             definitions=parts.definitions,
             supervisor=supervisor,
             usage_of=parts.usage_of,
+            isolation=parts.isolation,
             started_at=clock(),
             clock=clock,
         ),

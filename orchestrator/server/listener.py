@@ -1,11 +1,11 @@
-"""The server on the Unix socket: private from its first moment, and never in place of another daemon."""
+"""The server on its Unix sockets: private from their first moment, and never in place of another daemon."""
 
 import asyncio
 import errno
 import os
 import socket
 import stat
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,11 +35,12 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, listener: socket.socket, path: Path, end_streams: Callable[[], None]
+        self, config: uvicorn.Config, listeners: Sequence[socket.socket], end_streams: Callable[[], None]
     ) -> None:
         self._stopping, self._end_streams = asyncio.Event(), end_streams
         super().__init__(config)
-        self._listener, self._path, self._inode = listener, path, path.stat().st_ino
+        self._listeners = {Path(listener.getsockname()): listener for listener in listeners}
+        self._inodes = {path: path.stat().st_ino for path in self._listeners}
 
     @property
     def should_exit(self) -> bool:
@@ -59,13 +60,14 @@ class Server(uvicorn.Server):
         self._end_streams()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer requests until `should_exit`; the socket is gone afterwards."""
+        """Answer requests until `should_exit`; the sockets are gone afterwards."""
         try:
-            await super().serve([self._listener, *(sockets or ())])
+            await super().serve([*self._listeners.values(), *(sockets or ())])
         finally:
-            self._listener.close()
-            if self._path.exists() and self._path.stat().st_ino == self._inode:
-                self._path.unlink()
+            for path, listener in self._listeners.items():
+                listener.close()
+                if path.exists() and path.stat().st_ino == self._inodes[path]:
+                    path.unlink()
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -73,9 +75,9 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Server:
-    """Return a server that holds the socket already; `serve()` answers requests. Raises SocketRefused."""
-    listener = _listening(path)
+def make_server(app: FastAPI, paths: Sequence[Path], end_streams: Callable[[], None]) -> Server:
+    """Return a server that holds these sockets already; `serve()` answers requests. Raises SocketRefused."""
+    listeners = [_listening(path) for path in paths]
     config = uvicorn.Config(
         app,
         http=PeerProtocol,
@@ -89,7 +91,7 @@ def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Se
         log_level="warning",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return Server(config, listener, path, end_streams)
+    return Server(config, listeners, end_streams)
 
 
 def _listening(path: Path) -> socket.socket:

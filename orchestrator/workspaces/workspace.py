@@ -113,6 +113,13 @@ class Workspace:
         """Return git for the clone that the task uses, for anything else that is read from its commits."""
         return self._clone(task_id).git
 
+    def objects_of(self, task_id: str) -> Path | None:
+        """Return the folder of objects that the task's repositories borrow; None if it has no clone yet."""
+        try:
+            return self._clone(task_id).folder / "objects"
+        except WorkspaceError:
+            return None
+
     def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> PreparedWorkspace:
         """Create a worktree of the task on a new branch from `base_commit`, or return it as it was left.
 

@@ -25,7 +25,7 @@ from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestView
 from tests import fork_server
-from tests.acceptance.house import Json, answers, said, toml
+from tests.acceptance.house import ISOLATION, Json, answers, said, toml
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
@@ -200,8 +200,14 @@ class ClaudeHouse:
             {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"} if self.subscription else {}
         )
         env = {**self.api.env, **login, "CLAUDE_CONFIG_DIR": str(self.root / "claude"), "CLAUDE_CODE_MAX_RETRIES": "2"}
-        agent = {"executable": str(self._claude), "env": env}
-        settings = {"data_dir": str(self.data), "graces": GRACES, **self._settings, "agent": agent}
+        agent = {"executable": str(self._claude), "env": env, "writable": [str(self.root)]}
+        settings = {
+            "isolation": ISOLATION,
+            "data_dir": str(self.data),
+            "graces": GRACES,
+            **self._settings,
+            "agent": agent,
+        }
         (self.root / "orchestrator.toml").write_text(toml(settings), encoding="utf-8")
 
 

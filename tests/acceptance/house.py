@@ -63,7 +63,10 @@ FILES = {
     ".gitignore": "__pycache__/\n",
 }
 UNIT_TEST = f"{sys.executable} -B -m unittest"
+ISOLATION = os.environ.get("TESTS_ISOLATION", "auto")
+"""The setting `isolation` of all daemons in tests: run them with TESTS_ISOLATION=none too."""
 QUICK: Mapping[str, object] = {
+    "isolation": ISOLATION,
     "retry_delay": 0.1,
     "turn_timeout": 60,
     "graces": {"interrupt": 0.3, "eof": 0.3, "term": 0.5, "kill": 2},
@@ -84,6 +87,7 @@ class House:
         self.program = program
         self.root, self.data = root, root / "data"
         self.scenario, self.settings = scenario or {}, {**QUICK, **settings}
+        self.writable = [root]  # for agents and checks, beside their own folders
         self.client = Client(self.data / "orchestrator.sock")
         self.daemon: Process | None = None
         self.repo = self.make_repository("repo")
@@ -131,6 +135,7 @@ class House:
                 "ORCHESTRATOR_SCENARIO": json.dumps(self.scenario),
                 "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
             },
+            "writable": [str(path) for path in self.writable],
         }
         (self.root / "orchestrator.toml").write_text(toml({"agent": agent, **self.settings}))
         with (self.root / "daemon.log").open("ab") as log:

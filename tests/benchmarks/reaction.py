@@ -40,6 +40,7 @@ from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Sta
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
@@ -53,6 +54,7 @@ from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.settings import Settings
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
@@ -209,6 +211,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
         masked=lambda _: {},
         base_env=dict(os.environ),
         limits=LIMITS,
+        isolation=isolation_of(Settings(data_dir=data), os.environ, None, store.files, workspace.objects_of),
     )
     inbox, turns = Inbox(), CommandTurns()
     running = RunExecutor(runs, launching, inbox, clock.now, store.files)

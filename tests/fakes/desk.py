@@ -91,6 +91,7 @@ class Desk:
                 factory=self._factory(),
                 with_forge=lambda task: task,
                 usage_of=lambda _: None,
+                isolation=lambda: "bubblewrap",
                 redact=self.redact,
                 clock=clock.now,
             )
@@ -136,7 +137,7 @@ def desk_at(data_dir: Path) -> Desk:
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
     """Run the server's loop and its socket, and a client of it."""
-    server = make_server(create_app(desk.service), desk.settings.socket, desk.service.events.end_streams)
+    server = make_server(create_app(desk.service), [desk.settings.socket], desk.service.events.end_streams)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
     async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:

@@ -292,7 +292,7 @@ async def test_the_socket_is_private_and_removed_at_the_end(desk: Desk) -> None:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(SocketRefused, match="another daemon"):
-            make_server(create_app(desk.service), path, lambda: None)
+            make_server(create_app(desk.service), [path], lambda: None)
     assert not path.exists()
     desk.store.close()
 
@@ -305,10 +305,10 @@ async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone
         assert (await client.get("/healthz")).status_code == 200
     path.write_text("precious")
     with pytest.raises(SocketRefused, match="not a socket"):
-        make_server(create_app(desk.service), path, lambda: None)
+        make_server(create_app(desk.service), [path], lambda: None)
     assert path.read_text() == "precious"
     with pytest.raises(SocketRefused, match="bytes"):
-        make_server(create_app(desk.service), desk.settings.data_dir / ("x" * 120), lambda: None)
+        make_server(create_app(desk.service), [desk.settings.data_dir / ("x" * 120)], lambda: None)
     desk.store.close()
 
 

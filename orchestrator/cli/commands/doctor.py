@@ -27,6 +27,7 @@ from orchestrator.agents.installation import (
 )
 from orchestrator.cli.context import Json, context_of
 from orchestrator.cli.output import console, plain, print_json, size
+from orchestrator.daemon.isolation import usable_program
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.settings import Settings, environment
@@ -96,6 +97,7 @@ def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFindi
     yield free_space(settings)
     yield time_zone(variables)
     yield processes()
+    yield isolation(settings, variables)
     yield daemon(settings)
 
 
@@ -215,6 +217,17 @@ def processes() -> DoctorFinding:
     )
     text = "/proc shows this user's processes" if seen else "/proc cannot be read, so agents could not be frozen"
     return _one("processes", seen, text, "sudo mount -t proc proc /proc")
+
+
+def isolation(settings: Settings, variables: Environment) -> DoctorFinding:
+    """Check that agents and checks can be kept apart from the machine."""
+    program, reason = usable_program(settings, variables)
+    if program is not None:
+        return DoctorFinding(name="isolation", level=Level.OK, text=f"agents and checks run in sandboxes ({program})")
+    text = f"{reason}: agents and checks can reach whatever the daemon's user can"
+    level = Level.BAD if settings.isolation == "bubblewrap" else Level.WARN
+    mend = "" if settings.isolation == "none" else "sudo apt install bubblewrap"
+    return DoctorFinding(name="isolation", level=level, text=text, mend=mend)
 
 
 def daemon(settings: Settings) -> DoctorFinding:

@@ -62,6 +62,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("tasks", counts or "none"),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
+        ("isolation", found.isolation),
     ]
 
 

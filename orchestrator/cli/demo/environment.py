@@ -175,7 +175,8 @@ class DemoEnvironment:
                 "ORCHESTRATOR_SCENARIO": json.dumps(self._scenario()),
                 "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
             }
-            text += f'[agent]\ndriver = "command"\ncommand = {json.dumps(agent)}\n[agent.env]\n'
+            text += f'[agent]\ndriver = "command"\ncommand = {json.dumps(agent)}\n'
+            text += f"writable = [{json.dumps(str(self.root))}]\n[agent.env]\n"
             text += "".join(f"{name} = {json.dumps(value)}\n" for name, value in variables.items())
         self.config.write_text(text, encoding="utf-8")
 

@@ -30,6 +30,7 @@ class DaemonStatus:
     """How the daemon is; `uptime` in seconds, sizes in bytes.
 
     `queue` waits for a place, `paused` for somebody or something else; `running` are the tasks with processes.
+    `isolation` says in a line how these are kept apart from the machine.
     """
 
     health: str
@@ -37,6 +38,7 @@ class DaemonStatus:
     started_at: datetime
     uptime: float
     settings: Settings
+    isolation: str
     room: Capacity
     places_taken: int
     free_bytes: int
@@ -73,6 +75,7 @@ class StatusService:
     definitions: Callable[[], Definitions]
     supervisor: Supervisor
     usage_of: Callable[[Task], Usage | None]
+    isolation: Callable[[], str]
     started_at: datetime
     clock: Callable[[], datetime]
 
@@ -92,6 +95,7 @@ class StatusService:
             started_at=self.started_at,
             uptime=(self.clock() - self.started_at).total_seconds(),
             settings=settings,
+            isolation=self.isolation(),
             room=scene.room,
             places_taken=sum(task.holds_slot for task in tasks),
             free_bytes=shutil.disk_usage(settings.data_dir).free,

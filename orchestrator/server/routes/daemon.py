@@ -59,6 +59,7 @@ async def status(service: TheService) -> StatusView:
         uptime_seconds=now.uptime,
         data_dir=str(now.settings.data_dir),
         socket=str(now.settings.socket),
+        isolation=now.isolation,
         places=now.room.places,
         places_taken=now.places_taken,
         pressure=now.room.pressure,

@@ -32,7 +32,8 @@ class RunningView(View):
 class StatusView(View):
     """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
-    `queue` waits for a place, `standing` is paused for another reason.
+    `queue` waits for a place, `standing` is paused for another reason. `isolation` is bubblewrap, or says why runs
+    are without it.
     """
 
     health: str
@@ -42,6 +43,7 @@ class StatusView(View):
     uptime_seconds: float
     data_dir: str
     socket: str
+    isolation: str
     places: int
     places_taken: int
     pressure: str | None

@@ -22,8 +22,11 @@ from orchestrator.workspaces.evaluation.secret_patterns import find_secrets
 from orchestrator.workspaces.evaluation.secret_scan import messages
 from orchestrator.workspaces.git import Git, GitError
 
-REPORT = "report"
-"""The file in a run's folder that a command writes its report to; ORCHESTRATOR_REPORT is its path."""
+REPORT = "out/report"
+"""The file in a run's folder that a command writes its report to; ORCHESTRATOR_REPORT is its path.
+
+A check may write everything in the folder around it, because some programs write a draft first.
+"""
 LOOKED_THROUGH = 4 * 1024 * 1024
 """Bytes of a check's output that are searched for the first failing line."""
 LARGEST_TEXT_FILE = "1m"
@@ -163,7 +166,7 @@ class Judge:
         )
         if log is None:
             return Verdict.SKIPPED, "no test ran that could have written a coverage report"
-        report = _text((Path(task.folder) / log).with_name(REPORT))
+        report = _text((Path(task.folder) / log).parent / REPORT)
         if not report:
             return Verdict.SKIPPED, "the tests wrote no coverage report to $ORCHESTRATOR_REPORT"
         try:

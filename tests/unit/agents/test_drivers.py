@@ -43,6 +43,10 @@ DAEMON_ENV = {
     "JIRA_API_TOKEN": "stray",
     "GITHUB_TOKEN": "stray",
     "GITLAB_TOKEN": "stray",
+    "AWS_SECRET_ACCESS_KEY": "stray",
+    "NPM_TOKEN": "stray",
+    "LC_TIME": "de_DE.UTF-8",
+    "https_proxy": "http://proxy:3128",
     "NOTIFY_SOCKET": "/run/notify",
     "GIT_DIR": "/somewhere/.git",
     "ORCHESTRATOR_SMTP__PASSWORD": "secret",
@@ -162,10 +166,12 @@ def test_every_tool_is_named_once_without_its_pattern() -> None:
     assert tool_names(("Bash(git *)", "Bash(make *)", "Read")) == ("Bash", "Read", "Write")
 
 
-def test_claude_inherits_no_other_claude_no_stray_key_and_none_of_our_secrets() -> None:
+def test_claude_inherits_who_and_where_it_is_and_its_own_settings_and_nothing_else() -> None:
     assert claude().launch(order()).env == {
         "PATH": "/usr/bin",
         "HOME": "/home/ada",
+        "LC_TIME": "de_DE.UTF-8",
+        "https_proxy": "http://proxy:3128",
         "CLAUDE_CODE_USE_BEDROCK": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",

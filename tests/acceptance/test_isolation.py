@@ -1,0 +1,168 @@
+"""Agents and checks in sandboxes: what they can reach, and that everything else is as without."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.task.task import TaskStatus
+from orchestrator.daemon.isolation import usable_program
+from orchestrator.settings import Settings
+from tests.acceptance.house import House, Json, state_of
+
+LOOKS = """
+import json, os, pathlib, socket, subprocess, sys
+data, home, root = map(pathlib.Path, sys.argv[1:4])
+task = os.environ.get("ORCHESTRATOR_TASK", "")
+
+def read(path):
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError as error:
+        return type(error).__name__
+
+def write(path):
+    try:
+        with open(path, "a") as file:
+            file.write("x")
+        return "written"
+    except OSError as error:
+        return type(error).__name__
+
+def ask(path, method, target, token=""):
+    with socket.socket(socket.AF_UNIX) as peer:
+        try:
+            peer.connect(str(path))
+        except OSError as error:
+            return type(error).__name__
+        head = f"{method} {target} HTTP/1.1\\r\\nHost: d\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n"
+        peer.sendall((head + f"Authorization: Bearer {token}\\r\\n\\r\\n").encode())
+        return int(peer.makefile("rb").readline().split()[1])
+
+agents = os.environ.get("ORCHESTRATOR_SOCKET", "")
+token = os.environ.get("ORCHESTRATOR_TOKEN", "")
+seen = {
+    "tasks": sorted(path.name for path in (data / "tasks").glob("*")),
+    "files": sorted(path.name for path in (data / "tasks").rglob("*") if path.is_file()),
+    "data": sorted(path.name for path in data.glob("*")),
+    "ssh": sorted(path.name for path in (home / ".ssh").glob("*")),
+    "netrc": read(home / ".netrc"),
+    "settings": read(root / "orchestrator.toml"),
+    "pids": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+    "run": sorted(path.name for path in (data / "tasks" / task / "agents").glob("*/*")) if task else [],
+    "ticket": write(data / "tasks" / task / "ticket.json"),
+    "home": write(home / "planted"),
+    "machine": write("/usr/planted"),
+    "people": ask(data / "orchestrator.sock", "POST", "/api/pause"),
+    "pause": ask(agents, "POST", "/api/pause", token) if agents else None,
+    "cancel": ask(agents, "POST", f"/api/tasks/{task}/cancel", token) if agents else None,
+    "state": ask(agents, "GET", f"/api/tasks/{task}/state/current", token) if agents else None,
+    "variables": sorted(os.environ),
+    "tmp": write("/tmp/own"),
+}
+out = pathlib.Path(sys.argv[4])
+out.write_text(json.dumps(seen))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _sandboxes() -> None:
+    """Skip where there can be none, and say so."""
+    program, reason = usable_program(Settings(), os.environ)
+    if program is None:
+        pytest.skip(f"NOT TESTED IN A SANDBOX: {reason}")
+
+
+def looks_around(tmp_path: Path, name: str) -> str:
+    """Return a command that notes in a shared folder what it can see and do."""
+    shared = tmp_path / "shared"
+    shared.mkdir(exist_ok=True)
+    (shared / "look.py").write_text(LOOKS)
+    places = (tmp_path / "data", tmp_path / "home", tmp_path, shared / name)
+    return " ".join(map(str, (sys.executable, shared / "look.py", *places)))
+
+
+def house_with_secrets(tmp_path: Path, scenario: Json, checks: Json) -> House:
+    """Return a house whose user has credentials; runs may write nothing of it but a shared folder."""
+    secrets = tmp_path / "home/.ssh"
+    secrets.mkdir(parents=True)
+    (secrets / "id_ed25519").write_text("secret")
+    (tmp_path / "home/.netrc").write_text("secret")
+    house = House(tmp_path, scenario, isolation="bubblewrap", checks={"commands": checks})
+    (tmp_path / "agent").mkdir()
+    house.writable = [tmp_path / "shared", tmp_path / "agent"]
+    return house
+
+
+def seen_by(tmp_path: Path, name: str) -> Json:
+    """Return what a command noted."""
+    return dict(json.loads((tmp_path / "shared" / name).read_text()))
+
+
+def test_an_agent_sees_its_own_task_alone_and_commands_nobody(tmp_path: Path) -> None:
+    look = looks_around(tmp_path, "agent")
+    with house_with_secrets(tmp_path, {"ANALYSIS": [{"run": look, "work": True}]}, {}) as house:
+        other = house.submit()
+        house.say("POST", f"/api/tasks/{other}/cancel")
+        house.wait_for_end(other, TaskStatus.CANCELLED)
+        task = house.submit()
+        house.wait_for_end(task)
+    seen = seen_by(tmp_path, "agent")
+    assert seen["tasks"] == [task]
+    assert {"vault.key", "alive", "doorbell", "orchestrator.sock"}.isdisjoint(seen["data"])
+    assert (seen["ssh"], seen["netrc"], seen["settings"]) == ([], "", "")
+    assert max(seen["pids"]) < 100
+    assert seen["run"] == ["out"]
+    assert (seen["ticket"], seen["machine"]) == ("OSError", "OSError")
+    assert not (tmp_path / "home/planted").exists()
+    assert {"journal.jsonl", "ticket.json"} <= set(seen["files"])
+    assert {"control", "exit", "lock", "spec.json", "token"}.isdisjoint(seen["files"])
+    assert seen["people"] == "FileNotFoundError"
+    assert (seen["pause"], seen["cancel"], seen["state"]) == (403, 403, 200)
+    assert seen["tmp"] == "written"
+    assert not Path("/tmp/own").exists()
+
+
+def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
+    with house_with_secrets(tmp_path, {}, {"lint": looks_around(tmp_path, "check")}) as house:
+        house.wait_for_end(house.submit())
+    seen = seen_by(tmp_path, "check")
+    assert seen["files"] == []
+    assert (seen["ssh"], seen["netrc"], seen["settings"]) == ([], "", "")
+    assert seen["machine"] == "OSError"
+    assert not (tmp_path / "home/planted").exists()
+    assert seen["people"] == "FileNotFoundError"
+
+
+def test_a_sandbox_ends_with_its_holder_and_with_its_agent(tmp_path: Path) -> None:
+    lives_on = "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done'"
+    with House(tmp_path, {"ANALYSIS": [{"grandchild": lives_on, "wait_for": str(tmp_path / "go")}]}) as house:
+        task = house.submit()
+        run = house.wait_until(task, lambda now: now.run and now.agent.pid).run
+        assert run is not None
+        house.wait_for("the grandchild", lambda: len(house.survivors()) > 5)
+        inside = house.survivors()
+        os.kill(int(json.loads((house.folder(task) / run.folder / "pid").read_text())["holder"]), 9)
+        house.wait_for("the end of the sandbox", lambda: all(state_of(pid) in "-Z" for pid in inside))
+        (tmp_path / "go").touch()
+        house.wait_for_end(task)
+        assert house.nothing_is_left()
+
+
+def test_the_daemon_says_how_runs_are_isolated(tmp_path: Path) -> None:
+    with House(tmp_path, isolation="auto") as house:
+        assert house.client.status().isolation == "bubblewrap"
+        assert "agents and checks run in sandboxes" in house.cli("doctor").stdout
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_without_sandboxes_the_daemon_works_and_says_what_is_not_held(tmp_path: Path) -> None:
+    with House(tmp_path, isolation="none") as house:
+        house.wait_for_end(house.submit())
+        told = 'none (isolation = "none" is set): agents and checks can reach whatever the daemon\'s user can'
+        assert house.client.status().isolation == told
+        assert told in " ".join(house.cli("status").stdout.split())
+        assert [line["isolation"] for line in house.log if line["event"] == "runs_not_isolated"] == [told]
