@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -69,9 +70,7 @@ def test_holders_that_are_killed_three_times_in_one_turn_cost_the_agent_no_retry
     with House(tmp_path, scenario={"ANALYSIS": [long_turn, long_turn, long_turn, []]}) as house:
         task = house.submit()
         for attempt in (1, 2, 3):
-            house.wait_until(
-                task, lambda now, nth=attempt: now.agent.attempt == nth and len(house.taken_turns()) == nth
-            )
+            house.wait_for(f"turn {attempt}", partial(has_taken, house, attempt))
             os.kill(holder_of(house, task, attempt), signal.SIGKILL)
         done = house.wait_for_end(task)
         assert done.budgets["agent_retries"].used == 0
