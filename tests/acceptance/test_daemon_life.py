@@ -11,6 +11,7 @@ import pytest
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.server.client import Client
 from tests.acceptance.house import PATIENCE, House, Json, line_count, none_is_missing, refused, state_of, ticking_until
 from tests.looking import taken_away
 
@@ -288,3 +289,24 @@ def test_a_daemon_that_hangs_up_with_its_terminal_leaves_its_agents_alive(tmp_pa
         house.start()
         let_go(tmp_path)
         house.wait_for_end(task)
+
+
+def test_a_data_folder_that_was_moved_after_a_power_cut_goes_on_in_its_new_place(tmp_path: Path) -> None:
+    half_done = {"write": {"file": "half-done.txt", "text": "not lost\n"}}
+    with House(tmp_path, {"IMPLEMENTATION": [[half_done, {"think_ms": 600_000}], []]}) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        house.kill()
+        for pid in house.survivors():
+            os.kill(pid, signal.SIGKILL)
+        moved = tmp_path / "elsewhere/data"
+        moved.parent.mkdir()
+        house.data.rename(moved)
+        with house.client:
+            house.data, house.client = moved, Client(moved / "orchestrator.sock")
+        house.start()
+        done = house.wait_for_end(task)
+        assert done.folder == str(moved / "tasks" / task)
+        assert (moved / "worktrees" / task / "half-done.txt").read_text() == "not lost\n"
+        assert len(house.subjects(task)) == 3
