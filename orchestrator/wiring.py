@@ -222,7 +222,7 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
     supervisor.shared.recall(base.store.account())
-    base.settings.on_change(lambda changed: supervisor.set_room(_capacity(changed)))
+    base.settings.on_change(lambda changed: supervisor.set_capacity(_capacity(changed)))
     return supervisor
 
 

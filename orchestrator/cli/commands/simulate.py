@@ -81,7 +81,7 @@ def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str
         return (definitions.roles[role].model if role else None) or settings.agent.model
 
     return DaemonConfig(
-        room=Capacity(
+        capacity=Capacity(
             places=settings.max_agents,
             day=settings.budget.day.caps(),
             turn_usd=settings.budget.turn_usd,

@@ -28,18 +28,18 @@ async def forget(service: TheService, by: By, window: str | None = None) -> Limi
 
 
 def _limits(report: LimitsReport, redact: Callable[[str], str]) -> LimitsView:
-    scene = report.snapshot
+    snapshot = report.snapshot
     day = {
-        "day": f"{scene.now:%Y-%m-%d}",
+        "day": f"{snapshot.now:%Y-%m-%d}",
         "spent": spent_shown(report.spent_today),
-        "caps": scene.room.day,
+        "caps": snapshot.capacity.day,
         "used_up": report.day_used_up,
     }
     shown = {
-        "windows": [_window(scene.windows, name) for name in sorted(scene.windows)],
+        "windows": [_window(snapshot.windows, name) for name in sorted(snapshot.windows)],
         "walls": [WallView.model_validate(limit) for limit in report.active],
         "day": DayView.model_validate(day),
-        "places": scene.room.places,
+        "places": snapshot.capacity.places,
         "places_now": report.places_now,
         "held": [_held(one, redact) for one in report.tasks],
     }
