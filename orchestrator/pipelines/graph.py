@@ -105,8 +105,8 @@ def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
 def _closing(pipeline: Pipeline) -> str:
     retries, lost = pipeline.budgets["gate_retries"], pipeline.budgets["agent_retries"]
     return (
-        f"What a gate misses goes back to the stage's agent up to {retries} times, a lost agent is started anew up to\n"
-        f"{lost} times; after that, and where there is no agent, the task is {BLOCKED} until a person looks."
+        f"If a gate misses something, the stage's agent is asked again up to {retries} times. A lost agent is\n"
+        f"restarted up to {lost} times. After that, and where there is no agent, the task is {BLOCKED} until a person looks."
     )
 
 

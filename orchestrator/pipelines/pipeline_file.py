@@ -132,13 +132,13 @@ def _check_work(stage: Stage, table: Table) -> None:
     """Report what does not fit the stage's kind of work."""
     work = stage.work
     if work.needs_role and stage.role is None:
-        table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
+        table.report.note(table.path, f"stage {stage.name} needs an agent: name its role with role = …")
     if not work.takes_role and stage.role is not None:
-        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): take its role away")
+        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): remove its role")
     if not work.publishes and table.has("publish"):
         table.note("publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_said(work)}")
     if work.has_steps and stage.plan is None:
-        table.report.note(table.path, f"stage {stage.name} works through steps: say which with plan = …")
+        table.report.note(table.path, f"stage {stage.name} works through steps: name their file with plan = …")
     if not work.has_steps and stage.plan is not None:
         table.note("plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_said(work)}")
 

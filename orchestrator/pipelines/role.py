@@ -85,10 +85,10 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
     front.has("color")  # decoration of Claude Code's own screens: welcome, and without effect
     for name in NOT_PASSED_ON:
         if front.has(name):
-            front.note(name, f"{name} is not passed on to agents that work unattended: take it away")
+            front.note(name, f"{name} is not passed on to unattended agents: remove it")
     front.done()
     if role.name and not _NAME.fullmatch(role.name):
-        front.note("name", f"a role is called in small letters, digits and -, not {role.name!r}")
+        front.note("name", f"a role name has small letters, digits and - only, not {role.name!r}")
     elif role.name and role.name != expected_name:
         front.note("name", f"name is {role.name!r} in a file called {expected_name!r}: make them the same")
     if not role.prompt:

@@ -57,7 +57,7 @@ def recommended(task: Task) -> str:
     """Return what a person should do about a task that is blocked or failed."""
     newest = task.failures.entries[-1] if task.failures.entries else None
     again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
-    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it anew"
+    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it again"
     return f"{_hint(task, newest)}; {then}"
 
 
@@ -70,14 +70,14 @@ def _outcome(task: Task) -> Iterator[str]:
     if published.tag:
         yield f"tag: {published.tag} (git -C {task.source.repo} show {published.tag} -- CHANGELOG.md)"
     if report:
-        told = f", told on {published.report_url}" if published.report_url else ""
+        told = f", posted at {published.report_url}" if published.report_url else ""
         yield f"report: {task.display_path(report)}{told}"
     if task.status is not TaskStatus.COMPLETED or task.source.head in {None, task.source.base_commit}:
         return
     if not (published.pr_url or published.tag):
         yield f"branch: {task.source.branch} in {task.source.repo}"
     if nothing_ran(task.evaluation.checks, task.evaluation.results):
-        yield "no check ran: nobody has seen this change work"
+        yield "no check ran: nothing shows that this change works"
 
 
 def _trouble(task: Task) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _trouble(task: Task) -> Iterator[str]:
     if log.total:
         yield f"failures: {log.total} ({counted(log.by_state)}; {counted(log.by_type)})"
     for found in top_patterns(task)[:FEW_PATTERNS]:
-        yield f"again and again: {found.pattern} ({found.occurrences} times)"
+        yield f"recurring: {found.pattern} ({found.occurrences} times)"
     if task.status in (TaskStatus.BLOCKED, TaskStatus.FAILED):
         yield f"next: {recommended(task)}"
 
@@ -99,8 +99,8 @@ def _hint(task: Task, newest: Failure | None) -> str:
     if newest is not None and newest.log_file:
         return f"read {task.display_path(newest.log_file)}"
     if task.publication.hindrances:
-        return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
-    return "mend what the reason names"
+        return f"resolve what prevents the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
+    return "fix what the reason says"
 
 
 def _span(until: datetime, since: datetime) -> str:

@@ -67,7 +67,7 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     stage = pipeline.stage(task.stage)
     tried = outcomes.use_retry(task, stage.budget) if stage.budget else None
     if tried is None or stage.budget is None or stage.on_fail is None:
-        return outcomes.block(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
+        return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
     tried = outcomes.reset_all_retries(tried, but=stage.budget)
     task = pausing.resume_if_free(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
@@ -170,7 +170,7 @@ def _accept_comments(pipeline: Pipeline, task: Task, event: publish_events.PullR
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
     seen = newest_marks((*publication.seen, *event.marks))
     task = replace(task, publication=replace(publication, replies=replies, seen=seen))
-    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
+    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and make the changes it asks for",)
     taken = send_back(pipeline, _withdraw_requests(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 

@@ -156,8 +156,8 @@ def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
         wanted = TransitionKind.BACK if alias.failed else TransitionKind.NEXT
         target = next((name for name, edge in ways.items() if edge.way is wanted), target)
     if target not in ways:
-        from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
-        raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))
+        from_here = f"from {state_of(task)} the task can go to {' or '.join(ways) or 'no other state'}"
+        raise blocked(move.from_state, move.to_state, (f"no transition leads there; {from_here}",))
     return ways[target]
 
 

@@ -105,7 +105,7 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
     if edge.way is not TransitionKind.AGAIN and task.source.worktree is None:
         raise blocked(move.from_state, move.to_state, ("the task's worktree is not prepared yet",))
     if task.status is TaskStatus.REVIEW:
-        raise blocked(move.from_state, move.to_state, ("somebody has to approve what was done first",))
+        raise blocked(move.from_state, move.to_state, ("the result of the stage has to be approved first",))
     task = state_moves.update_plan(pipeline.stage(edge.stage), task, event.evidence)
     if edge.way is TransitionKind.AGAIN:
         return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))

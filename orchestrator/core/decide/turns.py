@@ -152,14 +152,12 @@ def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
         case 1:
             return task
         case 2:
-            nudge = f"You gave no sign of life ({event.evidence}). Go on with your work, or end your turn."
+            nudge = f"You showed no activity ({event.evidence}). Continue your work, or end your turn."
             return interrupt_turn(replace(task, feedback=(*task.feedback, nudge)), event.at)
         case 3:
             return lifecycle.fail_attempt(pipeline, task, f"stalled: {event.evidence}", "stalled", event.at)
         case _:
-            return outcomes.block(
-                task, f"{task.stage}: stalled again after it was begun anew: {event.evidence}", event.at
-            )
+            return outcomes.block(task, f"{task.stage}: stalled again after a restart: {event.evidence}", event.at)
 
 
 def interrupt_turn(task: Task, at: datetime) -> Task:

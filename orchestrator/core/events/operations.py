@@ -35,7 +35,7 @@ class OperationRefused(OrchestratorError):
 
 def mismatch(expected: str, actual: str) -> OperationRefused:
     """Refuse an operation that was meant for another state."""
-    mend = f"the task is in {actual}, not in {expected}; look where it is with `state get`, then decide anew"
+    mend = f"the task is in {actual}, not in {expected}; check its state with `state get`, then decide again"
     return OperationRefused(Refusal.STATE_MISMATCH, {"expected": expected, "actual": actual}, mend)
 
 

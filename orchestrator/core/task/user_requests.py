@@ -21,7 +21,7 @@ from orchestrator.errors import AnswerRefused
 
 LONGEST_ANSWER = 20_000
 """Characters."""
-DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
+DECIDE_YOURSELF = "no person is available to answer; decide yourself and state in your work what you assumed"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEVER_SET = frozenset({
     "PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "TMPDIR", "PROMPT_COMMAND", "NODE_OPTIONS",

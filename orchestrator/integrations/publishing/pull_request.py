@@ -143,7 +143,7 @@ def _changes(task: Task) -> str:
 
 def _results(task: Task) -> str:
     unseen = (
-        "**No check ran: nobody has seen this change work.**"
+        "**No check ran: nothing shows that this change works.**"
         if nothing_ran(task.evaluation.checks, task.evaluation.results)
         else ""
     )

@@ -89,7 +89,7 @@ def _checks(name: str, table: Table, default_timeout: float) -> tuple[Check, ...
     if wrong:
         table.note("command", wrong)
     if reads.by_daemon and command:
-        table.note("command", f"reads = {reads.value!r} is the daemon's own look; leave the command out")
+        table.note("command", f"reads = {reads.value!r} is read by the daemon itself; leave the command out")
     check = Check(
         name=name,
         command=command,

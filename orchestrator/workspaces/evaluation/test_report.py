@@ -46,7 +46,7 @@ def _header(task: Task, at: datetime) -> Iterable[str]:
     rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
     yield "\n".join(("## Summary", "", "| Stage | Status | Duration |", "|---|---|---|", *rows))
     if nothing_ran(task.evaluation.checks, task.evaluation.results):
-        yield "**No check ran: nobody has seen this change work.**"
+        yield "**No check ran: nothing shows that this change works.**"
 
 
 def _sections(task: Task) -> Iterable[str]:

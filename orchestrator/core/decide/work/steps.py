@@ -25,7 +25,7 @@ class StepsWork(StageWork):
     needs_role = True
     has_steps = True
     commits = True
-    wanted_title = "What all the steps together are to answer:"
+    wanted_title = "What all steps together have to achieve:"
     shape: ClassVar[tuple[str, str, str]] = ("[[", "]]", "box3d")
 
     def begin_turn(self, task: Task, at: datetime) -> Task:

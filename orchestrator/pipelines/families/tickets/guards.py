@@ -24,7 +24,7 @@ class TicketFiltered(Guard):
         if check.result not in self.accept:
             return (said,)
         if check.result == LOCAL_BYPASS and task.ticket.source != "local":
-            return (f"{said}, which only a ticket of one's own may",)
+            return (f"{said}, which is accepted for local tickets only",)
         return ()
 
     def describe(self) -> str:

@@ -69,7 +69,7 @@ def test_missing_information_is_stated_as_missing() -> None:
     assert body.startswith(f"## Requirement\n\n{task.ticket.key}: Add a flag\n\n")
     for section in ("Summary", "Changes", "Impact", "Acceptance Criteria"):
         assert f"## {section}\n\nNot stated.\n" in body
-    assert "**No check ran: nobody has seen this change work.**" in body
+    assert "**No check ran: nothing shows that this change works.**" in body
 
 
 def test_external_text_stays_on_its_line_and_is_bounded() -> None:

@@ -58,7 +58,7 @@ def test_the_overall_verdict_is_the_worst_one_and_skipped_if_nothing_ran() -> No
     assert test_report.overall(evaluated(unit_test=FAILED, lint=WARNED)) is Verdict.FAIL
     nothing = evaluated(unit_test=skipped)
     assert test_report.overall(nothing) is Verdict.SKIPPED
-    assert "**No check ran: nobody has seen this change work.**" in test_report.test_report(nothing, START)
+    assert "**No check ran: nothing shows that this change works.**" in test_report.test_report(nothing, START)
 
 
 def test_the_output_of_a_check_cannot_imitate_a_part_of_the_report() -> None:
