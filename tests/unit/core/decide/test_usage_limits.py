@@ -144,7 +144,7 @@ def test_a_limit_freezes_the_agent_and_the_alarm_resumes_the_same_session() -> N
     assert resumed.agent.turn.number == task.agent.turn.number + 1
     assert resumed.next_action is NextAction.TURN
     assert resumed.failures.total == 0
-    assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
+    assert "A usage limit or the service ended your last turn" in turn_text(full(), resumed)
 
 
 def test_a_cleared_limit_is_retried_at_once_even_by_a_session_whose_process_was_ended() -> None:
