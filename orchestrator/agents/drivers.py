@@ -104,7 +104,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class AgentCommand:
     """A command and its whole environment."""
 
     argv: tuple[str, ...]
@@ -118,7 +118,7 @@ class Driver(Protocol):
     def parser(self) -> Parser:
         """The parser of its output."""
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """Return the process to start; pure."""
 
     def turn(self, text: str, uuid: str) -> bytes:
@@ -185,7 +185,7 @@ class ClaudeDriver(StreamDriver):
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """As `Driver.launch`; values are joined to their flags, so that none is taken for another flag or list item."""
         model = order.model or self.model
         mode = order.permission_mode or self.permission_mode
@@ -218,7 +218,7 @@ class ClaudeDriver(StreamDriver):
             *([f"--effort={order.effort}"] if order.effort else []),
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
-        return Process(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))
+        return AgentCommand(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,9 +229,9 @@ class CommandDriver(StreamDriver):
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """As `Driver.launch`."""
-        return Process(argv=self.argv, env=_environment(order, self.pass_env, self.env))
+        return AgentCommand(argv=self.argv, env=_environment(order, self.pass_env, self.env))
 
 
 def allow_rules(tools: tuple[str, ...], outbox: Path) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class OutputReader:
                     self._refused += not found
                     if not found and self._refused <= MOST_REFUSED:
                         self._ears.asked(meaning)
-                case agent_events.TurnFinished():
+                case agent_events.TurnResult():
                     for said in self._markers.flush():
                         self._sort(said, draft, trouble)
                     self._note_progress()  # the end of the turn is judged with its totals
@@ -185,7 +185,7 @@ class OutputReader:
     def _hear(self, meaning: agent_events.AgentEvent) -> None:
         turn = self._turn
         match meaning:
-            case agent_events.SessionStarted():
+            case agent_events.SessionOpened():
                 self._ears.event(
                     events.SessionStarted(
                         at=self._ears.clock(),
@@ -222,7 +222,7 @@ class OutputReader:
             case _:
                 pass
 
-    def _finish_turn(self, result: agent_events.TurnFinished, end: int) -> None:
+    def _finish_turn(self, result: agent_events.TurnResult, end: int) -> None:
         usage, turn, at = result.usage, self._turn, self._ears.clock()
         spent = usage.input_tokens + usage.output_tokens
         self._tokens = min(spent if usage.cumulative else self._tokens + spent, MOST_TOKENS)

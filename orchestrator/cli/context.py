@@ -33,7 +33,7 @@ class UsageError(OrchestratorError):
     """A command was used with arguments that make no sense."""
 
 
-class NotFound(OrchestratorError):
+class UnknownName(OrchestratorError):
     """A command was given the name of something that does not exist."""
 
 

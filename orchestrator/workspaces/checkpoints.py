@@ -29,7 +29,7 @@ from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.workspaces.workspace import Delivery, Workspace
+from orchestrator.workspaces.workspace import DeliveredBranch, Workspace
 
 log = structlog.get_logger()
 
@@ -128,7 +128,7 @@ class Checkpoints:
         """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
-    async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
+    async def restore(self, task: Task, number: int, branch: str | None = None) -> DeliveredBranch:
         """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
 
         Raises NoSuchCheckpoint, NothingSaved, WorkspaceError, DeliveryError and RepositoryError.

@@ -89,7 +89,7 @@ class BranchFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class DeliveredBranch:
     """The branch as it stands in the user's repository; `already` if it stood there before."""
 
     branch: str
@@ -218,7 +218,7 @@ class Workspace:
             files = self._files(task_id)
             files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
-    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
+    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Bring `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
         An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
@@ -229,7 +229,7 @@ class Workspace:
         ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
         there = user.ask("rev-parse", "--verify", "--quiet", ref)
         if there == commit:
-            return Delivery(branch=branch, commit=commit, already=True)
+            return DeliveredBranch(branch=branch, commit=commit, already=True)
         if there is not None and not self._may_move(clone, user, ref, clone.ref(brought), there, commit):
             raise DeliveryError(
                 f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
@@ -244,7 +244,7 @@ class Workspace:
                 f"branch {branch} could not be created in {escape_text(str(repo))}: {error}; correct that and retry: "
                 f"the work itself is safe at {commit} in {escape_text(str(clone.folder))}"
             ) from error
-        return Delivery(branch=branch, commit=commit, already=False)
+        return DeliveredBranch(branch=branch, commit=commit, already=False)
 
     @staticmethod
     def _may_move(clone: Clone, user: Git, ref: str, brought: str | None, there: str, commit: str) -> bool:  # noqa: PLR0913, PLR0917
@@ -286,7 +286,7 @@ class Workspace:
         if there is None:
             user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
 
-    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
+    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
         does.
         """

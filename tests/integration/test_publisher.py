@@ -59,7 +59,7 @@ class Stage:
             workspace=workspace,
             files=files,
             family_of=lambda _: TICKETS,
-            hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
+            hosts=lambda: {"forge.test": Host(kind=remote.ForgeKind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
             clock=clock.now,

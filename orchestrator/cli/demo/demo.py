@@ -38,7 +38,7 @@ FROZEN_SECONDS = 1.5
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Moment(StrEnum):
+class StoryPart(StrEnum):
     """What is told of; all of it happens with the scripted agent."""
 
     QUESTION = "question"
@@ -49,7 +49,7 @@ class Moment(StrEnum):
     REVIEW = "review"
 
 
-class Outcome(BaseModel):
+class DemoResult(BaseModel):
     """What the demo answers programs."""
 
     task: str
@@ -57,7 +57,7 @@ class Outcome(BaseModel):
     branch: str
     commit: str | None
     checks: dict[str, str]
-    moments: list[Moment]
+    moments: list[StoryPart]
     seconds: float
     repository: str
     folder: str
@@ -82,7 +82,7 @@ def demo(
     if as_json:
         typer.echo(story.outcome(task).model_dump_json(indent=2))
     else:
-        tell_end(teller, house, task)
+        print_ending(teller, house, task)
 
 
 class Story:
@@ -92,7 +92,7 @@ class Story:
         """Makes nothing yet."""
         self._house, self._client, self._teller = house, house.client, teller
         self._session: str | None = None
-        self.moments: list[Moment] = []
+        self.moments: list[StoryPart] = []
 
     def run(self) -> TaskView:
         """Everything from an empty folder to the finished branch. Raises DemoFailed."""
@@ -111,9 +111,9 @@ class Story:
         self._check_end(task)
         return task
 
-    def outcome(self, task: TaskView) -> Outcome:
+    def outcome(self, task: TaskView) -> DemoResult:
         """The outcome for programs."""
-        return Outcome(
+        return DemoResult(
             task=task.id,
             status=task.status,
             branch=task.branch,
@@ -160,14 +160,14 @@ class Story:
     def _notice(self, before: TaskView, now: TaskView) -> None:
         """Take note of a failure, and of a limit: when it is over, the session must be the same. Raises DemoFailed."""
         if now.failures.total > before.failures.total:
-            self._happened(Moment.FAILURE)
+            self._happened(StoryPart.FAILURE)
         if is_limited(now) and not is_limited(before):
             self._session = now.agent.session_id
             self._tell_why(now)
         if is_limited(before) and not is_limited(now):
             if now.agent.session_id != self._session:
                 raise DemoFailed(f"session {self._session} did not go on after the limit; see {now.folder}")
-            self._happened(Moment.LIMIT)
+            self._happened(StoryPart.LIMIT)
 
     def _answer(self, ask: RequestView) -> None:
         """Do what a person would; nobody is here to allow an agent more than it may."""
@@ -189,7 +189,7 @@ class Story:
         text = DENY if refused else ask.default or next(iter(ask.options), "Decide yourself.")
         self._client.answer(ask, text)
         self._teller.command(f"orchestrator answer {ask.task} {shlex.quote(text)}")
-        self._happened(Moment.QUESTION)
+        self._happened(StoryPart.QUESTION)
 
     def _approve(self, ask: RequestView) -> None:
         self._teller.say(f"a person is to look at it: {ask.text}")
@@ -202,7 +202,7 @@ class Story:
                 self._teller.detail(f"{review.change.files} files changed, {review.change.added} lines added")
         self._client.approve(ask)
         self._teller.command(f"orchestrator approve {ask.task}")
-        self._happened(Moment.REVIEW)
+        self._happened(StoryPart.REVIEW)
 
     def _tell_why(self, task: TaskView) -> None:
         found = self._client.why(task.id)
@@ -228,7 +228,7 @@ class Story:
         tell.command(f"orchestrator resume {task.id}")
         self._until(task, lambda now: not now.paused and (house.claude or house.tick_count() > before))
         tell.say("resumed: it goes on in the middle of its command")
-        self._happened(Moment.PAUSE)
+        self._happened(StoryPart.PAUSE)
 
     def _kill_and_start(self, task: TaskView) -> None:
         """Kill the daemon under a working agent, and start it again. Raises DemoFailed."""
@@ -241,21 +241,21 @@ class Story:
         self._start()
         if not lives and not self._house.claude:
             raise DemoFailed(f"the agent did not outlive the daemon; look at {task.folder}/agents")
-        self._happened(Moment.KILL)
+        self._happened(StoryPart.KILL)
 
     def _check_end(self, task: TaskView) -> None:
         if task.status is not TaskStatus.COMPLETED:
             raise DemoFailed(f"it ended {task.status}: {task.block_reason}; the daemon's log is {self._house.log}")
-        lacking = [moment.value for moment in Moment if moment not in self.moments]
+        lacking = [moment.value for moment in StoryPart if moment not in self.moments]
         if lacking and not self._house.claude:
             raise DemoFailed(f"what should have happened and did not: {', '.join(lacking)}; look at {task.folder}")
 
-    def _happened(self, moment: Moment) -> None:
+    def _happened(self, moment: StoryPart) -> None:
         if moment not in self.moments:
             self.moments.append(moment)
 
 
-def tell_end(teller: Printer, house: DemoEnvironment, task: TaskView) -> None:
+def print_ending(teller: Printer, house: DemoEnvironment, task: TaskView) -> None:
     """What was built and where to look."""
     span, folder = f"main..{task.branch}", Path(task.folder)
     teller.blank()

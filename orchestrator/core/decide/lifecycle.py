@@ -27,6 +27,7 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
+    AgentUsage,
     PauseReason,
     ProcessState,
     Run,
@@ -34,7 +35,6 @@ from orchestrator.core.task.agent import (
     SessionOrigin,
     Setbacks,
     TurnProgress,
-    Usage,
 )
 from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
@@ -124,7 +124,7 @@ def _next_session(task: Task, role: str, attempt: int) -> Session:
     return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
 
 
-def _bank(usage: Usage) -> Usage:
+def _bank(usage: AgentUsage) -> AgentUsage:
     """Return the usage at the beginning of a new session, whose totals count from zero."""
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 

@@ -71,7 +71,7 @@ class LimitStatus(StrEnum):
     REJECTED = "rejected"
 
 
-class SessionStarted(Struct, frozen=True, kw_only=True):
+class SessionOpened(Struct, frozen=True, kw_only=True):
     """A turn begins in this session; comes before every turn, not once per process."""
 
     session_id: str
@@ -190,7 +190,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     """The process is active; nothing more is known."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TurnUsage(Struct, frozen=True, kw_only=True):
     """Tokens; `cumulative` ones count since the process began and hold subagents too: take the latest, never a sum.
 
     A resumed session goes on from its saved totals, which a SIGKILL loses: a fall means a new beginning.
@@ -214,7 +214,7 @@ class TokenUsage(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-class TurnFinished(Struct, frozen=True, kw_only=True):
+class TurnResult(Struct, frozen=True, kw_only=True):
     """A turn ended; `cost_usd` is cumulative, `error` is set exactly when `outcome` is FAILED.
 
     `reason` is the agent's own word for the end ("completed", "max_turns", "refusal", …), `text` its last words or
@@ -227,7 +227,7 @@ class TurnFinished(Struct, frozen=True, kw_only=True):
     text: str
     http_status: int | None
     cost_usd: float
-    usage: Usage
+    usage: TurnUsage
     num_turns: int
     structured_output: Json
     session_id: str
@@ -246,7 +246,7 @@ class Noise(Struct, frozen=True, kw_only=True):
 
 
 AgentEvent: TypeAlias = (
-    SessionStarted
+    SessionOpened
     | Text
     | Thinking
     | ToolStarted
@@ -261,7 +261,7 @@ AgentEvent: TypeAlias = (
     | SessionState
     | Progress
     | TokenUsage
-    | TurnFinished
+    | TurnResult
     | Unknown
     | Noise
 )

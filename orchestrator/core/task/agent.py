@@ -112,7 +112,7 @@ FIRST_TURN = TurnProgress()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class AgentUsage:
     """What the task's agents have used so far, and how much of it before the present session.
 
     The CLI's totals are cumulative over a session, so they are added to what earlier sessions had used.
@@ -139,7 +139,7 @@ class Setbacks:
     was_corrected: bool = False
 
 
-NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), Usage(), Setbacks()
+NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), AgentUsage(), Setbacks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ class Agent:
     pid: int | None = None
     session: Session = NO_SESSION
     turn: TurnProgress = FIRST_TURN
-    usage: Usage = NOTHING_USED
+    usage: AgentUsage = NOTHING_USED
     setbacks: Setbacks = NO_SETBACKS
     read_offset: int = 0
     last_update: datetime | None = None

@@ -27,7 +27,7 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """How the daemon is; `uptime` in seconds, sizes in bytes.
+    """How the daemon is; sizes in bytes.
 
     `queue` waits for a place, `paused` for somebody or something else; `running` are the tasks with processes.
     """
@@ -35,7 +35,7 @@ class DaemonStatus:
     health: str
     pid: int
     started_at: datetime
-    uptime: float
+    uptime_seconds: float
     settings: Settings
     capacity: Capacity
     places_taken: int
@@ -90,7 +90,7 @@ class StatusService:
             health=_health(snapshot.capacity),
             pid=os.getpid(),
             started_at=self.started_at,
-            uptime=(self.clock() - self.started_at).total_seconds(),
+            uptime_seconds=(self.clock() - self.started_at).total_seconds(),
             settings=settings,
             capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),

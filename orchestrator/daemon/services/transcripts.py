@@ -76,7 +76,7 @@ class TranscriptService:
 def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C901, PLR0912 - one line per event
     """Return what a person wants to read of an event; None for liveness and protocol events."""
     match event:
-        case agent_events.SessionStarted():
+        case agent_events.SessionOpened():
             return "session", f"{event.model}, CLI {event.version}, session {event.session_id}"
         case agent_events.Text():
             return ("error" if event.error else "text"), event.text
@@ -98,7 +98,7 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
             return (
                 ("limit", f"{window}: {event.status}") if event.status is not agent_events.LimitStatus.ALLOWED else None
             )
-        case agent_events.TurnFinished():
+        case agent_events.TurnResult():
             calls = "1 model call" if event.num_turns == 1 else f"{event.num_turns} model calls"
             return "turn", f"{event.outcome}, {event.reason}, {calls}, ${event.cost_usd:.2f}"
         case agent_events.Noise():

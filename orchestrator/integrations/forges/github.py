@@ -27,7 +27,7 @@ from orchestrator.integrations.forges.pull_requests import (
     refusal_of,
     under_key,
 )
-from orchestrator.integrations.forges.remote import Kind, Remote
+from orchestrator.integrations.forges.remote import ForgeKind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
 from orchestrator.integrations.http import Method, Params
 
@@ -41,7 +41,7 @@ class GitHub:
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._path = remote.path
         self._owner, _, self._name = remote.path.partition("/")
-        base = (api or remote.api(Kind.GITHUB)).rstrip("/")
+        base = (api or remote.api(ForgeKind.GITHUB)).rstrip("/")
         self._graphql = base.removesuffix("/v3") + "/graphql"
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _API_VERSION}
         self._http = ForgeClient(base, login, headers)

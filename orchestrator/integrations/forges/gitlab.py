@@ -26,7 +26,7 @@ from orchestrator.integrations.forges.pull_requests import (
     refusal_of,
     under_key,
 )
-from orchestrator.integrations.forges.remote import Kind, Remote
+from orchestrator.integrations.forges.remote import ForgeKind, Remote
 from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
 from orchestrator.integrations.http import Method, Params
 
@@ -40,7 +40,7 @@ class GitLab:
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._web = remote.path
         self._project = f"/projects/{quote(remote.path, safe='')}"
-        self._http = ForgeClient(api or remote.api(Kind.GITLAB), login)
+        self._http = ForgeClient(api or remote.api(ForgeKind.GITLAB), login)
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,18 +10,18 @@ from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall, Virt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class SimulatedExit:
     """How a tree ended; a killed one has no exit code."""
 
     code: int | None
 
 
-class Tree:
+class SimulatedTree:
     """A tree of processes under a holder process; it outlives the daemon. `on_change` is called when it has news."""
 
     def __init__(self, clock: VirtualClock, task_id: str, folder: str) -> None:
         self.task_id, self.folder = task_id, folder
-        self.end: Exit | None = None
+        self.end: SimulatedExit | None = None
         self.frozen = self.self_frozen = False
         self.on_change: Callable[[], None] = lambda: None
         self._clock = clock
@@ -61,7 +61,7 @@ class Tree:
         if self.end is not None:
             return
         self.cancel_work()
-        self.end = Exit(code=code)
+        self.end = SimulatedExit(code=code)
         self.on_change()
 
     def cancel_work(self) -> None:
@@ -84,7 +84,7 @@ class Tree:
         self._scheduled = self._clock.schedule_after(seconds, run)
 
 
-class CheckTree(Tree):
+class CheckTree(SimulatedTree):
     """The process tree of a check."""
 
     def __init__(self, clock: VirtualClock, task_id: str, folder: str, name: str) -> None:
