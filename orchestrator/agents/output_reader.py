@@ -31,7 +31,7 @@ from orchestrator.core.events.agent_messages import (
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
-from orchestrator.processes.output import Output
+from orchestrator.processes.output import RunOutput
 
 READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
 """Bytes of one read, and lines that are processed at a time: other tasks wait for the event loop meanwhile."""
@@ -101,7 +101,7 @@ class OutputReader:
 
     def __init__(self, folder: Path, agent: Agent, parser: Parser, ears: ReaderCallbacks) -> None:
         self.complaint = ""
-        self._output, self._parser, self._ears = Output(folder), parser, ears
+        self._output, self._parser, self._ears = RunOutput(folder), parser, ears
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
         self._markers = Markers()

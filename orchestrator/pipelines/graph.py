@@ -106,7 +106,7 @@ def _closing(pipeline: Pipeline) -> str:
     retries, lost = pipeline.budgets["gate_retries"], pipeline.budgets["agent_retries"]
     return (
         f"If a gate misses something, the stage's agent is asked again up to {retries} times. A lost agent is\n"
-        f"restarted up to {lost} times. After that, and where there is no agent, the task is {BLOCKED} until a person looks."
+        f"restarted up to {lost} times. After that, and in a stage without an agent, the task is {BLOCKED}."
     )
 
 

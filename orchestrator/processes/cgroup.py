@@ -153,12 +153,11 @@ def planned(holder: int, start_ticks: int) -> Cgroup:
     return Cgroup(place and f"{place}/{name_of(holder, start_ticks)}")
 
 
-def recorded(record: files.PidRecord) -> Cgroup:
+def recorded(path: str | None, boot_id: str, holder: int, start_ticks: int) -> Cgroup:
     """Return the group that a pid file of this boot names; without a path if no holder could have written it."""
-    path = record["cgroup"]
-    if not path or record["boot_id"] != files.boot_id():
+    if not path or boot_id != files.boot_id():
         return Cgroup(None)
-    named = os.path.basename(path) == name_of(record["holder"], record["start_ticks"])
+    named = os.path.basename(path) == name_of(holder, start_ticks)
     return Cgroup(path if named and path == os.path.normpath(path) else None)
 
 

@@ -99,11 +99,11 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
 
 
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
-    if isinstance(event, turns.TurnEvent):
+    if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
-    if isinstance(event, publishing.PublishEvent):
+    if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
-    if isinstance(event, requests.Request):
+    if isinstance(event, events.Request):
         return requests.apply_request(pipeline, task, event)
     match event:
         case events.TaskSubmitted() | events.ForeignEditFound():

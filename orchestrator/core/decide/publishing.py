@@ -26,11 +26,8 @@ asked.
 LOOK_AGAIN = 60.0
 """Seconds until a requested look that failed is repeated, if the pull request is not polled anyway."""
 
-PublishEvent = events.BranchDelivered | publish_events.PublishEvent
-"""Events about a change that leaves."""
 
-
-def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> Task:
+def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEvent) -> Task:
     """Return the task after an event about its change outside."""
     match event:
         case events.BranchDelivered():

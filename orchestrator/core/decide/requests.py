@@ -30,22 +30,7 @@ _ENDS = {
 }
 
 
-Request = (
-    events.PauseRequested
-    | events.ResumeRequested
-    | events.CancelRequested
-    | events.RoundRequested
-    | events.ArchiveRequested
-    | events.RetryRequested
-    | events.DraftSubmitted
-    | events.AskAnswered
-    | events.CapsChanged
-    | events.PriorityChanged
-)
-"""What may be asked of a task."""
-
-
-def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
+def apply_request(pipeline: Pipeline, task: Task, event: events.Request) -> Task:
     """Return the task after a request."""
     match event:
         case events.PauseRequested():

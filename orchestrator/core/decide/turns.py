@@ -36,19 +36,7 @@ MOST_REQUESTS = 50
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
-TurnEvent = (
-    events.SessionStarted
-    | events.TurnFinished
-    | events.AgentSaid
-    | events.AgentExited
-    | events.RequestWithdrawn
-    | events.AnswerSent
-    | events.StallSeen
-)
-"""Events that come from an agent."""
-
-
-def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
+def apply_turn_event(pipeline: Pipeline, task: Task, event: events.TurnEvent) -> Task:
     """Return the task after an event of its agent."""
     match event:
         case events.SessionStarted():

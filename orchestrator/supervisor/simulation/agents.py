@@ -159,7 +159,7 @@ class AgentTree(SimulatedTree):
 
     def exit(self, code: int | None) -> None:
         """Exit; the totals of the session are saved unless the process was killed."""
-        if self.end is None and code is None:
+        if self.alive and code is None:
             self._session.tokens = self._session.reported_tokens = 0
             self._session.usd = self._session.reported_usd = 0.0
         self.turn, self.open_request, self.hung = None, None, False

@@ -301,7 +301,7 @@ class SimulatedExecutor:
     def _post_end(self, task_id: str, folder: str, tree: SimulatedTree | None) -> None:
         """Post that a run ended, or that it never started."""
         if folder.startswith("agents/"):
-            code = tree.end.code if tree is not None and tree.end is not None else None
+            code = tree.exit_code if tree is not None else None
             offset = tree.lines[-1].end if isinstance(tree, AgentTree) and tree.lines else 0
             attempt = int(folder.removeprefix("agents/"))
             ended: events.Event = events.AgentExited(
