@@ -32,7 +32,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         table = read_toml(text, source)
     except DefinitionError as error:
         raise PipelineError(error.problems) from error
-    family = _family(table)
+    family = table.choice("family", FAMILIES, "family") or DEFAULT_FAMILY
     stages_table = table.table("stages")
     stages = {name: _stage(name, stages_table.table(name), family) for name in stages_table.names()}
     pipeline = Pipeline(
@@ -65,7 +65,7 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
-        publish=_publish(table),
+        publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
         mode=table.maybe_text("mode"),
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
@@ -81,21 +81,6 @@ def _work(table: Table) -> Work | None:
     if word and word not in WORK:
         table.note("work", f"unknown kind of work {word!r}; {nearest(word, WORK)}")
     return WORK.get(word)
-
-
-def _publish(table: Table) -> Publish:
-    word = table.maybe_text("publish") or Publish.BRANCH.value
-    kinds = {kind.value: kind for kind in Publish}
-    if word not in kinds:
-        table.note("publish", f"unknown way to publish {word!r}; {nearest(word, kinds)}")
-    return kinds.get(word, Publish.BRANCH)
-
-
-def _family(table: Table) -> Family:
-    word = table.text("family") if table.has("family") else DEFAULT_FAMILY.name
-    if word not in FAMILIES:
-        table.note("family", f"unknown family {word!r}; {nearest(word, FAMILIES)}")
-    return FAMILIES.get(word, DEFAULT_FAMILY)
 
 
 def _guard(table: Table, family: Family) -> Guard | None:

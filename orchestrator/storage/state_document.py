@@ -282,15 +282,11 @@ def _preflight_from(shown: Json) -> Json:
     """Return a preflight record with everything but lists of strings left out: earlier writers used no fixed form."""
     if not isinstance(shown, dict):
         return None
-    return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+    lists = {name: shown.get(name) for name in ("servers_registered", "env_unset")}
+    return {
+        name: [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+        for name, value in lists.items()
+    }
 
 
 def _checks_from(document: JsonObject) -> list[Json]:

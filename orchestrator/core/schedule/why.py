@@ -100,8 +100,12 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
+            following = f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
+            if requests:
+                draft = requests[0].draft
+                following = how_to_answer(task.id, draft.kind, draft.subject, draft.name)
             facts = (*(_request_text(request) for request in requests), *obstacles, processes)
-            return Why(facts=facts, next=_how_to_answer(task, requests[0]) if requests else _when_merged(task))
+            return Why(facts=facts, next=following)
         case None:
             following = _when_admitted(task, snapshot, "it continues by itself when there is a place")
             return Why(facts=(*_no_place(task, snapshot), processes), next=following)
@@ -165,14 +169,6 @@ def _request_text(request: UserRequest) -> str:
             assert_never(request.draft.subject)
     deadline = f"; without an answer it continues at {request.deadline:%Y-%m-%d %H:%M} UTC" if request.deadline else ""
     return text + deadline
-
-
-def _how_to_answer(task: Task, request: UserRequest) -> str:
-    return how_to_answer(task.id, request.kind, request.draft.subject, request.draft.name)
-
-
-def _when_merged(task: Task) -> str:
-    return f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
 
 
 def _clock(task: Task) -> str:

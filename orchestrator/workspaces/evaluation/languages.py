@@ -130,17 +130,14 @@ def _check(known: KnownCheck, name: str, timeout: float) -> Check:
 
 
 def _known(table: Table) -> KnownCheck:
-    name, reads = table.text("name"), table.maybe_text("reads") or ResultSource.EXIT_CODE.value
-    readings = {reading.value: reading for reading in ResultSource}
+    name = table.text("name")
     if name not in _ORDER:
         table.note("name", f"unknown check {name!r:.80}; {nearest(name, _ORDER)}")
-    if reads not in readings:
-        table.note("reads", f"unknown reads {reads!r:.80}; {nearest(reads, readings)}")
     known = KnownCheck(
         language=table.text("language"),
         name=name if name in _ORDER else CheckKind.OTHER.value,
         command=table.maybe_text("command") or "",
-        reads=readings.get(reads, ResultSource.EXIT_CODE),
+        reads=table.choice("reads", {one.value: one for one in ResultSource}, "reads") or ResultSource.EXIT_CODE,
         signs=tuple(_sign(inner) for inner in table.tables("signs")),
         also=tuple(_sign(inner) for inner in table.tables("also")),
         programs=table.texts("programs", default=()),

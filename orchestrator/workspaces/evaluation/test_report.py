@@ -40,7 +40,8 @@ def _header(task: Task, at: datetime) -> Iterable[str]:
     yield f"# Test report: {inert(task.title)}"
     yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.source.branch)}\\\nHEAD: {as_code(task.source.commit)}"
     rows = [
-        f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.evaluation.results.items()
+        f"| {_cell(name)} | {result.verdict} | {'' if result.seconds is None else f'{result.seconds:.1f} s'} |"
+        for name, result in task.evaluation.results.items()
     ]
     seconds = sum(result.seconds or 0.0 for result in task.evaluation.results.values())
     rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
@@ -87,10 +88,6 @@ def _entry(entry: Failure) -> str:
         f"{told}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
         f"\n  - Suggested: {inert(entry.analysis.suggested_fix)}"
     )
-
-
-def _took(result: CheckResult) -> str:
-    return "" if result.seconds is None else f"{result.seconds:.1f} s"
 
 
 def _cell(text: str) -> str:

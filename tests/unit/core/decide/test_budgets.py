@@ -25,7 +25,6 @@ from orchestrator.core.task.budget import (
     TaskSpending,
     reached_cap,
     seconds_left,
-    total_spending,
     usd_left,
 )
 from orchestrator.core.task.task import NextAction, Task
@@ -78,9 +77,7 @@ def test_what_is_left_is_never_negative() -> None:
     assert (usd_left(Spending(usd=2.0), Caps(usd=1.5)), usd_left(Spending(usd=0.1), Caps(usd=0.3))) == (0.0, 0.2)
     assert (seconds_left(Spending(seconds=9), Caps(hours=0)), seconds_left(Spending(), Caps(hours=1))) == (0.0, 3600.0)
     assert (usd_left(Spending(), Caps()), seconds_left(Spending(), Caps())) == (None, None)
-    assert total_spending([Spending(usd=0.1, turns=1), Spending(usd=0.2, tokens=5)]) == Spending(
-        usd=0.3, tokens=5, turns=1
-    )
+    assert Spending(usd=0.1, turns=1) + Spending(usd=0.2, tokens=5) == Spending(usd=0.3, tokens=5, turns=1)
 
 
 def at_its_cap(limits: Caps) -> Playbook:
