@@ -20,55 +20,30 @@ from orchestrator.integrations.forges import gitlab_answers as reading
 from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
 from orchestrator.integrations.forges.protocol import HeadMoved
 from orchestrator.integrations.forges.pull_requests import (
-    existing_for,
+    DraftOpener,
+    comments_of_writers,
     merged_commit,
     must_be_mergeable,
     refusal_of,
-    under_key,
 )
 from orchestrator.integrations.forges.remote import ForgeKind, Remote
-from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, with_marker
 from orchestrator.integrations.http import Method, Params
 
 _DEVELOPER = 30
 """The lowest access level that may push."""
 
 
-class GitLab:
+class GitLab(DraftOpener):
     """One project on GitLab; `api` is given if it is not at its usual place."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
-        self._web = remote.path
         self._project = f"/projects/{quote(remote.path, safe='')}"
         self._http = ForgeClient(api or remote.api(ForgeKind.GITLAB), login)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    def open(self, draft: PullRequestDraft) -> PullRequest:
-        """The merge request of the draft: found and brought up to date, or new."""
-        body = with_marker(draft.key, draft.body)
-        found = existing_for(self._of(draft.head, "opened"), draft)
-        if found is not None:
-            return self._updated(found, body)
-        ended = under_key((*self._of(draft.head, "merged"), *self._of(draft.head, "closed")), draft)
-        if ended is not None:
-            return ended
-        wanted: JsonObject = {
-            "source_branch": draft.head,
-            "target_branch": draft.base,
-            "title": one_line(draft.title),
-            "description": body,
-        }
-        try:
-            made = self._ask("POST", "/merge_requests", wanted)
-        except Declined:  # it may have been opened since the search
-            found = existing_for(self._of(draft.head, "opened"), draft)
-            if found is None:
-                raise
-            return self._updated(found, body)
-        return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add missing labels; a comma would split one into two."""
@@ -105,17 +80,9 @@ class GitLab:
     def open_comments(self, number: int) -> tuple[Comment, ...]:
         """Return comments to answer, earliest first."""
         head = self._pull(number)
-        heard: dict[str, bool] = {}
-        kept = []
-        for note in (note for discussion in self._discussions(number) for note in reading.open_notes(discussion)):
-            comment = reading.comment_of(note, head)
-            if key_of(comment.body) is not None or not comment.body.strip():
-                continue
-            if comment.author not in heard:
-                heard[comment.author] = self._may_write(object_of(note.get("author")))
-            if heard[comment.author]:
-                kept.append(comment)
-        return tuple(sorted(kept, key=lambda comment: comment.at))
+        notes = (note for discussion in self._discussions(number) for note in reading.open_notes(discussion))
+        found = ((reading.comment_of(note, head), object_of(note.get("author"))) for note in notes)
+        return comments_of_writers(found, self._may_write)
 
     def state(self, number: int) -> PullState:
         """Return what decides whether it may be merged."""
@@ -187,13 +154,22 @@ class GitLab:
         pulls = [reading.pull_of(item) for item in listed if reading.is_own(item)]
         return [pull for pull in pulls if pull.head == head]
 
+    def _open_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "opened")
+
+    def _ended_ones(self, head: str) -> list[PullRequest]:
+        return [*self._of(head, "merged"), *self._of(head, "closed")]
+
+    def _created(self, draft: PullRequestDraft, title: str, body: str) -> PullRequest:
+        branches: JsonObject = {"source_branch": draft.head, "target_branch": draft.base}
+        made = self._ask("POST", "/merge_requests", {**branches, "title": title, "description": body})
+        return reading.pull_of(object_of(made))
+
+    def _with_body(self, number: int, body: str) -> PullRequest:
+        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{number}", {"description": body})))
+
     def _pull(self, number: int) -> PullRequest:
         return reading.pull_of(object_of(self._ask("GET", f"/merge_requests/{number}")))
-
-    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
-        if same(pull.body, body):
-            return pull
-        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
 
     def _say(self, number: int, path: str, key: str, text: str) -> None:
         """Post a note, unless this account has posted one with this key on the merge request."""

@@ -15,7 +15,7 @@ from orchestrator.integrations.http import HttpClient, Params, Patience
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.adf import to_adf, to_markdown
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import Tracker
+from orchestrator.integrations.tickets.text.ticket import Tracker, squeezed
 
 LONGEST_COMMENT = 30_000
 """Characters; Jira takes 32,767."""
@@ -64,19 +64,14 @@ async def _post_once(http: HttpClient, path: str, body: Json, text: str, pages: 
     """Post a comment with this body, unless one of the newest comments has its text already."""
     for page in pages:
         newest: Params = {"per_page": PAGE, "maxResults": PAGE, "orderBy": "-created", "sort": "desc", "page": page}
-        if _plain(text) in _texts(await http.ask("GET", path, params=newest)):
+        if squeezed(text) in _texts(await http.ask("GET", path, params=newest)):
             return
     await http.ask("POST", path, {"body": body})
 
 
 def _texts(answer: Json) -> set[str]:
     found = answer if isinstance(answer, list) else object_of(answer).get("comments")
-    return {_plain(_text_of(object_of(one))) for one in list_of(found)}
-
-
-def _plain(text: str) -> str:
-    """A text in a form that survives a tracker's changes of spaces and line ends."""
-    return " ".join(text.split())
+    return {squeezed(_text_of(object_of(one))) for one in list_of(found)}
 
 
 def _text_of(comment: JsonObject) -> str:
