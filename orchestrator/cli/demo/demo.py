@@ -151,8 +151,8 @@ class Story:
             over = task.status.is_final and task.run is None
             if over or task.status is TaskStatus.BLOCKED or reached(task):
                 return task
-            for ask in task.waiting:
-                self._answer(ask)
+            for request in task.waiting:
+                self._answer(request)
             if self._teller.elapsed() > WORK_SECONDS[self._house.claude]:
                 raise DemoFailed(f"it took too long in {task.stage}; the daemon's log is {self._house.log}")
             time.sleep(LOOK_EVERY)
@@ -169,39 +169,41 @@ class Story:
                 raise DemoFailed(f"session {self._session} did not go on after the limit; see {now.folder}")
             self._happened(StoryPart.LIMIT)
 
-    def _answer(self, ask: RequestView) -> None:
+    def _answer(self, request: RequestView) -> None:
         """Do what a person would; nobody is here to allow an agent more than it may."""
-        match ask.kind:
+        match request.kind:
             case RequestKind.QUESTION:
-                self._answer_question(ask)
+                self._answer_question(request)
             case RequestKind.REVIEW:
-                self._approve(ask)
+                self._approve(request)
             case RequestKind.DEPENDENCY:
-                self._teller.say(f"the agent needs {ask.name}: {ask.text}")
-                self._client.reject(ask, "there is nothing to provide in a demo")
-                self._teller.command(f"orchestrator provide {ask.task} {shlex.quote(ask.name)} --reject 'a demo'")
+                self._teller.say(f"the agent needs {request.name}: {request.text}")
+                self._client.reject(request, "there is nothing to provide in a demo")
+                self._teller.command(
+                    f"orchestrator provide {request.task} {shlex.quote(request.name)} --reject 'a demo'"
+                )
             case _:
-                assert_never(ask.kind)
+                assert_never(request.kind)
 
-    def _answer_question(self, ask: RequestView) -> None:
-        self._teller.say(f"the agent asks: {ask.text}", *(f"- {option}" for option in ask.options))
-        refused = ask.subject is Subject.PERMISSION
-        text = DENY if refused else ask.default or next(iter(ask.options), "Decide yourself.")
-        self._client.answer(ask, text)
-        self._teller.command(f"orchestrator answer {ask.task} {shlex.quote(text)}")
+    def _answer_question(self, request: RequestView) -> None:
+        self._teller.say(f"the agent asks: {request.text}", *(f"- {option}" for option in request.options))
+        refused = request.subject is Subject.PERMISSION
+        text = DENY if refused else request.default or next(iter(request.options), "Decide yourself.")
+        self._client.answer(request, text)
+        self._teller.command(f"orchestrator answer {request.task} {shlex.quote(text)}")
         self._happened(StoryPart.QUESTION)
 
-    def _approve(self, ask: RequestView) -> None:
-        self._teller.say(f"a person is to look at it: {ask.text}")
-        self._tell_why(self._client.task(ask.task))
-        if ask.subject is Subject.STAGE:
-            review = self._client.review(ask)
+    def _approve(self, request: RequestView) -> None:
+        self._teller.say(f"a person is to look at it: {request.text}")
+        self._tell_why(self._client.task(request.task))
+        if request.subject is Subject.STAGE:
+            review = self._client.review(request)
             if review.change and review.worktree and review.head:
                 span = f"{review.base_commit[:9]} {review.head[:9]}"
                 self._teller.command(f"git -C {shlex.quote(review.worktree)} diff {span}")
                 self._teller.detail(f"{review.change.files} files changed, {review.change.added} lines added")
-        self._client.approve(ask)
-        self._teller.command(f"orchestrator approve {ask.task}")
+        self._client.approve(request)
+        self._teller.command(f"orchestrator approve {request.task}")
         self._happened(StoryPart.REVIEW)
 
     def _tell_why(self, task: TaskView) -> None:
@@ -212,7 +214,7 @@ class Story:
     def _freeze_and_thaw(self, task: TaskView) -> None:
         """Pause, and see that nothing moves; resume, and see that it moves again. Raises DemoFailed."""
         house, tell = self._house, self._teller
-        self._client.ask(task.id, "pause")
+        self._client.request(task.id, "pause")
         tell.command(f"orchestrator pause {task.id}")
         task = self._until(task, lambda now: now.run is None or now.run.process is ProcessState.FROZEN)
         states = process_states(Path(task.folder), task.run.folder) if task.run else {}
@@ -224,7 +226,7 @@ class Story:
             tell.say(f"the agent's command, which ticks every 0.1 s, ticked {ticked} times in {FROZEN_SECONDS} s")
         if ticked or not STILL.issuperset(states.values()):
             raise DemoFailed(f"a paused process went on; the decisions are in {task.folder}/journal.jsonl")
-        self._client.ask(task.id, "resume")
+        self._client.request(task.id, "resume")
         tell.command(f"orchestrator resume {task.id}")
         self._until(task, lambda now: not now.paused and (house.claude or house.tick_count() > before))
         tell.say("resumed: it goes on in the middle of its command")

@@ -203,7 +203,7 @@ class DemoEnvironment:
                 raise DemoFailed(f"{going_on[0].id} cannot be ended; look for what runs with `pgrep -af {self.root}`")
             for task in going_on:
                 if "cancel" in task.allowed:
-                    self.client.ask(task.id, "cancel")
+                    self.client.request(task.id, "cancel")
             time.sleep(LOOK_EVERY)
 
     def _tasks(self) -> list[TaskView]:

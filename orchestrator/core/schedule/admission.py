@@ -1,6 +1,6 @@
-"""Who may start or go on now: by priority, then by age, within the number of places.
+"""Who may start or go on now: by priority, then by age, within the number of slots.
 
-All that one process assumes alone about places is here and in the store, so that many machines could share them.
+All that one process assumes alone about slots is here and in the store, so that many machines could share them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What admission looks at beside the tasks: places, and why there is no room at all, if so.
+    """What admission looks at beside the tasks: slots, and why there is no room at all, if so.
 
     `day` is what all tasks together may cost in a day (UTC), `turn_usd` what is set aside for each running turn of it.
     """
@@ -65,7 +65,7 @@ class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - what was found out is kept
 
     @cached_property
     def running(self) -> tuple[Task, ...]:
-        """Those that hold a place."""
+        """Those that hold a slot."""
         return tuple([task for task in self if task.status is _IN_PROGRESS and task.agent.status not in PAUSED])
 
     @cached_property
@@ -80,7 +80,7 @@ class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - what was found out is kept
 
     @cached_property
     def queue(self) -> tuple[Task, ...]:
-        """Those that want a place, in the order in which they get one: begun ones, then by priority and age."""
+        """Those that want a slot, in the order in which they get one: begun ones, then by priority and age."""
         return tuple(sorted([task for task in self if task.wants_slot], key=_turn_in_queue))
 
     @cached_property
@@ -143,7 +143,7 @@ def places(scene: SchedulerSnapshot) -> int:
 
 
 def block_reason(task: Task, scene: SchedulerSnapshot, more: int = 0) -> str | None:
-    """Why a task may not start or go on though there is a place, in words; `more` are about to start besides."""
+    """Why a task may not start or go on though a slot is free, in words; `more` are about to start besides."""
     if scene.room.busy and task.status is TaskStatus.PENDING:
         return scene.room.busy
     if task.next_action in WITHOUT_AGENT:
@@ -287,12 +287,12 @@ def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason
 
 
 def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks that want a place, in the order in which they get one."""
+    """The tasks that want a slot, in the order in which they get one."""
     return list(LiveTasks(tasks).queue)
 
 
 def blockers(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
-    """What keeps a task from starting even if there were a place: its time, and the tasks it comes after."""
+    """What keeps a task from starting even if a slot were free: its time, and the tasks it comes after."""
     if _may_begin(task, scene):
         return ()
     status = {**{other.id: other.status for other in scene.tasks}, **scene.ended}

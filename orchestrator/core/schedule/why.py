@@ -37,7 +37,7 @@ def explain(task: Task, scene: SchedulerSnapshot) -> Why:
             own = blockers(task, scene)
             if own:
                 return Why(facts=own, next=_in_vain(task, scene) or "it starts by itself when that is over")
-            following = _when_let_in(task, scene, "it starts by itself when there is a place")
+            following = _when_let_in(task, scene, "it starts by itself when a slot is free")
             return Why(facts=_no_place(task, scene), next=following)
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
@@ -84,7 +84,7 @@ def _paused(task: Task, scene: SchedulerSnapshot) -> Why:
             return Why(facts=("a person paused it", still), next=_how_to_resume(task, scene))
         case PauseReason.PRESSURE:
             reason = scene.room.pressure or "the machine was short of room"
-            return Why(facts=(reason, still), next="it goes on by itself when there is room again")
+            return Why(facts=(reason, still), next="it continues by itself when there is room again")
         case PauseReason.RATE_LIMIT:
             return _limited(task, scene, still)
         case PauseReason.SERVICE if scene.trouble and task.retry_at is None:
@@ -100,7 +100,7 @@ def _paused(task: Task, scene: SchedulerSnapshot) -> Why:
             facts = (*(_asked(request) for request in requests), *hindered, still)
             return Why(facts=facts, next=_how_to_answer(task, requests[0]) if requests else _when_merged(task))
         case None:
-            following = _when_let_in(task, scene, "it goes on by itself when there is a place")
+            following = _when_let_in(task, scene, "it continues by itself when a slot is free")
             return Why(facts=(*_no_place(task, scene), still), next=following)
         case _:
             assert_never(task.agent.blocked_by)
@@ -123,17 +123,17 @@ def _over_budget(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
     reason = cap_reached(task)
     if reason is None:
         over = day_used_up(scene) or "the day's budget was used up"
-        return Why(facts=(over, still), next="it goes on by itself when the day (UTC) is over or more may be spent")
+        return Why(facts=(over, still), next="it continues by itself when the day (UTC) is over or more may be spent")
     return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
 
 
 def _limited(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
     if task.retry_at:
         reason = "its account has reached a usage limit"
-        return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}{_FORGET}")
+        return Why(facts=(reason, still), next=f"it continues by itself at {_clock(task)}{_FORGET}")
     held_back = None if task.waits_for_word else block_reason(task, scene)
     if held_back:
-        return Why(facts=(held_back, still), next=_when_let_in(task, scene, "it goes on by itself when that is over"))
+        return Why(facts=(held_back, still), next=_when_let_in(task, scene, "it continues by itself when that is over"))
     return Why(
         facts=("its account had reached a usage limit, and it is not to go on by itself", still),
         next=f"orchestrator resume {task.id}",
@@ -182,7 +182,7 @@ def _no_place(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
         return (held_back,)
     holders = [other.id for other in scene.tasks.running]
     ahead = scene.tasks.ahead.get(task.id, 0)
-    taken = f"{len(holders)} of {places(scene)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
+    taken = f"{len(holders)} of {places(scene)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)
 
@@ -202,7 +202,7 @@ def _under_way(task: Task) -> str:
 
 _OWED = {
     NextAction.NOTHING: "nothing",
-    NextAction.ADMISSION: "it starts by itself when there is a place",
+    NextAction.ADMISSION: "it starts by itself when a slot is free",
     NextAction.WORKSPACE: "its worktree is being made from {task.source.repo}",
     NextAction.AGENT: "the {task.agent.role} is being started",
     NextAction.TURN: "the {task.agent.role} works at turn {task.agent.turn.number} of attempt {task.agent.attempt}",

@@ -151,12 +151,12 @@ class GitHub(DraftOpener):
         self._repo("DELETE", f"/git/refs/heads/{name}")
 
     def _repo(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
-        return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
+        return self._http.request(method, f"/repos/{self._path}{path}", body, params)
 
     def _asked_of(self, query: str, variables: Mapping[str, Json]) -> JsonObject:
         """Return GraphQL's answer about the repository."""
         body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
-        data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
+        data = reading.data_of(object_of(self._http.request("POST", self._graphql, body)), self._path)
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
@@ -193,7 +193,7 @@ class GitHub(DraftOpener):
         return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
-        answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
+        answer = object_of(self._http.request("POST", self._graphql, {"query": "query{viewer{login}}"}))
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
     def _threads(self, number: int) -> list[JsonObject]:

@@ -62,7 +62,7 @@ class _Told(_Answer):
 async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Patience) -> Requirement:
     """Return the issue with its newest comments. Raises RemoteError and NoTicket."""
     async with conversation(gateway, str(reference), patience) as gate:
-        ticket = await gate.ask(_Ticket, _READ, ticket_id=reference.key)
+        ticket = await gate.call_as(_Ticket, _READ, ticket_id=reference.key)
         if ticket.filtered.scan_result == "BLOCKED":
             found = ", ".join(names(ticket.filtered.blocked_patterns or ()))
             raise secret_withheld(f"the gateway {gateway.name!r}", str(reference), found)
@@ -104,7 +104,7 @@ async def comment_by_gateway(
 async def _comments(gate: Conversation, key: str) -> Sequence[TicketComment]:
     """The comments of the ticket; none if the gateway does not offer them."""
     try:
-        told = await gate.ask(_Told, _COMMENTS, ticket_id=key)
+        told = await gate.call_as(_Told, _COMMENTS, ticket_id=key)
     except ToolRefused:
         return ()
     return [TicketComment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]

@@ -35,10 +35,10 @@ class ProgressSigns:
 
 
 def active_tasks_fit_places(scene: SchedulerSnapshot) -> Iterator[str]:
-    """No more tasks are active than there are places."""
+    """No more tasks are active than there are slots."""
     holders = len(scene.tasks.running)
     if holders > scene.room.places:
-        yield f"{holders} tasks are active in {scene.room.places} places"
+        yield f"{holders} tasks are active in {scene.room.places} slots"
 
 
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _can_resume(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> b
 
 
 def _waits_for_place(task: Task, scene: SchedulerSnapshot) -> bool:
-    """Whether it needs a place, and something keeps it from getting one."""
+    """Whether it needs a slot, and something keeps it from getting one."""
     if not task.wants_slot:
         return False
     room, taken = scene.room, len(scene.tasks.running)

@@ -213,7 +213,7 @@ def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even
     assert not list(tasks_to_resume(scene(play.task, ended=10.0)))
     over = explain(play.task, scene(play.task, ended=9.75))
     assert over.facts[0] == "the day's budget is used up: $10.00 of $10.00 are spent"
-    assert over.next == "it goes on by itself when the day (UTC) is over or more may be spent"
+    assert over.next == "it continues by itself when the day (UTC) is over or more may be spent"
     assert explain(play.task, scene(play.task)).facts[0] == "the day's budget was used up"
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited
     assert play.task.next_action is NextAction.RETRY

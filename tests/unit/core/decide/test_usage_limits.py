@@ -344,7 +344,7 @@ def test_a_limit_pauses_the_tasks_of_its_models_and_lets_the_others_work() -> No
     standing = after(between, pause(PauseReason.RATE_LIMIT))
     assert not list(tasks_to_resume(walled(standing)))
     ways = explain(standing, walled(standing)).next
-    assert ways.startswith("it goes on by itself when that is over")
+    assert ways.startswith("it continues by itself when that is over")
     assert ways.endswith("orchestrator limits --forget")
     assert list(tasks_to_resume(walled(standing, name="seven_day_sonnet"))) == [(between.id, PauseReason.RATE_LIMIT)]
 
