@@ -66,8 +66,8 @@ class CliContext:
 
 def context_of(context: typer.Context) -> CliContext:
     """Return the options before the command."""
-    place: CliContext = context.obj
-    return place
+    options: CliContext = context.obj
+    return options
 
 
 def has_stopped(status: TaskStatus) -> bool:
@@ -75,12 +75,12 @@ def has_stopped(status: TaskStatus) -> bool:
     return status.is_final or status is TaskStatus.BLOCKED
 
 
-def retry_while_down(ask: Callable[[], T]) -> T:
-    """Return what `ask` returns, repeated while the daemon is away. Raises DaemonUnreachable after a minute."""
+def retry_while_down(request: Callable[[], T]) -> T:
+    """Return what `request` returns, repeated while the daemon is away. Raises DaemonUnreachable after a minute."""
     given_up_at: float | None = None
     while True:
         try:
-            return ask()
+            return request()
         except DaemonUnreachable:
             if given_up_at is None:
                 given_up_at = time.monotonic() + RESTART_TIME

@@ -126,7 +126,7 @@ class HttpClient:
                 "that the address in the settings is that of its API, and not of a login page"
             ) from error
 
-    async def ask(
+    async def request(
         self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
     ) -> Json:
         """Return the answer to a request as JSON, None if it is empty."""

@@ -188,7 +188,7 @@ class Supervisor:
             self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
     def _schedule(self) -> None:
-        """Pause, resume and admit tasks as the account, the day and the free places allow."""
+        """Pause, resume and admit tasks as the account, the day and the free slots allow."""
         snapshot, decisions = self.snapshot(), self.decisions
         self._enforce_limits(snapshot)
         for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):

@@ -28,7 +28,7 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         task = house.submit()
         worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
         house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(house, task))
         newest = checkpoints(house, task)[0]
@@ -102,7 +102,7 @@ def test_one_is_taken_again_and_again_while_an_agent_works_and_not_while_it_stan
 
         house.wait_for("several", lambda: len(with_work()) > 2)
         assert len(set(with_work())) == 1, "unchanged work is one commit"
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.wait_for("the one of the pause", lambda: reasons(house, task)[0] is Reason.USER)
         assert all(reasons(house, task)[0] is Reason.USER for _ in house.looks(seconds=1))

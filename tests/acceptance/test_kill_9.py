@@ -95,11 +95,11 @@ def test_a_daemon_killed_right_after_a_pause_freezes_at_its_next_start(tmp_path:
     with House(tmp_path, scenario={"ANALYSIS": [{"tick": tick, "no_work": True}]}) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(tmp_path / "ticks"))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.kill()
         house.start()
         assert house.wait_until_frozen(task).run is not None
-        house.client.ask(task, "cancel")
+        house.client.request(task, "cancel")
         assert house.nothing_is_left()
 
 

@@ -104,7 +104,7 @@ def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
 def test_tasks_that_were_held_or_waiting_are_completed_with_the_work_already_done() -> None:
     with recorded() as there, TakenOver(there.root, max_agents=10) as house:
         before = {part: there.expected["tasks"][part] for part in ("frozen", "waiting", "reviewed", "limited")}
-        house.client.ask(before["frozen"]["id"], "resume")
+        house.client.request(before["frozen"]["id"], "resume")
         question, dependency = before["waiting"]["task"]["waiting"]
         house.say("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
         house.say("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})

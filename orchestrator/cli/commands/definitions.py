@@ -66,11 +66,11 @@ def check(
     return int(not found.ok)
 
 
-def _checked(place: CliContext, path: Path | None) -> Checked:
+def _checked(options: CliContext, path: Path | None) -> Checked:
     problems: list[Problem] = []
     definitions = Definitions(pipelines={}, roles={})
     try:
-        settings = _settings(place, path)
+        settings = _settings(options, path)
     except SettingsError as error:
         problems += error.problems
         settings = Settings.model_construct()
@@ -88,16 +88,16 @@ def _checked(place: CliContext, path: Path | None) -> Checked:
     )
 
 
-def _settings(place: CliContext, path: Path | None) -> Settings:
+def _settings(options: CliContext, path: Path | None) -> Settings:
     """The settings, overridden by those that the path names."""
     if path is None:
-        return place.settings()
+        return options.settings()
     if not path.exists():
         raise UsageError(
             f"{path} does not exist; give a folder with {SETTINGS_FILE}, pipelines/ or agents/, or one file"
         )
     named = path / SETTINGS_FILE if path.is_dir() else path
-    return load_settings(named) if named.name == SETTINGS_FILE and named.exists() else place.settings()
+    return load_settings(named) if named.name == SETTINGS_FILE and named.exists() else options.settings()
 
 
 def _without_gateway(settings: Settings) -> Iterator[Problem]:

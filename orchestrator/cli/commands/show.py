@@ -48,16 +48,18 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Show one task in full: its status, stages and steps, checks, failures, and where its files are."""
     with context_of(context).client() as client:
         found = client.task(task)
-        asks = [client.review(ask) if ask.kind is RequestKind.REVIEW else ask for ask in found.waiting]
+        requests = [
+            client.review(request) if request.kind is RequestKind.REVIEW else request for request in found.waiting
+        ]
     if json:
         print_json(found)
         return
     screen = console()
     screen.print(Text(plain(found.title), style="bold"))
     screen.print(facts(_facts(found)))
-    for ask in asks:
+    for request in requests:
         screen.print()
-        for words in render_request(ask):
+        for words in render_request(request):
             screen.print(words)
     for heading, part in _parts(found):
         screen.print()
@@ -159,20 +161,20 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     if checks:
         yield "Checks", table(("VERDICT", "CHECK", "TIME", "COMMAND", "WHY"), checks)
-    asks = [
+    requests = [
         (
-            str(ask.number),
-            ask.subject.value,
-            ask.status.replace("_", " "),
-            ask.answered_by or "",
-            ask.text,
-            ask.answer or "",
+            str(request.number),
+            request.subject.value,
+            request.status.replace("_", " "),
+            request.answered_by or "",
+            request.text,
+            request.answer or "",
         )
-        for ask in task.requests
-        if ask.status is not RequestStatus.PENDING
+        for request in task.requests
+        if request.status is not RequestStatus.PENDING
     ]
-    if asks:
-        yield "Asked", table(("ASK", "ABOUT", "CAME TO", "BY", "WHAT", "ANSWER"), asks)
+    if requests:
+        yield "Asked", table(("ASK", "ABOUT", "CAME TO", "BY", "WHAT", "ANSWER"), requests)
 
 
 def _in_order(checks: Iterable[str], results: Iterable[str]) -> list[str]:

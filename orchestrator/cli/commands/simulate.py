@@ -21,8 +21,8 @@ from orchestrator.supervisor.simulation.metrics import SimulationReport, Violati
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
 WAITED_FOR = {
-    "pending": "a place to begin",
-    "place": "a place to go on",
+    "pending": "a slot to begin",
+    "place": "a slot to continue",
     "draft": "submission of a draft",
     "user": "a resume by a user",
     "blocked": "a user's decision",

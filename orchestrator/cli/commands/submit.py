@@ -124,7 +124,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         )
     if task is not None:
         _refuse_other_options(context)
-        return _submit(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
+        return _submit(context, lambda client: client.request(task, "submit"), wait=wait, json=json)
     given = {
         "text": _ticket(text, file),
         "repo": repo.expanduser().absolute(),
@@ -209,8 +209,8 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
         if not quiet and state != before:
             screen.print(status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by) + Text(now))
             before = state
-            for ask in task.waiting:
-                note(how(ask))
+            for request in task.waiting:
+                note(how(request))
         if has_stopped(task.status):
             if not quiet:
                 screen.print(Text(plain(task.closing or "")))

@@ -45,12 +45,12 @@ def watch(context: typer.Context) -> int:
         raise UsageError(
             "a live screen needs a terminal; use `orchestrator status`, or `orchestrator events -f` to follow events"
         )
-    place, last = context_of(context), deque[Told](maxlen=MOST_EVENTS)
-    with place.client() as client:
+    options, last = context_of(context), deque[Told](maxlen=MOST_EVENTS)
+    with options.client() as client:
         screen = console()
         found = client.overview(_room(screen))
         bell, ring = os.pipe()
-        Thread(target=_listen, args=(place, last, ring), daemon=True).start()
+        Thread(target=_listen, args=(options, last, ring), daemon=True).start()
         with suppress(KeyboardInterrupt), _keys(), Live(console=screen, screen=True, auto_refresh=False) as live:
             away = ""
             while True:
@@ -74,11 +74,11 @@ def _look(client: Client, before: OverviewView, most: int) -> tuple[OverviewView
         return before, str(error)
 
 
-def _listen(place: CliContext, last: deque[Told], ring: int) -> None:
+def _listen(options: CliContext, last: deque[Told], ring: int) -> None:
     """Collect events and signal each through the pipe, as long as the program runs."""
     behind: int | None = None
     while True:
-        with suppress(DaemonUnreachable, RequestRefused), place.client() as client:
+        with suppress(DaemonUnreachable, RequestRefused), options.client() as client:
             for number, one in client.events(StreamFilter(from_=-MOST_EVENTS), "", behind):
                 behind = number
                 if one is not None:
@@ -130,9 +130,9 @@ def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Conso
 
 def _head(found: OverviewView, away: str) -> Iterator[Text]:
     health = Text(found.health, "green" if found.health == "ok" else "bold yellow")
-    places = f"  {found.places_taken} of {found.places} places taken  {found.waiting} waiting"
+    slots = f"  {found.places_taken} of {found.places} slots taken  {found.waiting} waiting"
     times = f"  up {ago(found.started_at)}  {datetime.now(UTC).astimezone():%H:%M:%S}"
-    yield Text("orchestrator ", "bold") + health + Text(places + times)
+    yield Text("orchestrator ", "bold") + health + Text(slots + times)
     yield Text(", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no tasks", "dim")
     if away:
         yield Text("daemon not reachable: ", "bold red") + line(away)

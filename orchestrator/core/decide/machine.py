@@ -15,7 +15,7 @@ request that the state does not allow raises InvalidTransition. Every other even
 processes may die at any time.
 
 A task has at most one run (a process tree). Pausing changes what is wanted, which is the agent's status; the run's
-process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a place is
+process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a slot is
 free again.
 """
 

@@ -54,7 +54,7 @@ def hold_for_account(task: Task, by: PauseReason) -> Task:
 
 def unpause(task: Task) -> Task:
     """Return the task without the reason to pause: it waits for its first open request, or for the merge, or for a
-    place.
+    slot.
     """
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
@@ -70,7 +70,7 @@ def resume_if_free(task: Task) -> Task:
 
 
 def is_paused_by_daemon(task: Task) -> bool:
-    """Return whether the task is paused for another reason than an open request or the lack of a place."""
+    """Return whether the task is paused for another reason than an open request or the lack of a slot."""
     waiting = {by for _, by in _WAITING.values()}
     return task.agent.status in PAUSED and task.agent.blocked_by not in {*waiting, None}
 
@@ -91,7 +91,7 @@ def add_answered_request(task: Task, draft: RequestDraft, answer: Answer, at: da
 
 
 def answer_request(task: Task, number: int, answer: Answer, at: datetime) -> Task:
-    """Return the task with an open request answered; it waits for the other requests, or for a place."""
+    """Return the task with an open request answered; it waits for the other requests, or for a slot."""
     requests = tuple(_closed(request, answer, at) if request.number == number else request for request in task.requests)
     task = replace(task, requests=requests)
     return unpause(task) if task.is_paused and not is_paused_by_daemon(task) else task

@@ -118,7 +118,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
-    """Return the draft as a task that waits for a place."""
+    """Return the draft as a task that waits for a slot."""
     transitions.require("submit", task)
     task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task

@@ -1,8 +1,8 @@
 """What an agent's output means, whoever the agent is: the closed union `AgentEvent`.
 
-A parser turns every line into these and nothing else of a line travels inward. Only `TurnFinished` with `Outcome.OK`
+A parser turns every line into these and nothing else of a line travels inward. Only `TurnResult` with `Outcome.OK`
 says that a turn went well, and it says nothing about the work: gates look for themselves. A process that ends without
-a `TurnFinished` is lost; that is for those to say who see it end.
+a `TurnResult` is lost; that is for those to say who see it end.
 
 Agents write thousands of lines a second, so events are msgspec structures: one is made in a tenth of the time that a
 frozen dataclass takes.
@@ -207,7 +207,7 @@ class TokenUsage(Struct, frozen=True, kw_only=True):
     """Tokens that one message of a running turn took in and gave so far, caches apart.
 
     Every line of a message tells it again: keep the last of each id. What it gives is told as it begins and a
-    subagent's last words not at all (measured), so the sum stays below what `TurnFinished` says in the end.
+    subagent's last words not at all (measured), so the sum stays below what `TurnResult` says in the end.
     """
 
     message_id: str

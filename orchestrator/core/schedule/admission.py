@@ -1,6 +1,6 @@
-"""Which tasks may start or continue now: by priority, then by age, within the number of places.
+"""Which tasks may start or continue now: by priority, then by age, within the number of slots.
 
-Only this module and the store assume that one process alone assigns places, so many machines could share them.
+Only this module and the store assume that one process alone assigns slots, so many machines could share them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - caches groups of its tasks
 
     @cached_property
     def running(self) -> tuple[Task, ...]:
-        """The tasks that hold a place."""
+        """The tasks that hold a slot."""
         return tuple([task for task in self if task.status is _IN_PROGRESS and task.agent.status not in PAUSED])
 
     @cached_property
@@ -80,7 +80,7 @@ class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - caches groups of its tasks
 
     @cached_property
     def queue(self) -> tuple[Task, ...]:
-        """The tasks that wait for a place, in the order in which they get one: started tasks first."""
+        """The tasks that wait for a slot, in the order in which they get one: started tasks first."""
         return tuple(sorted([task for task in self if task.wants_slot], key=_queue_order))
 
     @cached_property
@@ -142,7 +142,7 @@ def places(snapshot: SchedulerSnapshot) -> int:
 
 
 def block_reason(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
-    """Return why a task may not start or continue though a place is free; `starting` others are about to begin."""
+    """Return why a task may not start or continue though a slot is free; `starting` others are about to begin."""
     if snapshot.capacity.busy and task.status is TaskStatus.PENDING:
         return snapshot.capacity.busy
     if task.next_action in WITHOUT_AGENT:
@@ -283,12 +283,12 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
 
 
 def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks that wait for a place, in the order in which they get one."""
+    """Return the tasks that wait for a slot, in the order in which they get one."""
     return list(LiveTasks(tasks).queue)
 
 
 def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
-    """Return what keeps a new task from starting even if a place is free: its start time, and tasks it depends on."""
+    """Return what keeps a new task from starting even if a slot is free: its start time, and tasks it depends on."""
     if _may_begin(task, snapshot):
         return ()
     status = {**{other.id: other.status for other in snapshot.tasks}, **snapshot.ended}

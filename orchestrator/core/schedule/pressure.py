@@ -82,7 +82,7 @@ def tasks_to_freeze(shortage: Shortage | None, tasks: Iterable[Task]) -> tuple[s
 
 
 def tasks_to_release(shortage: Shortage | None, tasks: Iterable[Task]) -> tuple[str, ...]:
-    """Return the ids of the tasks that a shortage paused and that need not pause any more; they wait for a place."""
+    """Return the ids of the tasks that a shortage paused and that need not pause any more; they wait for a slot."""
     if shortage is not None and shortage.kind is not ShortOf.LOAD:
         return ()
     return tuple(task.id for task in tasks if task.is_paused and task.agent.blocked_by is PauseReason.PRESSURE)

@@ -39,7 +39,7 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
                 return Why(
                     facts=own, next=_failed_dependency(task, snapshot) or "it starts by itself when that is over"
                 )
-            following = _when_admitted(task, snapshot, "it starts by itself when there is a place")
+            following = _when_admitted(task, snapshot, "it starts by itself when a slot is free")
             return Why(facts=_no_place(task, snapshot), next=following)
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
@@ -107,7 +107,7 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             facts = (*(_request_text(request) for request in requests), *obstacles, processes)
             return Why(facts=facts, next=following)
         case None:
-            following = _when_admitted(task, snapshot, "it continues by itself when there is a place")
+            following = _when_admitted(task, snapshot, "it continues by itself when a slot is free")
             return Why(facts=(*_no_place(task, snapshot), processes), next=following)
         case _:
             assert_never(task.agent.blocked_by)
@@ -187,7 +187,7 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
         return (reason,)
     holders = [other.id for other in snapshot.tasks.running]
     ahead = snapshot.tasks.ahead.get(task.id, 0)
-    taken = f"{len(holders)} of {places(snapshot)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
+    taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)
 
@@ -207,7 +207,7 @@ def _under_way(task: Task) -> str:
 
 _NEXT = {
     NextAction.NOTHING: "nothing",
-    NextAction.ADMISSION: "it starts by itself when there is a place",
+    NextAction.ADMISSION: "it starts by itself when a slot is free",
     NextAction.WORKSPACE: "its worktree is being created from {task.source.repo}",
     NextAction.AGENT: "the {task.agent.role} is being started",
     NextAction.TURN: "the {task.agent.role} works at turn {task.agent.turn.number} of attempt {task.agent.attempt}",

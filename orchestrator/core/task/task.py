@@ -211,12 +211,12 @@ class Task:
 
     @property
     def holds_slot(self) -> bool:
-        """Whether the task takes one of the `max_agents` places; a paused one does not."""
+        """Whether the task takes one of the `max_agents` slots; a paused one does not."""
         return self.status is _IN_PROGRESS and not self.is_paused
 
     @property
     def wants_slot(self) -> bool:
-        """Whether the task would start or resume if there were a place."""
+        """Whether the task would start or resume if a slot were free."""
         if self.status is _PENDING:
             return self.next_action is _ADMISSION and not self.is_paused
         return self.status is _IN_PROGRESS and self.is_paused and self.agent.blocked_by is None

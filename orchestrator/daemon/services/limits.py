@@ -30,7 +30,7 @@ class LimitedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsReport:
-    """Everything that limits work now; `places_now` are the places while a window is nearly used up."""
+    """Everything that limits work now; `places_now` are the slots while a window is nearly used up."""
 
     snapshot: SchedulerSnapshot
     active: tuple[ActiveLimit, ...]
@@ -89,7 +89,7 @@ def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
 
 
 def _is_limited(task: Task, snapshot: SchedulerSnapshot) -> bool:
-    """Whether a limit, the service or a budget holds the task, even one that is only waiting for a place."""
+    """Whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
     if task.is_paused and task.agent.blocked_by in _LIMITS:
         return True
     return (

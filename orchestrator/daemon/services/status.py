@@ -29,7 +29,7 @@ class RunningTask:
 class DaemonStatus:
     """How the daemon is; sizes in bytes.
 
-    `queue` waits for a place, `paused` for somebody or something else; `running` are the tasks with processes.
+    `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes.
     """
 
     health: str
@@ -51,7 +51,7 @@ class DaemonStatus:
 class Overview:
     """Everything at a glance: live tasks, active ones first, then paused ones, then those that wait, in order.
 
-    `waiting` counts all tasks that want a place, `more` those left out; a usage limit ends at `limited_until`.
+    `waiting` counts all tasks that want a slot, `more` those left out; a usage limit ends at `limited_until`.
     """
 
     health: str
@@ -125,19 +125,13 @@ class StatusService:
 
 def _health(capacity: Capacity) -> str:
     """Whether tasks can start: ok, paused, pressure or draining."""
-    return (
-        "draining"
-        if capacity.draining
-        else "pressure"
-        if capacity.pressure
-        else "paused"
-        if capacity.paused_by
-        else "ok"
-    )
+    if capacity.draining:
+        return "draining"
+    return "pressure" if capacity.pressure else "paused" if capacity.paused_by else "ok"
 
 
 def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:
-    """Active tasks, paused ones, then those that wait for a place in the order in which they get one."""
+    """Active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
     waiting = waiting_queue(snapshot.tasks)
     others = sorted(
         (task for task in snapshot.tasks if not task.wants_slot),

@@ -52,9 +52,9 @@ class ForgeClient:
         self._run(self._http.aclose())
         self._loop.close()
 
-    def ask(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
+    def request(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
         """Return the answer to one request; `path` is below the API, or an address on the same server."""
-        return self._run(self._http.ask(method, path, body, params))
+        return self._run(self._http.request(method, path, body, params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[JsonObject]:
         """Return every item of a list, page by page. Raises Refused for more than 5,000 of them."""

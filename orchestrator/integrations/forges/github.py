@@ -21,21 +21,21 @@ from orchestrator.integrations.forges import github_answers as reading
 from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
 from orchestrator.integrations.forges.protocol import HeadMoved
 from orchestrator.integrations.forges.pull_requests import (
-    existing_for,
+    DraftOpener,
+    comments_of_writers,
     merged_commit,
     must_be_mergeable,
     refusal_of,
-    under_key,
 )
 from orchestrator.integrations.forges.remote import ForgeKind, Remote
-from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, with_marker
 from orchestrator.integrations.http import Method, Params
 
 _WRITERS = frozenset({"admin", "maintain", "write"})
 _API_VERSION = "2022-11-28"
 
 
-class GitHub:
+class GitHub(DraftOpener):
     """One repository on GitHub; `api` is given if it is not at its usual place."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
@@ -49,25 +49,6 @@ class GitHub:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    def open(self, draft: PullRequestDraft) -> PullRequest:
-        """The pull request of the draft: found and brought up to date, or new."""
-        body = with_marker(draft.key, draft.body)
-        found = existing_for(self._of(draft.head, "open"), draft)
-        if found is not None:
-            return self._updated(found, body)
-        ended = under_key(self._of(draft.head, "closed"), draft)
-        if ended is not None:
-            return ended
-        wanted: JsonObject = {"title": one_line(draft.title), "body": body, "head": draft.head, "base": draft.base}
-        try:
-            made = self._repo("POST", "/pulls", wanted)
-        except Declined:  # it may have been opened since the search
-            found = existing_for(self._of(draft.head, "open"), draft)
-            if found is None:
-                raise
-            return self._updated(found, body)
-        return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add the labels that it does not have."""
@@ -109,16 +90,8 @@ class GitHub:
             *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
             *self._comments(CommentKind.CONVERSATION, conversation),
         ]
-        heard: dict[str, bool] = {}
-        kept = []
-        for comment, root in found:
-            if key_of(comment.body) is not None or root in resolved or not comment.body.strip():
-                continue
-            if comment.author not in heard:
-                heard[comment.author] = self._may_write(comment.author)
-            if heard[comment.author]:
-                kept.append(comment)
-        return tuple(sorted(kept, key=lambda comment: comment.at))
+        unresolved = ((comment, comment.author) for comment, root in found if root not in resolved)
+        return comments_of_writers(unresolved, self._may_write)
 
     def state(self, number: int) -> PullState:
         """Return what decides whether it may be merged."""
@@ -178,12 +151,12 @@ class GitHub:
         self._repo("DELETE", f"/git/refs/heads/{name}")
 
     def _repo(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
-        return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
+        return self._http.request(method, f"/repos/{self._path}{path}", body, params)
 
     def _asked_of(self, query: str, variables: Mapping[str, Json]) -> JsonObject:
         """Return GraphQL's answer about the repository."""
         body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
-        data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
+        data = reading.data_of(object_of(self._http.request("POST", self._graphql, body)), self._path)
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
@@ -193,6 +166,19 @@ class GitHub:
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
         return [pull for pull in pulls if pull.head == head]
 
+    def _open_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "open")
+
+    def _ended_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "closed")
+
+    def _created(self, draft: PullRequestDraft, title: str, body: str) -> PullRequest:
+        wanted: JsonObject = {"title": title, "body": body, "head": draft.head, "base": draft.base}
+        return reading.pull_of(object_of(self._repo("POST", "/pulls", wanted)))
+
+    def _with_body(self, number: int, body: str) -> PullRequest:
+        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{number}", {"body": body})))
+
     def _is_own(self, pull: JsonObject) -> bool:
         """Whether its branch is one of this repository and not of a fork."""
         head = object_of(object_of(pull.get("head")).get("repo"))
@@ -201,18 +187,13 @@ class GitHub:
     def _pull(self, number: int) -> PullRequest:
         return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
 
-    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
-        if same(pull.body, body):
-            return pull
-        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
-
     def _said(self, path: str, key: str) -> bool:
         """Whether this account has posted something with this key there."""
         items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
         return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
-        answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
+        answer = object_of(self._http.request("POST", self._graphql, {"query": "query{viewer{login}}"}))
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
     def _threads(self, number: int) -> list[JsonObject]:

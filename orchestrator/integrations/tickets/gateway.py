@@ -100,7 +100,7 @@ class Conversation:
         self._name, self._config, self._ticket = gateway.name, gateway.config, ticket
         self._process, self._words = process, words
 
-    async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
+    async def call_as(self, kind: type[A], tool: str, **arguments: str) -> A:
         """Call a tool and return its answer as `kind`. Raises RemoteError."""
         try:
             return kind.model_validate(await self.call(tool, **arguments))

@@ -40,7 +40,7 @@ async def readyz(service: TheService) -> Mapping[str, str]:
 
 @router.get("/api/status")
 async def status(service: TheService) -> StatusView:
-    """Show the daemon, its places, who waits and who runs."""
+    """Show the daemon, its slots, who waits and who runs."""
     now = await service.status.status()
     return compose_view(
         StatusView,

@@ -35,10 +35,10 @@ class ProgressSigns:
 
 
 def active_tasks_fit_places(snapshot: SchedulerSnapshot) -> Iterator[str]:
-    """No more tasks are active than there are places."""
+    """No more tasks are active than there are slots."""
     holders = len(snapshot.tasks.running)
     if holders > snapshot.capacity.places:
-        yield f"{holders} tasks are active in {snapshot.capacity.places} places"
+        yield f"{holders} tasks are active in {snapshot.capacity.places} slots"
 
 
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
 
 
 def _waits_for_place(task: Task, snapshot: SchedulerSnapshot) -> bool:
-    """Whether it needs a place, and something keeps it from getting one."""
+    """Whether it needs a slot, and something keeps it from getting one."""
     if not task.wants_slot:
         return False
     capacity, taken = snapshot.capacity, len(snapshot.tasks.running)

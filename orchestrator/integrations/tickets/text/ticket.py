@@ -21,6 +21,8 @@ from orchestrator.redaction.rules import LARGEST_TEXT
 MOST_COMMENTS = 100
 LONGEST_COMMENT = 16 * 1024
 """Characters; a longer comment is cut, with a note."""
+COMMENT_BY = "Comment by "
+"""Begins the heading of a comment. Such a heading is never a section of the ticket, whatever its author is called."""
 MOST_NAMES = 100
 """Labels and attachments that are named."""
 
@@ -121,6 +123,16 @@ def names(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, cut))
 
 
+def one_name(text: str | None) -> str:
+    """Return a name as one safe line; "" if there is none."""
+    return "".join(names([text or ""]))
+
+
+def squeezed(text: str) -> str:
+    """Return a text in a form that survives a tracker's changes of spaces and line ends."""
+    return " ".join(text.split())
+
+
 def composed(
     description: str, comments: Sequence[TicketComment], attachments: Sequence[str] = (), source: str = ""
 ) -> str:
@@ -163,7 +175,7 @@ def _told(comment: TicketComment) -> str:
     text = visible(comment.text).strip()
     if len(text) > LONGEST_COMMENT:
         text = f"{text[:LONGEST_COMMENT]}\n… ({len(text) - LONGEST_COMMENT} more characters are left out)"
-    author = "".join(names([comment.author])) or "somebody"
+    author = one_name(comment.author) or "somebody"
     when = f", {comment.at:%Y-%m-%d %H:%M}" if comment.at else ""
     quoted = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
-    return f"### {author}{when}\n\n{quoted}"
+    return f"### {COMMENT_BY}{author}{when}\n\n{quoted}"

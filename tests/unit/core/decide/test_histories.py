@@ -363,7 +363,7 @@ def test_a_request_is_answered_once_and_its_answer_is_kept(decisions: list[Decis
 
 @in_every_history
 def test_something_can_always_resume_a_paused_task(decisions: list[Decision]) -> None:
-    """An alarm, an answer, a place, a user, or the end of what the whole machine or account is short of."""
+    """An alarm, an answer, a slot, a user, or the end of what the whole machine or account is short of."""
     for one in decisions:
         task = one.after
         if not task.is_active or not task.is_paused:

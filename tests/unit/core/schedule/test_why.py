@@ -49,16 +49,16 @@ def said(task: Task, *others: Task, capacity: Capacity | None = None) -> tuple[t
     return why.facts, why.next
 
 
-BY_ITSELF = "it starts by itself when there is a place"
+BY_ITSELF = "it starts by itself when a slot is free"
 
 
 def test_a_waiting_task_names_the_tasks_that_hold_places_and_those_ahead_of_it() -> None:
     holder = replace(at_work(), id="holder")
-    assert said(pending(), holder) == (("1 of 1 places are taken by holder",), BY_ITSELF)
+    assert said(pending(), holder) == (("1 of 1 slots are taken by holder",), BY_ITSELF)
     facts, _ = said(pending(), holder, pending("a"))
-    assert facts == ("1 of 1 places are taken by holder", "1 task is ahead of it")
+    assert facts == ("1 of 1 slots are taken by holder", "1 task is ahead of it")
     facts, _ = said(pending(), pending("a"), pending("b"))
-    assert facts == ("0 of 1 places are taken", "2 tasks are ahead of it")
+    assert facts == ("0 of 1 slots are taken", "2 tasks are ahead of it")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ STILL = "its processes are frozen"
             ("the machine was short of resources", "none of its processes runs"),
             "it continues by itself when there is enough again",
         ),
-        (paused(None), ("0 of 1 places are taken", STILL), "it continues by itself when there is a place"),
+        (paused(None), ("0 of 1 slots are taken", STILL), "it continues by itself when a slot is free"),
         (
             paused(PauseReason.RATE_LIMIT),
             ("its account had reached a usage limit, and its policy does not let it continue by itself", STILL),
