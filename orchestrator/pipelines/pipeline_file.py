@@ -121,20 +121,24 @@ def _check_work(stage: Stage, table: Table) -> None:
     if not work.takes_role and stage.role is not None:
         table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): remove its role")
     if not work.publishes and table.has("publish"):
-        table.note("publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_said(work)}")
+        table.note(
+            "publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_as_declared(work)}"
+        )
     if work.has_steps and stage.plan is None:
         table.report.note(table.path, f"stage {stage.name} works through steps: name their file with plan = …")
     if not work.has_steps and stage.plan is not None:
-        table.note("plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_said(work)}")
+        table.note(
+            "plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_as_declared(work)}"
+        )
 
 
 def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:
     """Return the kinds of work that have steps or publish, as a pipeline file says them."""
     fitting = [kind for kind in WORK.values() if has_steps <= kind.has_steps and publishes <= kind.publishes]
-    return " or ".join(map(_said, fitting))
+    return " or ".join(map(_as_declared, fitting))
 
 
-def _said(work: Work) -> str:
+def _as_declared(work: Work) -> str:
     return f'work = "{work.name}"'
 
 

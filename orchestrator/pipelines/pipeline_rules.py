@@ -36,8 +36,8 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
 def _note_review(stage: Stage, report: Report) -> None:
     """Report a review without an agent or a stage that could make the requested changes."""
     if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
-        said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
-        report.note(("stages", stage.name, "review"), said)
+        problem = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
+        report.note(("stages", stage.name, "review"), problem)
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:

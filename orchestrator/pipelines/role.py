@@ -20,7 +20,7 @@ _LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 
 
 class OnAsk(StrEnum):
-    """What happens to a request of an agent of this role, if its task has somebody to ask."""
+    """What happens to a request of an agent of this role, if its task is interactive."""
 
     ASK = "ask"
     ALLOW = "allow"
@@ -82,7 +82,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         prompt=prompt.strip(),
         source=front.report.source,
     )
-    front.has("color")  # decoration of Claude Code's own screens: welcome, and without effect
+    front.has("color")  # for Claude Code's own display; accepted and ignored
     for name in NOT_PASSED_ON:
         if front.has(name):
             front.note(name, f"{name} is not passed on to unattended agents: remove it")

@@ -54,7 +54,7 @@ class RunOutput:
 def read_lines_from(
     folder: Path, offset: int, limit: int = 1 << 20, stream: tuple[str, str] = STDOUT
 ) -> tuple[bytes, int]:
-    """Return the same for a reader that reads once."""
+    """Return what `RunOutput.lines_from` returns, for a reader that reads once."""
     return RunOutput(folder, stream).lines_from(offset, limit)
 
 

@@ -1,4 +1,4 @@
-"""The processes of a run as the daemon sees them: what they use; and killing those whose holder died."""
+"""Measure what the processes of a run use, and kill those whose holder died."""
 
 import time
 from pathlib import Path
@@ -43,7 +43,7 @@ def cgroup_of(folder: Path) -> Cgroup:
 
 
 def remove_abandoned_groups() -> None:
-    """Remove the empty control groups of holders that were killed and whose runs nobody asks for any more."""
+    """Remove the empty control groups of holders that were killed and whose runs are not watched any more."""
     place = own_place()
     for group in Path(place).glob(f"{PREFIX}*") if place else ():
         pid = group.name.removeprefix(PREFIX).partition("-")[0]

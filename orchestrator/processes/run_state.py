@@ -1,4 +1,4 @@
-"""What a run's folder says by itself, to anybody who reads it: alive, begun, ended and how."""
+"""Read the state of a run from its folder: whether it has begun, is alive, or has ended, and how."""
 
 import fcntl
 import os
@@ -68,7 +68,7 @@ def is_spawned(folder: Path) -> bool:
 
 
 def take_lock(folder: Path) -> int | None:
-    """Return the lock of a run that nobody holds; None if somebody does."""
+    """Return the descriptor of a run's lock, now held; None if another process holds it."""
     descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(LOCK_TRIES):
         try:
@@ -98,7 +98,7 @@ def _note_loss(folder: Path) -> Exit:
 
 
 def appearance_of(folder: Path) -> tuple[object, ...]:
-    """Return what distinguishes a changed run from an unchanged one without reading its files."""
+    """Return inodes, sizes and times of a run's files, which differ if the run has changed."""
     looks: list[object] = []
     for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
         try:

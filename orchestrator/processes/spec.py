@@ -1,4 +1,4 @@
-"""What a run is told at its start, and what it answers, as values."""
+"""The parameters of a run and what its holder reports, as values."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class RunSpec:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
-    secret: frozenset[str] = frozenset()  # variables of `env` that are handed over in memory and written nowhere
-    masks: Masks = field(default=NO_MASKS, repr=False)  # what must not be readable in what the run says
+    secret: frozenset[str] = frozenset()  # variables of `env` that are passed in memory only and never written
+    masks: Masks = field(default=NO_MASKS, repr=False)  # what must not be readable in the run's output
     timeout: float | None = None  # seconds, frozen time not counted
     stdin: Stdin = Stdin.PUMP
     limits: Limits = Limits()

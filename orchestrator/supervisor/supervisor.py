@@ -87,7 +87,7 @@ class Supervisor:
     async def run(self) -> None:
         """Process messages one at a time, forever.
 
-        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        The sender of a request continues as soon as the loop awaits. So after an answer the loop does not await before
         every state.json is written.
         """
         has_answered = False
@@ -130,7 +130,7 @@ class Supervisor:
         self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
-        """Return what keeps a task where it is."""
+        """Return why a task is where it is, and what happens next."""
         return explain(task, self.snapshot())
 
     def snapshot(self) -> SchedulerSnapshot:
@@ -176,14 +176,14 @@ class Supervisor:
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
-        """Forget that a usage window, or any, is used up; tasks that met it try again."""
+        """Forget that one usage window, or any, is used up; tasks that reached this limit try again."""
         self.shared.forget(window, by)
         for task_id in admission.tasks_at_limit(self.snapshot(), window):
             self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
         self._inbox.wake()
 
     def _store_account(self) -> None:
-        """Store the state of the account if it changed: once for a burst of news, however long an agent makes it."""
+        """Store the state of the account if it changed, once for a burst of messages."""
         if self.shared.unwritten:
             self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
@@ -348,7 +348,7 @@ class Supervisor:
         return admission.allowance_for(task, self.snapshot()) if isinstance(event, TurnFinished) else EVERYTHING
 
     def _resume_after_limit(self, event: ResumeRequested) -> None:
-        """Resume every task that met a usage limit: a person who resumes one means the account."""
+        """Resume every task at a usage limit: a person who resumes one says that the account can be used again."""
         for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
             self._inbox.post(task.id, replace(event, blocked_by=PauseReason.RATE_LIMIT))
 

@@ -1,8 +1,8 @@
-"""Import what an agent left for the daemon: allowed files from its outbox, taken in before any gate looks.
+"""Import the allowed files that an agent left in its outbox, before guards judge them.
 
 An untrusted agent put everything there and may still be writing while we read. So each file is opened first, without
-following links and without blocking on a FIFO, and everything else is asked of the open file: its kind, its links, its
-size. If a file grows while it is read, no more than the limit is read.
+following links and without blocking on a FIFO, and its kind, links and size are read from the open descriptor. If a
+file grows while it is read, no more than the limit is read.
 """
 
 import hashlib

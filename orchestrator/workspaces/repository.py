@@ -1,4 +1,4 @@
-"""The repository that a person submits: what it is, where work can begin, and why it cannot.
+"""Inspect the repository that a person submits: what it is, where work can begin, or why it cannot.
 
 The repository is only inspected (git.py says how that is safe); nothing in it is changed.
 """

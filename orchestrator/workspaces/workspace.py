@@ -44,7 +44,7 @@ _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
 
 
 class DeliveryError(OrchestratorError):
-    """The finished branch cannot be brought to the user's repository; the message says what to do about it."""
+    """The finished branch cannot be delivered to the user's repository; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class BranchFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredBranch:
-    """The branch as it stands in the user's repository; `already` if it stood there before."""
+    """The branch in the user's repository; `already` if it pointed to this commit before."""
 
     branch: str
     commit: str
@@ -162,8 +162,7 @@ class Workspace:
     def checkout(self, task_id: str, commit: str, name: str) -> Path:
         """Return a folder with the files of exactly this commit and nothing else but a `.git` of its own.
 
-        Asked again with the same name, it is the same folder, as the check that runs in it left it; `discard` removes
-        it.
+        The same name gives the same folder, as the check that ran in it left it; `discard` removes it.
         """
         clone = self.clone_of(task_id)
         if not clone.has(commit):
@@ -219,10 +218,10 @@ class Workspace:
             files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
-        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is changed.
+        """Deliver `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
         An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
-        DeliveryError if it stands elsewhere, and RepositoryError.
+        DeliveryError if it points elsewhere, and RepositoryError.
         """
         clone = self.clone_of(task_id)
         user, _ = open_repository(repo)

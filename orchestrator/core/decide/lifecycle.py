@@ -1,4 +1,4 @@
-"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next stage, back, or to a halt.
+"""Move a task along its pipeline: into a stage, from turn to turn, to the next stage, or back; or block it.
 
 Each function takes a task and returns the task afterwards. None issues commands; obligations.py derives them from the
 state.
@@ -48,12 +48,12 @@ from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Su
 LONGEST_RETRY_DELAY = 300.0
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
-        ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
-        ErrorClass.BILLING: "see to the account's credit",
+        ErrorClass.AUTHENTICATION: "log in the agents' account as `orchestrator doctor` says, or correct its key",
+        ErrorClass.BILLING: "add credit to the account",
         ErrorClass.MODEL: "name a model that the account may use, in the role's file or as agent.model",
     }
 )
-"""Failures that another attempt cannot fix, and what a person has to do about each."""
+"""Failures that another attempt cannot fix, and what a person has to do about each of them."""
 ONCE_MORE = (
     "This is the last pass: do only what makes the failing checks pass and the ticket's criteria hold, and leave out "
     "every step that does not serve that."
@@ -237,7 +237,7 @@ def _is_reviewed(task: Task) -> bool:
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
-    """Return the task with its agent told what the gate misses, or blocked when no retry is left."""
+    """Return the task with a turn owed in which its agent is told what is missing, or blocked if no retry is left."""
     if pipeline.stage(task.stage).role is None:
         return block(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = use_retry(task, "gate_retries")

@@ -46,7 +46,7 @@ def pause(task: Task, by: PauseReason) -> Task:
 
 
 def hold_for_account(task: Task, by: PauseReason) -> Task:
-    """Return the task paused because of what others met or spent: it has no waits of its own to count."""
+    """Return the task paused for a limit that other tasks reached; this does not count as a wait of its own."""
     if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
         task = task.with_setbacks(replace(task.agent.setbacks, limit_waits=0))
     return pause(task, by)
@@ -65,7 +65,7 @@ def unpause(task: Task) -> Task:
 
 
 def resume_if_free(task: Task) -> Task:
-    """Return the task waiting no longer; a reason to pause stays."""
+    """Return the task unpaused, unless the daemon or a person paused it for another reason."""
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
@@ -84,7 +84,7 @@ def add_request(task: Task, draft: RequestDraft, at: datetime) -> Task:
 
 
 def add_answered_request(task: Task, draft: RequestDraft, answer: Answer, at: datetime) -> Task:
-    """Return the task with a request on record that was answered without asking anybody."""
+    """Return the task with a request on record that was answered without a person."""
     return replace(
         task, requests=(*task.requests, replace(_closed(_record(task, draft, at), answer, at), deadline=None))
     )
@@ -176,7 +176,7 @@ def _closed(request: UserRequest, answer: Answer, at: datetime) -> UserRequest:
 
 
 def _default(draft: RequestDraft) -> Answer:
-    """Return the answer that is taken when nobody answers in time; it never allows more than the agent has now."""
+    """Return the answer that counts if no person answers in time; it never grants a permission."""
     if draft.subject is Subject.PERMISSION:
         return Answer(status=RequestStatus.ANSWERED, text=DENY)
     if draft.default:

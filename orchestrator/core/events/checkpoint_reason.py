@@ -1,4 +1,4 @@
-"""Which events call for a checkpoint."""
+"""Decide after which events a checkpoint is taken."""
 
 from orchestrator.core.events.events import Event, RunFrozen
 from orchestrator.core.task.agent import PauseReason

@@ -1,4 +1,4 @@
-"""What can happen to a task: facts in the past tense, each carrying when it happened.
+"""What can happen to a task: facts in the past tense, each with the time when it happened.
 
 The counterpart is commands.py. A late event, of an earlier attempt, turn or run, is recognised by its numbers and
 changes nothing.

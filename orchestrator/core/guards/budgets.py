@@ -29,7 +29,7 @@ class BudgetLeft(Guard):
 class BudgetWithin(Guard):
     """No more of a budget was used than it allows.
 
-    A task that nobody attends passes it all the same; the engine then puts the risk on record.
+    An unattended task passes this guard anyway, and the engine records the risk.
     """
 
     budget_keys: ClassVar[tuple[str, ...]] = ("name",)

@@ -24,7 +24,7 @@ from orchestrator.redaction.outgoing_text import TextKind, sanitize
 from orchestrator.redaction.rules import Redactor, Result
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.workspaces.evaluation.secret_scan import refuse_told_secrets
+from orchestrator.workspaces.evaluation.secret_scan import refuse_secrets_in_messages
 from orchestrator.workspaces.workspace import Workspace
 
 
@@ -72,7 +72,7 @@ class Outbound:
 
     def refuse_secrets(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if a commit that would be pushed, or its message, adds a secret."""
-        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
+        refuse_secrets_in_messages(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
 
     def fit(self, text: str, kind: TextKind = TextKind.TEXT) -> str:
         """Return the text as it may leave. Raises PublishRefused, and keeps the text, where it must not."""

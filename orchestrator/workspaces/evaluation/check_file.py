@@ -33,7 +33,7 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
         problem = f"is not a regular UTF-8 file of at most {MAX_FILE} bytes"
         raise CheckError(f"{FILE} at {tree.commit[:12]} {problem}; commit one that is")
     table = read_toml(text, FILE)
-    said = table.has("checks")
+    has_checks = table.has("checks")
     inner = table.table("checks")
     names = inner.names()
     if len(names) > MOST_CHECKS:
@@ -42,7 +42,7 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
     table.done()
     if table.report.problems:
         raise DefinitionError(table.report.in_order())
-    return tuple(checks) if said else None
+    return tuple(checks) if has_checks else None
 
 
 def changed_on_branch(git: Git, base_commit: str, head: str) -> bool:

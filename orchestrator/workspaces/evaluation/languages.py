@@ -51,8 +51,8 @@ class KnownCheck:
     """A check that a language may have: it needs any sign of `signs`, every one of `also`, and its tools.
 
     `programs` are searched on PATH, `modules` by python3. A check that must `stay` is listed without its tools too: it
-    then fails and says what is missing, because otherwise nobody would notice that nothing was tested. A check that
-    only stands `alone` gives way to a check of the same name of any other language.
+    then fails and says what is missing, so that untested code does not go unnoticed. A check with `alone` is dropped if
+    another language has a check of the same name.
     """
 
     language: str

@@ -77,15 +77,15 @@ def _analysis(task: Task) -> Iterable[str]:
     yield "## Failure Analysis"
     failed = [name for name, result in task.evaluation.results.items() if result.verdict is Verdict.FAIL]
     entries = failures_of_evaluation(task)
-    yield "\n".join(map(_entry, entries)) if entries else "Nobody has looked into it yet: " + ", ".join(failed) + "."
+    yield "\n".join(map(_entry, entries)) if entries else "Not analysed yet: " + ", ".join(failed) + "."
 
 
 def _entry(entry: Failure) -> str:
-    told = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
+    line = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
     if entry.analysis is None:
-        return told
+        return line
     return (
-        f"{told}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
+        f"{line}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
         f"\n  - Suggested: {inert(entry.analysis.suggested_fix)}"
     )
 

@@ -37,7 +37,7 @@ class AgentWork(StageWork):
 
 
 def _sub_status(family: Family, task: Task, present: tuple[str, ...]) -> SubStatus:
-    """Return how far the files are. A draft that the stage has on record was looked at; any other was not."""
+    """Return how complete the files are. A draft that the stage has on record was reviewed; any other was not."""
     if task.status is TaskStatus.REVIEW:
         return SubStatus.REVIEW_PENDING
     known = task.stages[task.stage].artifacts

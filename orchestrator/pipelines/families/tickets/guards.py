@@ -20,11 +20,11 @@ class TicketFiltered(Guard):
         check = task.ticket.sensitive_check
         if check is None:
             return ("the ticket was not checked for secrets",)
-        said = f"the check of the ticket for secrets says {check.result}"
+        result = f"the check of the ticket for secrets says {check.result}"
         if check.result not in self.accept:
-            return (said,)
+            return (result,)
         if check.result == LOCAL_BYPASS and task.ticket.source != "local":
-            return (f"{said}, which is accepted for local tickets only",)
+            return (f"{result}, which is accepted for local tickets only",)
         return ()
 
     def describe(self) -> str:

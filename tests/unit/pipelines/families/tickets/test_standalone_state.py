@@ -206,7 +206,7 @@ def test_the_third_failed_evaluation_leads_only_to_blocked_and_one_retry_starts_
     assert refusal(document, "ANALYSIS")["missing"] == ["the budget eval_cycles is used up (3 of 3)"]
     halted = after_move(document, "BLOCKED")
     assert (halted["current_state"], halted["stage"]) == ("BLOCKED", "EVALUATION")
-    assert halted["block_reason"] == "a limit of tries is used up"
+    assert halted["block_reason"] == "no try is left"
     assert refusal(halted, "ANALYSIS")["missing"] == [
         "no transition leads there; from BLOCKED the task can go to EVALUATION"
     ]
