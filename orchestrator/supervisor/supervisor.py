@@ -362,14 +362,16 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        if task.status.is_final and task.run is None and not task.notices:
+        has_ended = task.status.is_final and task.run is None and not task.notices
+        if has_ended:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
-            self._store.release(task.id)
         for listener in self._listeners:
             listener(task, event)
+        if has_ended:
+            self._store.release(task.id)
 
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)

@@ -1,6 +1,7 @@
 """Checkpoints as people use them: a real daemon, real agents, and the command line."""
 
 import json
+import shutil
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import Reason
@@ -51,6 +52,45 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         assert (missing.returncode, missing.stdout) == (4, "")
         assert house.cli("checkpoints", "list", "NOBODY-1").returncode == 4
         assert house.cli("checkpoints", "restore", task, number, "--in-place", "--branch", "x").returncode == 2
+
+
+def test_the_work_of_a_cancelled_task_survives_its_archival(tmp_path: Path) -> None:
+    stubborn = [HALF_DONE, {"ignore_term": True}, FOR_EVER]
+    with House(tmp_path, scenario={"IMPLEMENTATION": [[], stubborn]}) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        assert house.cli("cancel", task).returncode == 0
+        archived = house.cli("archive", task)
+        assert archived.returncode == 0, archived.stderr
+        assert not house.survivors(), "it is archived only when its processes have ended"
+        assert not worktree.exists()
+        newest = checkpoints(house, task)[0]
+        assert (newest["reason"], newest["pinned"]) == ("user", True)
+        done = house.cli("checkpoints", "restore", task, str(newest["number"]))
+        assert done.returncode == 0, done.stderr
+        branch = f"orchestrator/{task}/checkpoint-{newest['number']}"
+        assert git(house.repo, "show", f"{branch}:half-done.txt") == "not lost"
+        assert "Implement slugify in textkit" in git(house.repo, "log", "--format=%s", branch)
+
+
+def test_a_worktree_that_somebody_removed_is_made_anew_from_the_newest_checkpoint(tmp_path: Path) -> None:
+    go = str(tmp_path / "go")
+    scenario = {"IMPLEMENTATION": [[], [HALF_DONE, FOR_EVER], [{"wait_for": go}]]}
+    with House(tmp_path, scenario=scenario) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        house.client.request(task, "pause")
+        house.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(house, task))
+        shutil.rmtree(worktree)
+        house.end_run(task)
+        house.client.request(task, "resume")
+        house.wait_for("the work", (worktree / "half-done.txt").exists)
+        assert "restored from checkpoint" in house.cli("events", task).stdout
+        Path(go).touch()
+        house.wait_for_end(task)
+        assert len(house.subjects(task)) == 3
 
 
 def test_the_worktree_of_a_blocked_task_goes_back_and_forth(tmp_path: Path) -> None:

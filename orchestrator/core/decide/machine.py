@@ -171,6 +171,8 @@ def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
 
 
 def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
+    if event.restored_from:
+        return replace(task)  # an equal task, but not the same: that it was restored is on record
     if task.next_action is not NextAction.WORKSPACE:
         return task
     task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
@@ -233,9 +235,9 @@ def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Ta
     if event.result is None:
         if task.is_paused:
             return replace(task, next_action=NextAction.RETRY, retry_at=event.at)
-        return lifecycle.fail_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
+        return lifecycle.lose_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(
-        task,
+        task.with_setbacks(replace(task.agent.setbacks, losses=0)),
         evaluation=replace(
             task.evaluation,
             results=with_result(task.evaluation.checks, task.evaluation.results, event.name, event.result),
