@@ -21,7 +21,6 @@ class BudgetLeft(Guard):
         return _exceeded(task, self.name, allowed=-1)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.name} is not used up"
 
 
@@ -41,7 +40,6 @@ class BudgetWithin(Guard):
         return () if task.policy.autonomy is Autonomy.AUTO else self.overspent(task)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.name} is not exceeded"
 
     def overspent(self, task: Task) -> tuple[str, ...]:

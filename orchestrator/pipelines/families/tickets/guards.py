@@ -29,5 +29,4 @@ class TicketFiltered(Guard):
         return ()
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"the ticket is {' or '.join(self.accept)}"
