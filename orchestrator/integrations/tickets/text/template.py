@@ -15,6 +15,7 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.markdown import open_fence
 from orchestrator.integrations.tickets.text.classifier import type_of
+from orchestrator.integrations.tickets.text.ticket import COMMENT_BY
 
 
 class Section(StrEnum):
@@ -267,6 +268,8 @@ def _heading(line: str) -> tuple[str, str, int] | None:
 
 def _section(name: str) -> Section | None:
     """The section that a heading names, whatever decorates it; one in two languages is known by either."""
+    if name.startswith(COMMENT_BY):
+        return None
     bare = _IN_PARENTHESES.sub(" ", name)
     inner = " ".join(_IN_PARENTHESES.findall(name))
     for part in (name, bare, inner, *name.split("/"), *name.split("|")):

@@ -21,6 +21,8 @@ from orchestrator.redaction.rules import LARGEST_TEXT
 MOST_COMMENTS = 100
 LONGEST_COMMENT = 16 * 1024
 """Characters; a longer comment is cut, with a note."""
+COMMENT_BY = "Comment by "
+"""Begins the heading of a comment. Such a heading is never a section of the ticket, whatever its author is called."""
 MOST_NAMES = 100
 """Labels and attachments that are named."""
 
@@ -176,4 +178,4 @@ def _told(comment: TicketComment) -> str:
     author = one_name(comment.author) or "somebody"
     when = f", {comment.at:%Y-%m-%d %H:%M}" if comment.at else ""
     quoted = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
-    return f"### {author}{when}\n\n{quoted}"
+    return f"### {COMMENT_BY}{author}{when}\n\n{quoted}"
