@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 from unicodedata import category, combining, is_normalized, normalize
 
 from orchestrator.core.events.agent_messages import (
@@ -230,11 +230,10 @@ def _bounded(name: str, value: str) -> str:
 
 
 def _needed(fields: JsonObject, name: str) -> str:
-    return _text(fields, name) or _refused(name)
-
-
-def _refused(name: str) -> NoReturn:
-    raise _WrongError(f"{name} is missing")
+    value = _text(fields, name)
+    if not value:
+        raise _WrongError(f"{name} is missing")
+    return value
 
 
 def _required(fields: JsonObject) -> bool:

@@ -1,6 +1,6 @@
 """GitHub and GitHub Enterprise: REST where possible, GraphQL for the rest; github_answers.py translates answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from orchestrator.core.events.forge import (
@@ -85,11 +85,12 @@ class GitHub(DraftOpener):
             self._http.pages(f"/repos/{self._path}/{place}")
             for place in (f"pulls/{number}/comments", f"pulls/{number}/reviews", f"issues/{number}/comments")
         )
-        found = [
-            *self._comments(CommentKind.THREAD, threads),
-            *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
-            *self._comments(CommentKind.CONVERSATION, conversation),
-        ]
+        listed = {
+            CommentKind.THREAD: threads,
+            CommentKind.REVIEW: filter(reading.asks_for_something, reviews),
+            CommentKind.CONVERSATION: conversation,
+        }
+        found = (reading.comment_of(kind, item) for kind, items in listed.items() for item in items)
         unresolved = ((comment, comment.author) for comment, root in found if root not in resolved)
         return comments_of_writers(unresolved, self._may_write)
 
@@ -189,7 +190,8 @@ class GitHub(DraftOpener):
 
     def _said(self, path: str, key: str) -> bool:
         """Whether this account has posted something with this key there."""
-        items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
+        posted = self._http.pages(f"/repos/{self._path}{path}")
+        items = [item for item in posted if key_of(text_of(item.get("body"), LONG)) == key]
         return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
@@ -219,11 +221,6 @@ class GitHub(DraftOpener):
             after = text_of(page.get("endCursor"))
         raise Refused(f"{self._path} has more than {reading.MOST} things to look at in one place")
 
-    @staticmethod
-    def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
-        """The comments of one kind, each with the id of its thread's first comment."""
-        return [reading.comment_of(kind, item) for item in listed]
-
     def _may_write(self, login: str) -> bool:
         if not login or login.endswith("[bot]"):
             return False
@@ -242,10 +239,6 @@ class GitHub(DraftOpener):
             parts = (text_of(output.get(name), LONG) for name in ("title", "summary", "text"))
             return "\n".join(filter(None, parts))[-TAIL:]
         return ""
-
-
-def _key(item: JsonObject) -> str | None:
-    return key_of(text_of(item.get("body"), LONG))
 
 
 def _login(item: JsonObject) -> str:

@@ -80,7 +80,8 @@ def reviews_of(
     A GitLab that reports no time with the approval has it in its system notes. The author's own does not count:
     this program's account opened the merge request.
     """
-    said = {_author(note): at_of(note.get("created_at")) for note in notes if _is_approval(note)}
+    approving = (note for note in notes if note.get("system") is True and text_of(note.get("body")) == _APPROVED)
+    said = {_author(note): at_of(note.get("created_at")) for note in approving}
     reviews = []
     for row in objects_of(approvals.get("approved_by")):
         user = name_of(row.get("user"), "username")
@@ -88,8 +89,11 @@ def reviews_of(
         commit = pull.head_sha if at is not None and since is not None and at >= since else None
         counts = user != pull.author
         reviews.append(Review(author=user, verdict=ReviewVerdict.APPROVED, commit=commit, counts=counts))
-    against = (name_of(row.get("user"), "username") for row in reviewers if _is_against(row))
-    return (*reviews, *(Review(author=u, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None) for u in against))
+    for row in reviewers:
+        if text_of(row.get("state")) == "requested_changes":
+            author = name_of(row.get("user"), "username")
+            reviews.append(Review(author=author, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None))
+    return tuple(reviews)
 
 
 def check_of(row: JsonObject) -> ForgeCheck:
@@ -146,11 +150,3 @@ def comment_of(note: JsonObject, pull: PullRequest) -> Comment:
 
 def _author(note: JsonObject) -> str:
     return name_of(note.get("author"), "username")
-
-
-def _is_approval(note: JsonObject) -> bool:
-    return note.get("system") is True and text_of(note.get("body")) == _APPROVED
-
-
-def _is_against(reviewer: JsonObject) -> bool:
-    return text_of(reviewer.get("state")) == "requested_changes"

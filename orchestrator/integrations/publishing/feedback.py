@@ -144,13 +144,9 @@ def _said(comment: Comment) -> str:
 
 
 def _failed(check: FailedCheck) -> str:
+    tail = _COLOUR.sub("", check.tail)[-_LONGEST_TAIL:]
     about = f"### {escape_text(check.name)}: {escape_text(check.conclusion)} at {escape_text(check.commit)[:12]}"
-    return "\n\n".join(filter(None, (about, escape_text(check.url, 500), _quoted(_tail(check), _LONGEST_TAIL))))
-
-
-def _tail(check: FailedCheck) -> str:
-    """The end of a log without colour codes."""
-    return _COLOUR.sub("", check.tail)[-_LONGEST_TAIL:]
+    return "\n\n".join(filter(None, (about, escape_text(check.url, 500), _quoted(tail, _LONGEST_TAIL))))
 
 
 def _quoted(text: str, limit: int) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.checks import nothing_ran
-from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import line_of, list_of, object_of
@@ -61,6 +60,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
     """Return the text of a task's pull request, before sanitizing."""
     jira = task.ticket.source == "jira"
     key = f"[{task.ticket.key}]({sources.ticket_url})" if sources.ticket_url else task.ticket.key
+    risks = [f"{entry.state} was accepted as it is: {entry.summary}" for entry in task.failures.accepted]
     sections = (
         ("Jira" if jira else "Requirement", f"{key}: {_line(task.title)}"),
         ("Summary", _first_paragraph(sources.analysis)),
@@ -68,7 +68,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
         ("Test Results", _results(task)),
         ("Impact", _list(sources.related.impacts)),
         ("Acceptance Criteria", _list(sources.acceptance)),
-        *((("Residual Risks", _list(map(_risk, task.failures.accepted))),) if task.failures.accepted else ()),
+        *((("Residual Risks", _list(risks)),) if risks else ()),
     )
     body = "\n\n".join(f"## {name}\n\n{text or 'Not stated.'}" for name, text in sections)
     return PullRequestWords(title=_title(task), body=body + "\n")
@@ -114,10 +114,6 @@ def related_code(text: str) -> Related:
         modules=tuple(filter(None, (line_of(module, 50) for module in modules))),
         careful=any(object_of(row.get("impact_analysis")).get(name) for row in rows for name in _RISKY),
     )
-
-
-def _risk(entry: Failure) -> str:
-    return f"{entry.state} was taken as it is: {entry.summary}"
 
 
 def _title(task: Task) -> str:
