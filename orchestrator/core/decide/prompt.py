@@ -25,7 +25,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
     parts.append(_answers(task))
     if stage.work.wanted_title:
         parts.append(_list(stage.work.wanted_title, task.requested_changes))
-    parts.append(_list("Still missing; mend exactly this, then end your turn:", task.feedback))
+    parts.append(_list("Still missing; fix exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
 

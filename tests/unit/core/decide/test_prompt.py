@@ -118,7 +118,7 @@ def test_requested_changes_are_not_listed_as_gaps(wish: str, why: str) -> None:
     assert text.endswith(f"What is wanted of you now:\n- {wish}")
     assert "Still missing" not in text
     text = text_of(replace(task, feedback=("analysis.md not found",)))
-    assert text.endswith(f"- {wish}\n\nStill missing; mend exactly this, then end your turn:\n- analysis.md not found")
+    assert text.endswith(f"- {wish}\n\nStill missing; fix exactly this, then end your turn:\n- analysis.md not found")
     assert "why: Your last turn ended" in text
 
 
