@@ -100,7 +100,7 @@ def _hint(task: Task, newest: Failure | None) -> str:
         return f"read {task.display_path(newest.log_file)}"
     if task.publication.hindrances:
         return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
-    return "mend what the reason names"
+    return "fix what the reason names"
 
 
 def _span(until: datetime, since: datetime) -> str:

@@ -170,7 +170,7 @@ def _accept_comments(pipeline: Pipeline, task: Task, event: publish_events.PullR
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
     seen = newest_marks((*publication.seen, *event.marks))
     task = replace(task, publication=replace(publication, replies=replies, seen=seen))
-    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
+    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and do what it says",)
     taken = send_back(pipeline, _withdraw_requests(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 

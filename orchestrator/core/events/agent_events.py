@@ -35,8 +35,8 @@ class ErrorClass(StrEnum):
     BILLING = "billing"  # a person must pay
     CONTEXT = "context"  # begin a new session
     SESSION = "session"  # the session to resume is gone: begin a new one
-    MODEL = "model"  # mend the settings
-    STARTUP = "startup"  # mend the machine or the settings
+    MODEL = "model"  # fix the settings
+    STARTUP = "startup"  # fix the machine or the settings
     BUDGET = "budget"  # the money for this turn is spent
     TURNS = "turns"  # the model calls for this turn are used up
     OUTPUT = "output"  # cut off at the token limit, or not of the schema

@@ -17,7 +17,7 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
-_MENDED = "mend that, then orchestrator resume --all; a new login is seen without it"
+_MENDED = "fix that, then orchestrator resume --all; a new login is seen without it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class Guard(ABC):
         """Return the condition in a few words, for graphs."""
 
     def overspent(self, task: Task) -> tuple[str, ...]:
-        """Return the budgets that are exceeded, which no agent can mend; where nobody is asked, they are accepted."""
+        """Return the budgets that are exceeded, which no agent can fix; where nobody is asked, they are accepted."""
         del task
         return ()
 

@@ -77,7 +77,7 @@ class StatusService:
     clock: Callable[[], datetime]
 
     def is_draining(self) -> bool:
-        """Whether the daemon admits no more tasks because it stops."""
+        """Return whether the daemon admits no more tasks because it stops."""
         return self.supervisor.room.draining
 
     async def status(self) -> DaemonStatus:
@@ -124,12 +124,12 @@ class StatusService:
 
 
 def _health(room: Capacity) -> str:
-    """Whether tasks can start: ok, paused, pressure or draining."""
+    """Return whether tasks can start: ok, paused, pressure or draining."""
     return "draining" if room.draining else "pressure" if room.pressure else "paused" if room.paused_by else "ok"
 
 
 def _in_order(scene: SchedulerSnapshot) -> list[Task]:
-    """Active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
+    """Return active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
     waiting = waiting_queue(scene.tasks)
     others = sorted(
         (task for task in scene.tasks if not task.wants_slot),

@@ -142,7 +142,7 @@ def _page(folder: Path, offset: int, raw: bool) -> Transcript:
 
 
 def _lines(chunk: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a chunk and where each begins; of a line longer than a page there is only a stretch."""
+    """Yield the lines of a chunk and where each begins; of a line longer than a page there is only a stretch."""
     for line in chunk.split(b"\n"):
         if line:
             yield offset, line

@@ -36,7 +36,7 @@ _API_VERSION = "2022-11-28"
 
 
 class GitHub(DraftOpener):
-    """One repository on GitHub; `api` is given if it is not at its usual place."""
+    """One repository on GitHub; `api` is given if it is not at its usual address."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._path = remote.path
@@ -161,7 +161,7 @@ class GitHub(DraftOpener):
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The pull requests from a branch of the repository, into any base."""
+        """Return the pull requests from a branch of the repository, into any base."""
         params: Params = {"head": f"{self._owner}:{head}", "state": status}
         listed = self._http.pages(f"/repos/{self._path}/pulls", params)
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
@@ -181,7 +181,7 @@ class GitHub(DraftOpener):
         return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{number}", {"body": body})))
 
     def _is_own(self, pull: JsonObject) -> bool:
-        """Whether its branch is one of this repository and not of a fork."""
+        """Return whether its branch is one of this repository and not of a fork."""
         head = object_of(object_of(pull.get("head")).get("repo"))
         return text_of(head.get("full_name")).lower() == self._path.lower()
 
@@ -189,7 +189,7 @@ class GitHub(DraftOpener):
         return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
 
     def _said(self, path: str, key: str) -> bool:
-        """Whether this account has posted something with this key there."""
+        """Return whether this account has posted something with this key there."""
         posted = self._http.pages(f"/repos/{self._path}{path}")
         items = [item for item in posted if key_of(text_of(item.get("body"), LONG)) == key]
         return bool(items) and self._viewer() in map(_login, items)
@@ -199,7 +199,7 @@ class GitHub(DraftOpener):
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
     def _threads(self, number: int) -> list[JsonObject]:
-        """The review threads."""
+        """Return the review threads."""
         return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
 
     def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
@@ -207,7 +207,7 @@ class GitHub(DraftOpener):
         return tuple(map(reading.check_of, reading.newest(rows)))
 
     def _pages_of(self, query: str, variables: Mapping[str, Json], way: tuple[str, ...]) -> list[JsonObject]:
-        """All nodes of the connection at the end of a path of fields."""
+        """Return all nodes of the connection at the end of a path of fields."""
         rows: list[JsonObject] = []
         after: str | None = None
         for _ in range(reading.MOST_PAGES):

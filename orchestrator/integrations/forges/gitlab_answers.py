@@ -48,7 +48,7 @@ def pull_of(item: JsonObject) -> PullRequest:
 
 
 def is_own(item: JsonObject) -> bool:
-    """Whether its branch is one of this project and not of a fork."""
+    """Return whether its branch is one of this project and not of a fork."""
     return item.get("source_project_id") == item.get("target_project_id")
 
 
@@ -112,7 +112,7 @@ def check_of(row: JsonObject) -> ForgeCheck:
 
 
 def is_of_trial_merge(pipeline: JsonObject, since: datetime | None) -> bool:
-    """Whether a pipeline ran on GitLab's trial merge of the head that was pushed at this time."""
+    """Return whether a pipeline ran on GitLab's trial merge of the head that was pushed at this time."""
     of_merge = text_of(pipeline.get("ref")).endswith("/merge")
     return of_merge and since is not None and at_of(pipeline.get("created_at")) >= since
 
@@ -125,7 +125,7 @@ def open_notes(discussion: JsonObject) -> Iterator[JsonObject]:
 
 
 def is_open_thread(discussion: JsonObject) -> bool:
-    """Whether a discussion can be resolved, and is not."""
+    """Return whether a discussion can be resolved, and is not."""
     notes = objects_of(discussion.get("notes"))
     return any(note.get("resolvable") is True and note.get("resolved") is not True for note in notes)
 

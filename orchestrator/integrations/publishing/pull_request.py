@@ -121,7 +121,7 @@ def _title(task: Task) -> str:
 
 
 def _first_paragraph(analysis: str) -> str:
-    """The first paragraph of a Markdown document that is not a heading, table, list or code."""
+    """Return the first paragraph of a Markdown document that is not a heading, table, list or code."""
     for paragraph in re.split(r"\n\s*\n", analysis.replace("\r\n", "\n").strip()):
         lines = [line.strip() for line in paragraph.splitlines() if not line.startswith("#")]
         text = " ".join(lines).strip()
@@ -152,7 +152,7 @@ def _results(task: Task) -> str:
 
 
 def _impact(symbol: str, analysis: Json) -> str:
-    """One impact on a line, given as a text or as groups of related symbols."""
+    """Return one impact on a line, given as a text or as groups of related symbols."""
     groups = object_of(analysis)
     told = line_of(analysis, _LONGEST_LINE) or "; ".join(
         f"{line_of(name)}: {', '.join(filter(None, (line_of(item, 80) for item in _several(found))))}"

@@ -124,4 +124,4 @@ def test_a_halt_states_what_failed_what_recurs_and_what_to_do_next() -> None:
 def test_a_halt_without_failures_states_that_there_were_none() -> None:
     text = blocked_summary(replace(a_halt(), failures=FailureLog()))
     assert "- In all: 0\n- By state: none\n- By type: none\n" in text
-    assert "mend what the reason names; then orchestrator retry" in text
+    assert "fix what the reason names; then orchestrator retry" in text

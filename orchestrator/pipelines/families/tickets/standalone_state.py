@@ -92,7 +92,7 @@ def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     except OperationRefused as error:
         raise UnreadableState(f"an entry of its failure_log cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; mend it by hand") from error
+        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; fix it by hand") from error
 
 
 def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
