@@ -335,6 +335,7 @@ class RunExecutor:
             at=self._clock(),
             attempt=task.agent.attempt,
             reason=reason,
+            is_lost=end is not None and (end.lost or end.stopped_by is StoppedBy.SHUTDOWN),
             code=end.code if end else None,
             signal=end.signal if end else None,
             offset=follower.offset,

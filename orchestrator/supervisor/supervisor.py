@@ -123,6 +123,21 @@ class Supervisor:
         if task.agent.blocked_by is PauseReason.PRESSURE:
             self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
 
+    async def wait_for_end(self, task_id: str) -> None:
+        """Wait until no process of the task is left."""
+        has_ended = asyncio.Event()
+
+        def look(task: Task, _event: Event) -> None:
+            if task.id == task_id and task.run is None:
+                has_ended.set()
+
+        self._listeners.append(look)
+        try:
+            if task_id in self.tasks and self.tasks[task_id].run is not None:
+                await has_ended.wait()
+        finally:
+            self._listeners.remove(look)
+
     def forget(self, task_id: str) -> None:
         """Drop a deleted task from memory."""
         self.ended.pop(task_id, None)
@@ -358,14 +373,16 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        if task.status.is_final and task.run is None and not task.notices:
+        has_ended = task.status.is_final and task.run is None and not task.notices
+        if has_ended:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
-            self._store.release(task.id)
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(task, event)
+        if has_ended:
+            self._store.release(task.id)
 
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)

@@ -71,7 +71,7 @@ class EventSink(Protocol):
     """Where it is reported that a checkpoint was taken."""
 
     def post(self, task_id: str, event: Event) -> None: ...
-    def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
+    def request(self, task_id: str, event: Event, *, ended: Task | None = None) -> Awaitable[Task]: ...
 
 
 class Checkpoints:
@@ -157,6 +157,18 @@ class Checkpoints:
                 )
             await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
         return present
+
+    async def save_ended(self, task: Task) -> None:
+        """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.
+
+        Raises NothingSaved if the worktree is there and cannot be read.
+        """
+        if not self._workspace.worktree(task.id).is_dir():
+            return
+        saved = await self._saved(task, Reason.USER, pinned=True)
+        now = await self._inbox.request(task.id, saved, ended=task)
+        if self.found(now, saved.number).work is None:
+            raise NothingSaved(f"the worktree of {task.id} cannot be read, so its files could not be saved")
 
     async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
         """Collect what is saved besides the state, and keep it until the decision."""

@@ -121,14 +121,16 @@ class Clone:
     def lend(self, folder: Path, commit: str, branch: str | None = None, committer: Identity = NOBODY) -> None:
         """Create a repository in the empty `folder` that borrows these objects, checked out at `commit`.
 
-        It is on a new `branch`, or detached. It knows the clone's branches and tags, and has no remote.
+        It is on a new `branch`, or detached. It knows the clone's branches and tags, and has no remote. All these refs
+        are packed into one file: every task finds the branches of all tasks before it.
         """
         _init(folder, self.git)
         place = folder / ".git"
         quoted = str(self.folder / "objects").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         (place / "objects/info/alternates").write_text(f'"{quoted}"\n', "utf-8", "surrogateescape")
         git = Git.own(place, work_tree=folder)
-        git.run(*FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
+        git.run("-c", "core.logAllRefUpdates=false", *FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
+        git.run("pack-refs", "--all")
         if branch is None:
             git.run("update-ref", "--no-deref", "HEAD", commit)
         else:

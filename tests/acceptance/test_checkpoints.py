@@ -53,6 +53,26 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         assert house.cli("checkpoints", "restore", task, number, "--in-place", "--branch", "x").returncode == 2
 
 
+def test_the_work_of_a_cancelled_task_survives_its_archival(tmp_path: Path) -> None:
+    stubborn = [HALF_DONE, {"ignore_term": True}, FOR_EVER]
+    with House(tmp_path, scenario={"IMPLEMENTATION": [[], stubborn]}) as house:
+        task = house.submit()
+        worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        assert house.cli("cancel", task).returncode == 0
+        archived = house.cli("archive", task)
+        assert archived.returncode == 0, archived.stderr
+        assert not house.survivors(), "it is archived only when its processes have ended"
+        assert not worktree.exists()
+        newest = checkpoints(house, task)[0]
+        assert (newest["reason"], newest["pinned"]) == ("user", True)
+        done = house.cli("checkpoints", "restore", task, str(newest["number"]))
+        assert done.returncode == 0, done.stderr
+        branch = f"orchestrator/{task}/checkpoint-{newest['number']}"
+        assert git(house.repo, "show", f"{branch}:half-done.txt") == "not lost"
+        assert "Implement slugify in textkit" in git(house.repo, "log", "--format=%s", branch)
+
+
 def test_the_worktree_of_a_blocked_task_goes_back_and_forth(tmp_path: Path) -> None:
     lost = [HALF_DONE, {"exit": 1}]
     with House(tmp_path, scenario={"IMPLEMENTATION": [lost, lost, lost, lost]}, retry_delay=0.05) as house:

@@ -3,12 +3,13 @@
 import os
 import random
 import signal
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.acceptance.house import House, line_count, state_of
+from tests.acceptance.house import House, Json, line_count, state_of
 from tests.chaos import nights
 
 
@@ -64,6 +65,18 @@ def test_a_killed_holder_costs_the_attempt_and_the_next_goes_on_with_its_session
         assert house.nothing_is_left()
 
 
+def test_holders_that_are_killed_three_times_in_one_turn_cost_the_agent_no_retry(tmp_path: Path) -> None:
+    long_turn: Json = {"think_ms": 600_000}
+    with House(tmp_path, scenario={"ANALYSIS": [long_turn, long_turn, long_turn, []]}) as house:
+        task = house.submit()
+        for attempt in (1, 2, 3):
+            house.wait_for(f"turn {attempt}", partial(has_taken, house, attempt))
+            os.kill(holder_of(house, task, attempt), signal.SIGKILL)
+        done = house.wait_for_end(task)
+        assert done.budgets["agent_retries"].used == 0
+        assert [failure["actual_outcome"]["type"] for failure in house.state(task)["failure_log"]] == ["agent_lost"] * 3
+
+
 def test_a_killed_agent_is_started_again_and_goes_on_with_its_session(tmp_path: Path) -> None:
     with House(tmp_path, scenario={"PLANNING": [{"think_ms": 600_000}]}) as house:
         task = house.submit()
@@ -111,6 +124,11 @@ def test_a_submission_repeated_after_a_crash_is_not_taken_twice(tmp_path: Path) 
         assert house.submit(key="the very same") == task
         assert len(list((house.data / "tasks").iterdir())) == 1
         assert house.wait_for_end(task).run is None
+
+
+def has_taken(house: House, turns: int) -> bool:
+    """Whether agents began to work at so many turns."""
+    return len(house.taken_turns()) == turns
 
 
 def holder_of(house: House, task: str, attempt: int) -> int:

@@ -249,6 +249,20 @@ async def test_a_ticket_with_an_active_task_is_refused_unless_forced(desk: Desk,
     assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
+@pytest.mark.parametrize("text", ["Say hello", "---\nkey: ABC-12\n---\n# Say hello"], ids=["option", "front matter"])
+async def test_a_text_under_the_key_of_an_active_ticket_is_refused_unless_forced(desk: Desk, text: str) -> None:
+    named = {} if text.startswith("---") else {"ticket": "ABC-12"}
+    first = await desk.accept(text, **named)
+    with pytest.raises(AlreadyActive, match=f"ABC-12 already has a task in this repository: {first.id}"):
+        await desk.accept(text, **named)
+    assert (await desk.accept(text, again=True, **named)).ticket.key == "ABC-12"
+
+
+async def test_texts_without_a_key_are_tickets_of_their_own(desk: Desk) -> None:
+    both = [await desk.accept("Say hello") for _ in range(2)]
+    assert len({task.id for task in both}) == 2
+
+
 async def test_of_two_concurrent_submissions_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
     service = desk.service((jira.account,))
     both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]

@@ -33,7 +33,6 @@ from orchestrator.core.task.agent import (
     Run,
     Session,
     SessionOrigin,
-    Setbacks,
     TurnProgress,
 )
 from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
@@ -46,6 +45,8 @@ from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
 LONGEST_RETRY_DELAY = 300.0
+LOSSES_ALLOWED = 10
+"""The longest delay in seconds before another attempt, and the losses in a row that cost the agent no retry."""
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
         ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
@@ -106,7 +107,7 @@ def begin_agent(task: Task, role: str) -> Task:
         turn=TurnProgress(step=old.turn.step),
         usage=used,
         last_saved=old.last_saved,
-        setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
+        setbacks=replace(old.setbacks, limit_window=None, was_corrected=False),
     )
     task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
     task = replace(task, retry_at=service_retry_at(task))
@@ -263,14 +264,28 @@ def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: dat
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
         return pipeline.stage(task.stage).work.give_up(pipeline, task, reason, at)
-    budget = tried.budgets["agent_retries"]
-    delay = min(task.policy.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
-    return replace(
-        task,
-        budgets=tried.budgets,
-        retry_at=at + timedelta(seconds=delay),
-        next_action=NextAction.STOP if task.run else NextAction.RETRY,
-    )
+    return _retry_later(replace(task, budgets=tried.budgets), tried.budgets["agent_retries"].used, at)
+
+
+def lose_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
+    """Return the task whose run was lost with its holder or the machine: with another attempt owed, at the cost of no
+    retry, because the agent did nothing wrong.
+
+    Work that brings the machine down would do so forever. So the losses without progress in between are counted, and
+    beyond LOSSES_ALLOWED of them each one is a failure like others.
+    """
+    losses = task.agent.setbacks.losses + 1
+    task = task.with_setbacks(replace(task.agent.setbacks, losses=losses))
+    if losses > LOSSES_ALLOWED:
+        return fail_attempt(pipeline, task, f"{reason}; that happened {losses} times in a row", kind, at)
+    return _retry_later(record_failed_turn(task, at, kind, reason, "retry"), losses, at)
+
+
+def _retry_later(task: Task, tries: int, at: datetime) -> Task:
+    """Return the task with its next attempt owed after a delay that doubles with each try."""
+    delay = min(task.policy.retry_delay * 2 ** (tries - 1), LONGEST_RETRY_DELAY)
+    next_action = NextAction.STOP if task.run else NextAction.RETRY
+    return replace(task, retry_at=at + timedelta(seconds=delay), next_action=next_action)
 
 
 def restart_session(task: Task, at: datetime) -> Task:

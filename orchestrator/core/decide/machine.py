@@ -233,9 +233,9 @@ def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Ta
     if event.result is None:
         if task.is_paused:
             return replace(task, next_action=NextAction.RETRY, retry_at=event.at)
-        return lifecycle.fail_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
+        return lifecycle.lose_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(
-        task,
+        task.with_setbacks(replace(task.agent.setbacks, losses=0)),
         evaluation=replace(
             task.evaluation,
             results=with_result(task.evaluation.checks, task.evaluation.results, event.name, event.result),

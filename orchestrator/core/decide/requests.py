@@ -117,7 +117,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
         task.agent,
         status=AgentStatus.PAUSED,
         blocked_by=None,
-        setbacks=replace(task.agent.setbacks, nudges=0, limit_waits=0),
+        setbacks=replace(task.agent.setbacks, nudges=0, limit_waits=0, losses=0),
     )
     task = outcomes.reset_all_retries(task)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)

@@ -197,7 +197,8 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     if task.is_paused or run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         at_once = None if task.waits_for_service else event.at
         return replace(task, next_action=NextAction.RETRY, retry_at=task.retry_at or at_once)
-    return lifecycle.fail_attempt(pipeline, task, event.reason, "agent_lost", event.at)
+    follow = lifecycle.lose_attempt if event.is_lost else lifecycle.fail_attempt
+    return follow(pipeline, task, event.reason, "agent_lost", event.at)
 
 
 def _mark_undelivered(task: Task) -> Task:
@@ -253,7 +254,7 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
     agent = task.agent
     rest = replace(
         agent,
-        setbacks=replace(agent.setbacks, limit_waits=0, nudges=0),
+        setbacks=replace(agent.setbacks, limit_waits=0, nudges=0, losses=0),
         turn=replace(agent.turn, timed_out=(), was_frozen_in_tool=False),
     )
     task = replace(task, agent=rest)

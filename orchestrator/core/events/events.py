@@ -150,10 +150,14 @@ class StallSeen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExited(BaseEvent):
-    """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known."""
+    """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known.
+
+    `is_lost` says that it did not end by itself: its holder was killed, or the machine went down.
+    """
 
     attempt: int
     reason: str = ""
+    is_lost: bool = False
     code: int | None = None
     signal: int | None = None
     offset: int = 0

@@ -129,13 +129,15 @@ class Setbacks:
     """What kept the agent from getting on since its last good turn.
 
     `limit_waits` counts the turns in a row that ended because the model was not available, `limit_window` is the usage
-    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that the
-    agent was already told in this attempt that a block of its output is malformed.
+    window of the newest of them. `nudges` counts how often the agent was found stalled, `losses` how often its process
+    or a check was lost with its holder or the machine. `was_corrected` says that the agent was already told in this
+    attempt that a block of its output is malformed.
     """
 
     limit_waits: int = 0
     limit_window: str | None = None
     nudges: int = 0
+    losses: int = 0
     was_corrected: bool = False
 
 

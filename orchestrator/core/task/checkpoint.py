@@ -34,7 +34,7 @@ class Reason(StrEnum):
     STOP = "stop"
     """The daemon was told to stop."""
     USER = "user"
-    """A person paused the task, or restored another checkpoint."""
+    """A person paused or archived the task, or restored another checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

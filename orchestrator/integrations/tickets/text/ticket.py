@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from orchestrator.core.task.task import Priority
-from orchestrator.core.task.ticket import TicketType
+from orchestrator.core.task.ticket import LOCAL, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.markdown import cleaned, open_fence, visible
 from orchestrator.redaction.display import escape_text
@@ -100,7 +100,7 @@ class Requirement:
     @property
     def source(self) -> str:
         """The source of the ticket, as in ticket.json."""
-        return self.tracker.value if self.tracker else "local"
+        return self.tracker.value if self.tracker else LOCAL
 
 
 def readable(text: str, source: str = "the ticket") -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.task.guards import LOCAL_BYPASS, Evidence, Guard
 from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import LOCAL
 
 _ACCEPTABLE = ("CLEAN", "REDACTED", LOCAL_BYPASS)
 
@@ -23,7 +24,7 @@ class TicketFiltered(Guard):
         said = f"the check of the ticket for secrets says {check.result}"
         if check.result not in self.accept:
             return (said,)
-        if check.result == LOCAL_BYPASS and task.ticket.source != "local":
+        if check.result == LOCAL_BYPASS and task.ticket.source != LOCAL:
             return (f"{said}, which only a ticket of one's own may",)
         return ()
 

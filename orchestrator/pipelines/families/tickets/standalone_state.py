@@ -18,7 +18,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget, StageStatus
 from orchestrator.core.task.task import AS_STATE, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
-from orchestrator.core.task.ticket import TicketType
+from orchestrator.core.task.ticket import LOCAL, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, time_of
 from orchestrator.pipelines.families.tickets.family import TICKETS
@@ -55,7 +55,7 @@ class InitialState:
 
 def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> JsonObject:
     """Return the document of a workspace where nothing has happened yet, in state `start`."""
-    local = beginning.source == "local"
+    local = beginning.source == LOCAL
     mode = beginning.autonomy or (Autonomy.AUTO if local else Autonomy.INTERACTIVE)
     on_blocked = beginning.on_blocked or (OnBlocked.ESCALATE if local else OnBlocked.HALT)
     return {

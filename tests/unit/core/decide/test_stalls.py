@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.decide import machine
+from orchestrator.core.decide.lifecycle import LOSSES_ALLOWED
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.agent import AgentStatus, PauseReason, Setbacks
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus
@@ -115,7 +116,8 @@ def test_a_task_that_never_got_a_worktree_gets_one() -> None:
 
 
 def test_checks_that_failed_too_often_run_again() -> None:
-    play = Playbook(with_budget(evaluating(Verdict.PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
+    task = with_budget(evaluating(Verdict.PASS), "agent_retries", 2)
+    play = Playbook(task.with_setbacks(Setbacks(losses=LOSSES_ALLOWED))) >> judged(None) << "tell blocked"
     assert play >> retry >> admitted << "check unit_test in logs/2-unit_test"
 
 
