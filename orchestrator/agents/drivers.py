@@ -253,7 +253,7 @@ def asking_tools(mode: str) -> tuple[str, ...]:
 
 
 def _pattern(path: Path) -> str:
-    """The path as a rule's pattern: special characters become `?`, because no escaping works for all of them."""
+    """Return the path as a rule's pattern: special characters become `?`, because no escaping works for all of them."""
     return re.sub(r"[\[\]()\\]", "?", str(path))
 
 
@@ -282,7 +282,7 @@ def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, s
 
 
 def _decision(given: JsonObject, asks: Sequence[UserRequest]) -> Mapping[str, object]:
-    """The decision as the CLI expects it; answers to questions are part of the allowed input."""
+    """Return the decision as the CLI expects it; answers to questions are part of the allowed input."""
     first = asks[0]
     if first.draft.subject is Subject.QUESTION:
         questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
@@ -302,7 +302,7 @@ def _message(line: bytes) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """The text without lone surrogates, which JSON cannot hold."""
+    """Return the text without lone surrogates, which JSON cannot hold."""
     return text.encode("utf-8", "replace").decode()
 
 

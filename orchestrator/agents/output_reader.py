@@ -87,7 +87,7 @@ class _Turn:
 
 
 def _turn_of(agent: Agent) -> _Turn:
-    """The turn that an agent is in, as far as it was read before."""
+    """Return the turn that an agent is in, as far as it was read before."""
     return _Turn(
         tool_uses=agent.turn.tool_uses,
         open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},

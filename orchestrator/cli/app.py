@@ -189,7 +189,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
-    """The function of a command, or its group of commands."""
+    """Return the function of a command, or its group of commands."""
     found: Callable[..., object] | typer.Typer = getattr(
         importlib.import_module(f"orchestrator.cli.{entry.module}"), name.replace("-", "_")
     )

@@ -71,7 +71,7 @@ def context_of(context: typer.Context) -> CliContext:
 
 
 def has_stopped(status: TaskStatus) -> bool:
-    """Whether only a person can still change a task of this status."""
+    """Return whether only a person can still change a task of this status."""
     return status.is_final or status is TaskStatus.BLOCKED
 
 

@@ -152,7 +152,7 @@ def budget_text(caps: CapsView, spent: SpentView) -> str:
 
 
 def ago(at: datetime) -> str:
-    """How long ago that was, in its largest unit."""
+    """Return how long ago that was, in its largest unit."""
     return duration((datetime.now(UTC) - at).total_seconds())
 
 

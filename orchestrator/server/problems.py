@@ -116,7 +116,7 @@ def answer_with_problems(app: FastAPI, redact: Redact) -> None:
 
 
 async def _operation_refused(_: Request, error: Exception) -> Response:
-    """A problem document with the members that the state operations define."""
+    """Return a problem document with the members that the state operations define."""
     refused = _as(OperationRefused, error)
     status = 400 if refused.document["error"] == Refusal.MALFORMED.value else 409
     about: JsonObject = {
@@ -164,7 +164,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("request_failed", path=request.url.path, exc_info=error)
-    detail = "a bug in the daemon; its log has the details"
+    detail = "there is a bug in the daemon; its log has the details"
     return answer(HttpProblem(500, "mistake", "The daemon made a mistake", detail))
 
 

@@ -172,7 +172,7 @@ def test_an_interrupted_demo_leaves_nothing_running_and_says_where_it_is(
     code, told = interrupted(place, words, number)
     assert code == 130, told
     assert "everything that the demo started has ended" in told
-    assert f"all of it is in {place}/orchestrator-demo-" in told
+    assert f"its files are in {place}/orchestrator-demo-" in told
     assert left_running(place) == []
 
 

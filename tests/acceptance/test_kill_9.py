@@ -59,7 +59,7 @@ def test_a_killed_holder_costs_the_attempt_and_the_next_goes_on_with_its_session
         attempts = house.client.agents(task).attempts
         assert len(attempts) > 1
         (failure,) = house.state(task)["failure_log"]
-        assert failure["actual_outcome"]["summary"] == "its holder was killed, and it with it"
+        assert failure["actual_outcome"]["summary"] == "it was killed together with its holder"
         assert session_of(house, task, 2) == (began.agent.session_id, "1")
         assert done.head is not None
         assert house.nothing_is_left()

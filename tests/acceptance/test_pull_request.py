@@ -80,7 +80,7 @@ def test_a_wish_that_the_forge_could_not_hear_is_kept(tmp_path: Path) -> None:
         there.under_review(task)
         there.forge.token = "another-token-for-a-while"
         there.house.client.request(task, "review")
-        there.hindered(task, "could not be looked at")
+        there.hindered(task, "could not be read")
         there.forge.says("alice", "say this in the docs", place=("README.md", 1))
         there.forge.token = TOKEN
         there.house.wait_until(task, lambda now: now.publication.round == 1)

@@ -303,9 +303,9 @@ def test_an_unreachable_tracker_is_reported() -> None:
     [
         (Flood(LARGEST_ANSWER + 65536), "answered more than 16 MiB"),
         (Raw(b"<html>log in</html>"), "login page"),
-        (Raw(b"[]"), "answered something else than"),
-        (Raw(b"{"), "answered something else than"),
-        (Raw(b'{"a":' * 5000 + b"1" + b"}" * 5000), "answered something else than"),
+        (Raw(b"[]"), "did not answer with"),
+        (Raw(b"{"), "did not answer with"),
+        (Raw(b'{"a":' * 5000 + b"1" + b"}" * 5000), "did not answer with"),
         (Raw(b'{"key": "ABC-1", "number": 1, "iid": 1, "title": 7, "fields": {"summary": 7}}'), r"\S+: .*string"),
         (Raw(b"packed", {"Content-Encoding": "gzip"}), "compressed its answer"),
         (Status(302, {"Location": "https://login.example/?from=x"}), "points to another server"),

@@ -20,7 +20,7 @@ WIDEST = 120
 """Columns of the terminal that a page takes at most."""
 LESS = "less"
 KEEPS_COLOURS = "FRX"
-"""What `less` is told in LESS unless the user tells it otherwise: as git does."""
+"""The value of LESS unless the user sets one; git uses the same."""
 
 
 class Page(BaseModel):

@@ -126,13 +126,13 @@ def _send(client: Client, request: RequestView, text: str) -> RequestView:
 
 
 def _meant(request: RequestView, text: str) -> str:
-    """The answer; a number means the option with that number, unless an option has that text."""
+    """Return the answer; a number means the option with that number, unless an option has that text."""
     by_number = {str(at): option for at, option in enumerate(request.options, 1)}
     return text if text in request.options else by_number.get(text, text)
 
 
 def _wanted(task: TaskView) -> Sequence[RequestView]:
-    """Dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
+    """Return dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
     given = [
         request
         for request in task.requests

@@ -187,7 +187,7 @@ def _lone(options: CliContext, workspace: Path) -> StandaloneWorkspace:
 
 
 def _told() -> Document:
-    """The JSON object on standard input. Raises UsageError."""
+    """Return the JSON object on standard input. Raises UsageError."""
     found = _json(sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), "standard input")
     if not isinstance(found, dict):
         raise UsageError("standard input must be a JSON object")

@@ -62,12 +62,12 @@ def watch(context: typer.Context) -> int:
 
 
 def _room(screen: Console) -> int:
-    """How many tasks fit on the screen at most."""
+    """Return how many tasks fit on the screen at most."""
     return min(MOST_TASKS, screen.size.height)
 
 
 def _look(client: Client, before: OverviewView, most: int) -> tuple[OverviewView, str]:
-    """The present overview; while the daemon is away, the last one and the error."""
+    """Return the present overview; while the daemon is away, the last one and the error."""
     try:
         return client.overview(most), ""
     except DaemonUnreachable as error:
@@ -116,7 +116,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 
 def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Console) -> Group:
-    """The whole screen; the list of tasks gets the lines that the rest leaves."""
+    """Return the whole screen; the list of tasks gets the lines that the rest leaves."""
     width, height = screen.size
     head = [_cut(one, width) for one in _head(found, away)]
     events = [_cut(render_event(one), width) for one in last[-max(3, height // 4) :]]
@@ -161,6 +161,6 @@ def _row(one: GlanceView) -> tuple[Text | str, ...]:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """The text cut to the width of the screen."""
+    """Return the text cut to the width of the screen."""
     text.truncate(width, overflow="ellipsis")
     return text

@@ -74,7 +74,7 @@ class LimitService:
 
 
 def _active_limits(snapshot: SchedulerSnapshot) -> Iterator[ActiveLimit]:
-    """The limits that were announced, and one that a task met unannounced or that only a person can end."""
+    """Yield the limits that were announced, and one that a task met unannounced or that only a person can end."""
     yield from active_limits(snapshot.windows, snapshot.now, snapshot.capacity.limit_margin)
     met = admission.account_limit(snapshot)
     if met is not None:
@@ -89,7 +89,7 @@ def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
 
 
 def _is_limited(task: Task, snapshot: SchedulerSnapshot) -> bool:
-    """Whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
+    """Return whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
     if task.is_paused and task.agent.blocked_by in _LIMITS:
         return True
     return (

@@ -77,7 +77,7 @@ class StatusService:
     clock: Callable[[], datetime]
 
     def is_draining(self) -> bool:
-        """Whether the daemon admits no more tasks because it stops."""
+        """Return whether the daemon admits no more tasks because it stops."""
         return self.supervisor.capacity.draining
 
     async def status(self) -> DaemonStatus:
@@ -124,14 +124,14 @@ class StatusService:
 
 
 def _health(capacity: Capacity) -> str:
-    """Whether tasks can start: ok, paused, pressure or draining."""
+    """Return whether tasks can start: ok, paused, pressure or draining."""
     if capacity.draining:
         return "draining"
     return "pressure" if capacity.pressure else "paused" if capacity.paused_by else "ok"
 
 
 def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:
-    """Active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
+    """Return active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
     waiting = waiting_queue(snapshot.tasks)
     others = sorted(
         (task for task in snapshot.tasks if not task.wants_slot),

@@ -1,6 +1,6 @@
 """GitHub and GitHub Enterprise: REST where possible, GraphQL for the rest; github_answers.py translates answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from orchestrator.core.events.forge import (
@@ -36,7 +36,7 @@ _API_VERSION = "2022-11-28"
 
 
 class GitHub(DraftOpener):
-    """One repository on GitHub; `api` is given if it is not at its usual place."""
+    """One repository on GitHub; `api` is given if it is not at its usual address."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._path = remote.path
@@ -85,11 +85,12 @@ class GitHub(DraftOpener):
             self._http.pages(f"/repos/{self._path}/{place}")
             for place in (f"pulls/{number}/comments", f"pulls/{number}/reviews", f"issues/{number}/comments")
         )
-        found = [
-            *self._comments(CommentKind.THREAD, threads),
-            *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
-            *self._comments(CommentKind.CONVERSATION, conversation),
-        ]
+        listed = {
+            CommentKind.THREAD: threads,
+            CommentKind.REVIEW: filter(reading.asks_for_something, reviews),
+            CommentKind.CONVERSATION: conversation,
+        }
+        found = (reading.comment_of(kind, item) for kind, items in listed.items() for item in items)
         unresolved = ((comment, comment.author) for comment, root in found if root not in resolved)
         return comments_of_writers(unresolved, self._may_write)
 
@@ -160,7 +161,7 @@ class GitHub(DraftOpener):
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The pull requests from a branch of the repository, into any base."""
+        """Return the pull requests from a branch of the repository, into any base."""
         params: Params = {"head": f"{self._owner}:{head}", "state": status}
         listed = self._http.pages(f"/repos/{self._path}/pulls", params)
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
@@ -180,7 +181,7 @@ class GitHub(DraftOpener):
         return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{number}", {"body": body})))
 
     def _is_own(self, pull: JsonObject) -> bool:
-        """Whether its branch is one of this repository and not of a fork."""
+        """Return whether its branch is one of this repository and not of a fork."""
         head = object_of(object_of(pull.get("head")).get("repo"))
         return text_of(head.get("full_name")).lower() == self._path.lower()
 
@@ -188,8 +189,9 @@ class GitHub(DraftOpener):
         return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
 
     def _said(self, path: str, key: str) -> bool:
-        """Whether this account has posted something with this key there."""
-        items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
+        """Return whether this account has posted something with this key there."""
+        posted = self._http.pages(f"/repos/{self._path}{path}")
+        items = [item for item in posted if key_of(text_of(item.get("body"), LONG)) == key]
         return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
@@ -197,7 +199,7 @@ class GitHub(DraftOpener):
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
     def _threads(self, number: int) -> list[JsonObject]:
-        """The review threads."""
+        """Return the review threads."""
         return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
 
     def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
@@ -205,7 +207,7 @@ class GitHub(DraftOpener):
         return tuple(map(reading.check_of, reading.newest(rows)))
 
     def _pages_of(self, query: str, variables: Mapping[str, Json], way: tuple[str, ...]) -> list[JsonObject]:
-        """All nodes of the connection at the end of a path of fields."""
+        """Return all nodes of the connection at the end of a path of fields."""
         rows: list[JsonObject] = []
         after: str | None = None
         for _ in range(reading.MOST_PAGES):
@@ -218,11 +220,6 @@ class GitHub(DraftOpener):
                 return rows
             after = text_of(page.get("endCursor"))
         raise Refused(f"{self._path} has more than {reading.MOST} things to look at in one place")
-
-    @staticmethod
-    def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
-        """The comments of one kind, each with the id of its thread's first comment."""
-        return [reading.comment_of(kind, item) for item in listed]
 
     def _may_write(self, login: str) -> bool:
         if not login or login.endswith("[bot]"):
@@ -242,10 +239,6 @@ class GitHub(DraftOpener):
             parts = (text_of(output.get(name), LONG) for name in ("title", "summary", "text"))
             return "\n".join(filter(None, parts))[-TAIL:]
         return ""
-
-
-def _key(item: JsonObject) -> str | None:
-    return key_of(text_of(item.get("body"), LONG))
 
 
 def _login(item: JsonObject) -> str:

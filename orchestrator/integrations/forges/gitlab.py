@@ -35,7 +35,7 @@ _DEVELOPER = 30
 
 
 class GitLab(DraftOpener):
-    """One project on GitLab; `api` is given if it is not at its usual place."""
+    """One project on GitLab; `api` is given if it is not at its usual address."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._project = f"/projects/{quote(remote.path, safe='')}"
@@ -148,7 +148,7 @@ class GitLab(DraftOpener):
         return self._http.request(method, self._project + path, body)
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The merge requests from a branch of the project, whatever they aim at."""
+        """Return the merge requests from a branch of the project, whatever they aim at."""
         params: Params = {"source_branch": head, "state": status}
         listed = self._http.pages(f"{self._project}/merge_requests", params)
         pulls = [reading.pull_of(item) for item in listed if reading.is_own(item)]
@@ -202,7 +202,7 @@ class GitLab(DraftOpener):
         return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 
     def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
-        """The checks of the head, and of GitLab's trial merge of this head."""
+        """Return the checks of the head, and of GitLab's trial merge of this head."""
         commits = [pull.head_sha]
         pipeline = object_of(whole.get("head_pipeline"))
         if reading.is_of_trial_merge(pipeline, since):

@@ -13,7 +13,7 @@ from orchestrator.integrations.forges.remote import ForgeKind, kind_of, remote_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the settings say about a forge's host; `api` only where it is not at its usual place."""
+    """What the settings say about a forge's host; `api` only if it is not at its usual address."""
 
     kind: ForgeKind
     api: str | None = None
@@ -22,7 +22,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A forge that can be asked, and the login that it is asked with."""
+    """An open forge, and the login that it is used with."""
 
     forge: Forge
     login: Credentials

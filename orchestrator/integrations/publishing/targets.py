@@ -1,4 +1,4 @@
-"""Where a task's change goes when it is done: whether its repository is on a forge, and with which login."""
+"""Where the change of a task is published: whether its repository is on a forge, and with which login."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -39,7 +39,7 @@ def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping
 
 
 class PublishTargets:
-    """The forges and trackers of the present settings; every method but `tell` blocks."""
+    """The forges and trackers of the current settings; every method but `tell` blocks."""
 
     def __init__(
         self,

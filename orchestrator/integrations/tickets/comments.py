@@ -1,6 +1,6 @@
 """Leaving a comment on a ticket, and setting its status where the tracker has one of that name.
 
-A tracker that does not take them causes a warning and stops no task: the work itself is done.
+If the tracker refuses, a warning is logged and the task continues: the work itself is done.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def _post(http: HttpClient, account: TrackerAccount, reference: Reference,
 
 
 async def _last_pages(http: HttpClient, issue: str) -> Sequence[int]:
-    """The pages with the newest comments of an issue on GitHub, which always lists the oldest first."""
+    """Return the pages with the newest comments of an issue on GitHub, which always lists the oldest first."""
     told = object_of(await http.request("GET", issue))
     last = max(-(-count_of(told.get("comments")) // PAGE), 1)
     return range(max(last - 1, 1), last + 1)

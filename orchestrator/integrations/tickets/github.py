@@ -89,7 +89,7 @@ async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
 
 
 async def _comments(http: HttpClient, path: str, count: int) -> Sequence[TicketComment]:
-    """The newest comments, read from the last pages, because GitHub lists the oldest first.
+    """Return the newest comments, read from the last pages, because GitHub lists the oldest first.
 
     On a public repository anybody can comment; authors without a role in it are marked.
     """

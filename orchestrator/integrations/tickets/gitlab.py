@@ -80,7 +80,7 @@ async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments of people; internal ones are left out, because the work may become public."""
+    """Return the newest comments of people; internal ones are left out, because the work may become public."""
     found: list[TicketComment] = []
     for page in range(1, MOST_PAGES + 1):
         asked: Params = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": page}

@@ -102,7 +102,7 @@ async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Re
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments without restricted visibility; at least one more than are shown if there are more."""
+    """Return the newest comments without restricted visibility; at least one more than are shown if there are more."""
     found: list[TicketComment] = []
     for page in range(MOST_PAGES):
         asked: Params = {"startAt": page * PAGE, "maxResults": PAGE, "orderBy": "-created"}

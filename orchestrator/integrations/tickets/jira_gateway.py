@@ -55,7 +55,7 @@ class _Comment(_Answer):
     created: Moment = None
 
 
-class _Told(_Answer):
+class _CommentList(_Answer):
     comments: tuple[_Comment, ...] | None = ()
 
 
@@ -102,9 +102,9 @@ async def comment_by_gateway(
 
 
 async def _comments(gate: Conversation, key: str) -> Sequence[TicketComment]:
-    """The comments of the ticket; none if the gateway does not offer them."""
+    """Return the comments of the ticket; none if the gateway does not offer them."""
     try:
-        told = await gate.call_as(_Told, _COMMENTS, ticket_id=key)
+        listed = await gate.call_as(_CommentList, _COMMENTS, ticket_id=key)
     except ToolRefused:
         return ()
-    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
+    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in listed.comments or ()]

@@ -112,7 +112,7 @@ def _say(answer: Mapping[str, object], largest: int = LONGEST_LINE) -> None:
 
 
 def _failure(server: McpConnection, error: BaseException) -> dict[str, object]:
-    """What ended a conversation, in a word and in the error's own words."""
+    """Return what ended a conversation, in a word and in the error's own words."""
     found = list(_errors(error))
     error = next((one for one in found if isinstance(one, MemoryError)), found[0])
     why = getattr(error, "strerror", None) or str(error)
@@ -120,7 +120,7 @@ def _failure(server: McpConnection, error: BaseException) -> dict[str, object]:
 
 
 def _errors(error: BaseException) -> Iterator[BaseException]:
-    """The errors of a group, each with what it was raised from: a library may wrap the one that says most."""
+    """Yield the errors of a group, each with what it was raised from: a library may wrap the one that says most."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _errors(one)

@@ -75,7 +75,7 @@ class Pairs:
     pairs: tuple[tuple[str, tuple[str, ...]], ...]
 
     def of(self, *keys: str) -> tuple[str, ...]:
-        """The values under any of the keys."""
+        """Return the values under any of the keys."""
         return tuple(value for key, values in self.pairs if key in keys for value in values)
 
 
@@ -212,7 +212,7 @@ def document(parsed: Parsed, summary: str) -> JsonObject:
 
 
 def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
-    """The lines of every section, and the type that a line of the ticket names."""
+    """Return the lines of every section, and the type that a line of the ticket names."""
     sections: dict[Section, list[str]] = {}
     kind: TicketType | None = None
     here: Section | None = None
@@ -239,7 +239,7 @@ def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
 
 
 def _headings(text: str) -> Iterator[tuple[str, tuple[str, str, int] | None]]:
-    """Every line, and if it is a heading its name, what follows the name, and its level.
+    """Yield every line, and if it is a heading its name, what follows the name, and its level.
 
     In a text with headings of Jira's wiki markup `# one` is an item of a list, unless it stands alone.
     """
@@ -267,7 +267,7 @@ def _heading(line: str) -> tuple[str, str, int] | None:
 
 
 def _section(name: str) -> Section | None:
-    """The section that a heading names, whatever decorates it; one in two languages is known by either."""
+    """Return the section that a heading names, whatever decorates it; one in two languages is known by either."""
     if name.startswith(COMMENT_BY):
         return None
     bare = _IN_PARENTHESES.sub(" ", name)
@@ -279,19 +279,19 @@ def _section(name: str) -> Section | None:
 
 
 def _plain(text: str) -> str:
-    """A name as in the tables: lower case, undecorated, and without spaces, which Korean uses freely."""
+    """Return a name as in the tables: lower case, undecorated, and without spaces, which Korean uses freely."""
     words = _DECORATION.sub("", text[:_LONGEST_HEADING].casefold().strip())
     return "".join(words.replace("_", " ").replace("-", " ").replace(";", " ").replace("'", "").split())
 
 
 def _named_type(text: str) -> TicketType | None:
-    """The type that a value names; one in parentheses counts too: `기능 (feature)`."""
+    """Return the type that a value names; one in parentheses counts too: `기능 (feature)`."""
     value = text.translate(_NARROW)[:_LONGEST_HEADING].strip("*`_-• \t")
     return type_of([value, _IN_PARENTHESES.sub(" ", value), *_IN_PARENTHESES.findall(value), *value.split("/")])
 
 
 def _value(section: Section, lines: Sequence[str]) -> Value | None:
-    """The content of a section, None if it is empty."""
+    """Return the content of a section, None if it is empty."""
     text = "\n".join(lines).strip("\n").rstrip()
     if text.strip() in _NOTHING:
         return None
@@ -311,7 +311,7 @@ def _value(section: Section, lines: Sequence[str]) -> Value | None:
 
 
 def _listed(lines: Sequence[str]) -> Iterator[str]:
-    """The lines as a list, so that `### Modules` above some and `Modules: a` say what `- modules: a` does."""
+    """Yield the lines as a list, so that `### Modules` above some and `Modules: a` say what `- modules: a` does."""
     below = ""
     for line in lines:
         if found := _heading(line):
@@ -340,7 +340,7 @@ def _bullets(lines: Iterable[str]) -> list[tuple[str, list[str]]] | None:
 
 
 def _pairs(bullets: Sequence[tuple[str, Sequence[str]]], section: Section) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Every item as a key and its values, or nothing if one of them is not a pair."""
+    """Return every item as a key and its values, or nothing if one of them is not a pair."""
     pairs: list[tuple[str, tuple[str, ...]]] = []
     for item, inner in bullets:
         found = (_CHANGE.fullmatch(item) if section is Section.CHANGES else None) or _PAIR.fullmatch(item)

@@ -58,7 +58,7 @@ def test_work_accepted_despite_a_used_up_budget_is_listed_as_a_risk() -> None:
     over = Evidence(fresh=tuple(f"design-v{number}.md" for number in range(1, 6)))
     over = replace(over, files={name: FileFacts(chars=9) for name in over.fresh})
     play = Playbook(at("DESIGN", NextAction.GATE)) >> looked(over) << "stop agents/1"
-    told = "## Residual Risks\n\n- DESIGN was taken as it is: the budget design_revisions is used up (4 of 3)\n"
+    told = "## Residual Risks\n\n- DESIGN was accepted as it is: the budget design_revisions is used up (4 of 3)\n"
     assert pull_request(play.task, Sources()).body.endswith(told)
     assert "needs-careful-review" in labels(play.task, Related())
 

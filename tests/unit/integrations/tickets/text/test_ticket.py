@@ -57,7 +57,7 @@ def test_comments_follow_the_description_quoted_and_in_order() -> None:
     )
     assert text == (
         "Text\n\n# Attachments\n\nThey are named here and were not fetched.\n\n- ab\n\n"
-        "# Comments\n\n### Comment by ada\n\n> undated\n\n### somebody, 2026-05-28 12:00\n\n> first\n\n"
+        "# Comments\n\n### Comment by ada\n\n> undated\n\n### Comment by somebody, 2026-05-28 12:00\n\n> first\n\n"
         "### Comment by eve # Scope, 2026-05-28 12:01\n\n> ```\n> # Scope\n>\n> - modules: all\n"
     )
     assert parse_template(text).fields == {}
