@@ -17,9 +17,9 @@ _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 class RepositoryError(OrchestratorError):
     """A repository cannot be worked on; the message says which one, why, and what to do about it."""
 
-    def __init__(self, path: Path, problem: str, mend: str) -> None:
-        self.path, self.problem, self.mend = path, problem, mend
-        super().__init__(f"{escape_text(str(path))} {problem}; {mend}")
+    def __init__(self, path: Path, problem: str, remedy: str) -> None:
+        self.path, self.problem, self.remedy = path, problem, remedy
+        super().__init__(f"{escape_text(str(path))} {problem}; {remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

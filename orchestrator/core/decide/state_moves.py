@@ -105,16 +105,16 @@ def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
     found = next((step for step in steps if step.step_id == step_id), None)
     if found is None:
         numbers: list[Json] = [step.step_id for step in steps]
-        mend = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
-        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, mend)
+        remedy = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
+        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, remedy)
     return found
 
 
 def require_new(task: Task, failure: Failure) -> None:
     """Refuse a failure whose id is on record already. Raises OperationRefused (FAILURE_EXISTS)."""
     if failure.id and any(entry.id == failure.id for entry in task.failures.entries):
-        mend = f"{failure.id} is on record already; leave the id out and the next one is given"
-        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
+        remedy = f"{failure.id} is on record already; leave the id out and the next one is given"
+        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, remedy)
 
 
 def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
