@@ -159,7 +159,7 @@ class Checkpoints:
         return present
 
     def restore_worktree(self, task: Task) -> str | None:
-        """Make a lost worktree of the task anew, with the work of its newest checkpoint; return what it was made from.
+        """Create a lost worktree of the task again from the work of its newest checkpoint; return its source.
 
         Returns None, and does nothing, if the worktree is there. Blocks. Raises WorkspaceError and GitError.
         """

@@ -1,8 +1,7 @@
 """The sections of a ticket under the headings of the ticket templates, Korean or English.
 
-A section is a heading that is known, and all below it up to the next heading of the same or a higher level, or of any
-level that is known itself. Headings are those of Markdown, of Jira's wiki markup, and lines that are bold as a whole;
-what stands in code is none. Nothing is made up: a section that is not there is missing, and so is an empty one.
+A section is a known heading and everything up to the next heading of the same or a higher level, or a known one.
+Headings are those of Markdown and Jira's wiki markup, and whole bold lines, outside code; empty sections are missing.
 """
 
 import re
