@@ -113,7 +113,7 @@ def _let_live(house: House, dice: random.Random) -> None:
 def _ask(house: House, task: str, action: str) -> None:
     """Send a request, if the daemon is up and the request is valid now."""
     with suppress(DaemonUnreachable, RequestRefused):
-        house.client.ask(task, action)
+        house.client.request(task, action)
 
 
 def _count(house: House, task: str, toll: Toll) -> None:

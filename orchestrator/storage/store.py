@@ -168,19 +168,15 @@ class FolderStore:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
     def checkpoints(self, task_id: str) -> list[Checkpoint]:
-        """Return every readable checkpoint of a task, newest first."""
         return checkpoint_files.kept(self.files.path_of(task_id))
 
     def checkpoint(self, task_id: str, number: int) -> Checkpoint:
-        """Return one checkpoint. Raises NoSuchCheckpoint."""
         return checkpoint_files.found(self.files.path_of(task_id), number)
 
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint:
-        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return checkpoint_files.pin(self.files.path_of(task_id), number, pinned=pinned)
 
     def keep_account(self, kept: AccountState) -> bool:
-        """Write the state shared by all tasks; return whether that succeeded."""
         try:
             write_atomically(self.data_dir / ACCOUNT_FILE, orjson.dumps(to_json(kept), option=orjson.OPT_INDENT_2))
         except OSError as error:
@@ -189,7 +185,6 @@ class FolderStore:
         return True
 
     def account(self) -> AccountState:
-        """Return the state shared by all tasks; an empty one if it cannot be read."""
         try:
             return from_json(AccountState, orjson.loads((self.data_dir / ACCOUNT_FILE).read_bytes()))
         except FileNotFoundError:

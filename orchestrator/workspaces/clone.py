@@ -114,7 +114,7 @@ class Clone:
                 raise WorkspaceError(
                     f"{escape_text(name)!r} is not a valid branch name; correct the pipeline's template"
                 )
-            if not any(_clash(name, other) for other in taken if other):
+            if not any(f"{name}/".startswith(f"{other}/") or other.startswith(f"{name}/") for other in taken if other):
                 self.git.run("update-ref", f"refs/orchestrator/{task_id}/branch/{name}", base_commit)
                 return name
         raise WorkspaceError(f"every name for the branch of {task_id} is taken; remove old branches in {user.folder}")
@@ -153,10 +153,6 @@ def branch_names(branch: str, at: str) -> Iterator[str]:
         if at:
             yield f"{stem}-{at}"
         yield from (f"{stem}-{number}" for number in range(2, _TRIES))
-
-
-def _clash(name: str, other: str) -> bool:
-    return name == other or name.startswith(other + "/") or other.startswith(name + "/")
 
 
 def _init(folder: Path, like: Git, *options: str) -> None:

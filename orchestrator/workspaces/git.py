@@ -9,8 +9,8 @@ places:
 2. *The environment*: not inherited; `_environment` builds a new one.
 3. *The command line*, which overrides every file: it carries `FIXED`, passed as GIT_CONFIG_COUNT so that no key needs
    quoting. `GIT_ALLOW_PROTOCOL` permits only local paths, whatever protocol.*.allow says.
-4. *The repository*. Filters, diff drivers and remotes have names that nobody knows beforehand, so no fixed list of keys
-   can disable them all. Therefore there are two kinds of repository, with one rule for each:
+4. *The repository*. Filters, diff drivers and remotes have names that are not known beforehand, so no fixed list of
+   keys can disable them all. Therefore there are two kinds of repository, with one rule for each:
 
    * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a
      repository of its own that borrows the clone's objects (workspace.py), so what an agent writes to its config,
@@ -96,7 +96,7 @@ LEAST_FREE = 1024 * 1024
 
 
 class GitError(OrchestratorError):
-    """Git refused or broke off; the message has the command, its exit code and the last lines of its output."""
+    """Git failed or was stopped; the message has the command, its exit code and the last lines of its output."""
 
     def __init__(self, command: str, code: int | None, stderr: str) -> None:
         self.command, self.code, self.stderr = command, code, stderr
@@ -122,7 +122,7 @@ class Git:
 
     @classmethod
     def foreign(cls, folder: Path) -> "Git":
-        """Return git for somebody else's repository around `folder`, with every program in its config disabled.
+        """Return git for a repository of somebody else around `folder`, with every program in its config disabled.
 
         Raises GitError if git finds no repository there.
         """

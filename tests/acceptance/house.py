@@ -257,7 +257,7 @@ class House:
         return self.wait_until(task, lambda now: now.stage == stage and _process(now) is ProcessState.RUNNING)
 
     def wait_until_frozen(self, task: str) -> TaskView:
-        """The task when its processes stand still."""
+        """The task when its processes are frozen."""
         return self.wait_until(task, lambda now: _process(now) is ProcessState.FROZEN)
 
     def looks(self, seconds: float) -> Iterator[None]:

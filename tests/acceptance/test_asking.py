@@ -242,7 +242,7 @@ def test_an_agent_that_wants_to_be_paused_and_tried_again_is_left_alone_until_so
         assert held.agent.blocked_by is PauseReason.SERVICE
         assert held.retry_at is not None
         assert_stands_still(house, task, ticks)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         assert house.wait_for_end(task).failures.total == 0
 
 

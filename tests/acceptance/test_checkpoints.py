@@ -29,7 +29,7 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         task = house.submit()
         worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
         house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(house, task))
         newest = checkpoints(house, task)[0]
@@ -81,11 +81,11 @@ def test_a_worktree_that_somebody_removed_is_made_anew_from_the_newest_checkpoin
         task = house.submit()
         worktree = Path(house.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
         house.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(house, task))
         shutil.rmtree(worktree)
         house.end_run(task)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         house.wait_for("the work", (worktree / "half-done.txt").exists)
         assert "restored from checkpoint" in house.cli("events", task).stdout
         Path(go).touch()
@@ -142,7 +142,7 @@ def test_one_is_taken_again_and_again_while_an_agent_works_and_not_while_it_stan
 
         house.wait_for("several", lambda: len(with_work()) > 2)
         assert len(set(with_work())) == 1, "unchanged work is one commit"
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.wait_for("the one of the pause", lambda: reasons(house, task)[0] is Reason.USER)
         assert all(reasons(house, task)[0] is Reason.USER for _ in house.looks(seconds=1))

@@ -31,13 +31,13 @@ def test_a_frozen_command_stops_ticking_and_goes_on_where_it_was(tmp_path: Path)
     with House(tmp_path, scenario=ticking(ticks)) as house:
         task = house.submit()
         house.wait_for("three ticks", lambda: line_count(ticks) >= 3)
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         stopped = frozen_pids(house, task)
         assert len(stopped) >= 2, "the agent and its command, which leads a session of its own"
         before = line_count(ticks)
         assert_stands_still(house, task, ticks)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         house.wait_for("the next tick", lambda: line_count(ticks) > before)
         let_go(ticks)
         house.wait_for_end(task)
@@ -50,7 +50,7 @@ def test_what_is_frozen_stays_frozen_when_the_daemon_is_killed_and_until_it_is_r
     with House(tmp_path, scenario=ticking(ticks)) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.kill()
         assert_stands_still(house, task, ticks)
@@ -61,7 +61,7 @@ def test_what_is_frozen_stays_frozen_when_the_daemon_is_killed_and_until_it_is_r
         assert_stands_still(house, task, ticks)
         house.start()
         let_go(ticks)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         house.wait_for_end(task)
         assert none_is_missing(ticks)
 
@@ -71,11 +71,11 @@ def test_a_pause_stops_a_running_check_and_its_result_counts(tmp_path: Path) -> 
     with House(tmp_path) as house:
         task = house.submit(checks={"unit_test": ticking_until(tmp_path / "go", ticks)})
         house.wait_for("a tick of the check", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         assert_stands_still(house, task, ticks)
         let_go(ticks)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         done = house.wait_for_end(task)
         assert done.results["unit_test"].exit_code == 0
         assert none_is_missing(ticks)
@@ -86,12 +86,12 @@ def test_a_frozen_task_gives_its_place_to_the_next_and_takes_it_back_after(tmp_p
     with House(tmp_path, scenario=ticking(ticks)) as house:
         first = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(first, "pause")
+        house.client.request(first, "pause")
         house.wait_until_frozen(first)
         let_go(ticks)
         house.wait_for_end(house.submit())
         assert house.client.task(first).paused
-        house.client.ask(first, "resume")
+        house.client.request(first, "resume")
         house.wait_for_end(first)
 
 
@@ -100,13 +100,13 @@ def test_a_frozen_task_can_be_cancelled_and_nothing_of_it_is_left(tmp_path: Path
     with House(tmp_path, scenario=ticking(ticks)) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
-        house.client.ask(task, "cancel")
+        house.client.request(task, "cancel")
         assert house.nothing_is_left()
         house.wait_until(task, lambda now: now.run is None)
         with refused("not-allowed"):
-            house.client.ask(task, "resume")
+            house.client.request(task, "resume")
 
 
 def test_an_agent_killed_while_it_was_frozen_is_started_again_after_the_resume_only(tmp_path: Path) -> None:
@@ -114,14 +114,14 @@ def test_an_agent_killed_while_it_was_frozen_is_started_again_after_the_resume_o
     with House(tmp_path, scenario=ticking(ticks)) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         house.end_run(task)
         house.wait_until(task, lambda now: now.run is None)
         let_go(ticks)
         assert house.client.task(task).agent.attempt == 1
         assert house.nothing_is_left()
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         assert house.wait_for_end(task).status.is_final
 
 

@@ -31,11 +31,11 @@ def test_a_turn_whose_command_was_frozen_beyond_its_time_is_taken_once_more(tmp_
     with House(tmp_path, {"PLANNING": [late, late]}) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until_frozen(task)
         over = time.monotonic() + TIMEOUT
         house.wait_for("the end of the command's time", lambda: time.monotonic() > over)
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         house.wait_for("the same turn", lambda: UNFAIR in "".join(house.turn_texts(task, 1)))
         let_go(ticks)
         ended = house.wait_for_end(task)
@@ -63,11 +63,11 @@ def test_the_real_claude_takes_a_turn_again_whose_command_was_frozen_beyond_its_
     with ClaudeHouse(claude, tmp_path, Roles(before={"PLANNING": command})) as house:
         task = house.submit()
         house.until(lambda: line_count(ticks), "the command ticks")
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_for(task, lambda now: now.run and now.run.process.value == "frozen")
         over = time.monotonic() + TIMEOUT
         house.until(lambda: time.monotonic() > over, "the command's time is over")
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         house.until(lambda: UNFAIR in "".join(house.prompts()), "the same turn begins")
         let_go(ticks)
         ended = house.end_of(task)

@@ -21,10 +21,10 @@ def test_a_task_paused_and_resumed_at_any_moment_does_the_same_work_once(tmp_pat
         while house.client.task(task).status not in ENDED:
             time.sleep(dice.uniform(0, 0.2))
             with suppress(RequestRefused):
-                house.client.ask(task, "pause")
+                house.client.request(task, "pause")
                 paused += 1
                 time.sleep(dice.uniform(0, 0.1))
-                house.client.ask(task, "resume")
+                house.client.request(task, "resume")
         done = house.wait_for_end(task)
         assert paused >= 5
         assert done.failures.total == 0
@@ -41,7 +41,7 @@ def test_a_task_cancelled_at_any_moment_ends_and_nothing_of_it_is_left(tmp_path:
             task = house.submit()
             time.sleep(dice.uniform(0, 1.2))
             with suppress(RequestRefused):
-                house.client.ask(task, "cancel")
+                house.client.request(task, "cancel")
             ended = house.wait_until(task, lambda now: now.status in ENDED and now.run is None)
             assert ended.status in {TaskStatus.CANCELLED, TaskStatus.COMPLETED}
             assert house.nothing_is_left()
@@ -56,7 +56,7 @@ def test_a_task_cancelled_just_before_the_daemon_is_killed_ends_at_the_next_star
     with House(tmp_path, scenario={"ANALYSIS": [[*manners, {"think_ms": 600_000}]]}) as house:
         task = house.submit()
         house.wait_for("the agent's first turn", house.taken_turns)
-        house.client.ask(task, "cancel")
+        house.client.request(task, "cancel")
         house.kill()
         house.start()
         ended = house.wait_until(task, lambda now: now.run is None)

@@ -59,7 +59,7 @@ def test_a_killed_holder_costs_the_attempt_and_the_next_goes_on_with_its_session
         attempts = house.client.agents(task).attempts
         assert len(attempts) > 1
         (failure,) = house.state(task)["failure_log"]
-        assert failure["actual_outcome"]["summary"] == "its holder was killed, and it with it"
+        assert failure["actual_outcome"]["summary"] == "it was killed together with its holder"
         assert session_of(house, task, 2) == (began.agent.session_id, "1")
         assert done.head is not None
         assert house.nothing_is_left()
@@ -108,11 +108,11 @@ def test_a_daemon_killed_right_after_a_pause_freezes_at_its_next_start(tmp_path:
     with House(tmp_path, scenario={"ANALYSIS": [{"tick": tick, "no_work": True}]}) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(tmp_path / "ticks"))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.kill()
         house.start()
         assert house.wait_until_frozen(task).run is not None
-        house.client.ask(task, "cancel")
+        house.client.request(task, "cancel")
         assert house.nothing_is_left()
 
 

@@ -82,10 +82,10 @@ def test_a_paused_task_is_parked_and_resumed_as_well(tmp_path: Path) -> None:
     with House(tmp_path, {"PLANNING": [{"tick": {"file": str(ticks), "seconds": 600}}]}, park_after=SOON) as house:
         task = house.submit()
         house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.wait_until(task, lambda now: now.paused and now.run is None)
         assert house.nothing_is_left()
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         ended = house.wait_for_end(task)
         assert ended.failures.total == 0
         assert sessions(house, task, attempts=2)[1][1] == "1"

@@ -61,14 +61,14 @@ def test_what_was_lost_is_provided_again_and_the_task_goes_on(tmp_path: Path) ->
     with House(tmp_path, {"PLANNING": [ASK, {"run": f"printf %s $STRIPE_KEY > {seen}"}]}) as house:
         task = house.submit()
         ask = house.wait_until_it_asks(task)
-        house.client.ask(task, "pause")
+        house.client.request(task, "pause")
         house.say("POST", f"/api/dependencies/{ask.id}/provide", {"value": "the first one"})
         (house.data / "vault.key").unlink()
-        house.client.ask(task, "resume")
+        house.client.request(task, "resume")
         blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
         assert f"orchestrator provide {task} STRIPE_KEY" in (blocked.block_reason or "")
         house.say("POST", f"/api/dependencies/{ask.id}/provide", {"value": value})
-        house.client.ask(task, "retry")
+        house.client.request(task, "retry")
         house.wait_for_end(task)
         assert seen.read_text() == value
 

@@ -50,7 +50,7 @@ def test_a_task_does_not_start_when_the_one_before_it_was_cancelled(tmp_path: Pa
     with House(tmp_path, scenario=held_by(tmp_path / "never")) as house:
         before = house.submit("Before")
         after = house.submit("After", after=(before,))
-        house.client.ask(before, "cancel")
+        house.client.request(before, "cancel")
         assert house.nothing_is_left()
         house.wait_until(before, lambda now: now.run is None)
         assert house.client.task(after).status is TaskStatus.PENDING

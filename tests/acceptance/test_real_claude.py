@@ -21,7 +21,7 @@ REPAIRS = ["Repair how slugify joins words", "Test slugify with hyphens at its e
 def frozen(house: ClaudeHouse, ticker: Ticker, task: str) -> TaskView:
     """The task, paused in the middle of the ticking command."""
     ticker.begins(house)
-    house.client.ask(task, "pause")
+    house.client.request(task, "pause")
     return house.wait_for(task, lambda now: now.run and now.run.process is ProcessState.FROZEN)
 
 
@@ -60,7 +60,7 @@ def test_a_frozen_command_stops_ticking_and_goes_on_after(claude: Path, tmp_path
         name = house.submit()
         task = frozen(house, ticker, name)
         assert_stands_still(house, ticker, task)
-        house.client.ask(name, "resume")
+        house.client.request(name, "resume")
         ticker.assert_goes_on(house)
         ticker.let_go()
         house.assert_done_once(house.end_of(name))
@@ -103,7 +103,7 @@ def test_a_daemon_killed_while_an_agent_is_frozen_finds_it_frozen(claude: Path, 
         task = house.client.task(name)
         assert task.paused
         assert_stands_still(house, ticker, task)
-        house.client.ask(name, "resume")
+        house.client.request(name, "resume")
         ticker.assert_goes_on(house)
         ticker.let_go()
         house.assert_done_once(house.end_of(name))
@@ -114,7 +114,7 @@ def test_a_cancelled_agent_and_its_command_are_gone(claude: Path, tmp_path: Path
     with ClaudeHouse(claude, tmp_path, running_first(ticker.command, "IMPLEMENTATION 1")) as house:
         name = house.submit()
         ticker.begins(house)
-        house.client.ask(name, "cancel")
+        house.client.request(name, "cancel")
         house.wait_for(name, lambda now: now.status is TaskStatus.CANCELLED and now.run is None)
         assert house.survivors() == []
 
@@ -140,11 +140,11 @@ def test_an_answer_that_was_frozen_in_its_middle_comes_whole(claude: Path, tmp_p
     with ClaudeHouse(claude, tmp_path, playwright) as house:
         name = house.submit()
         house.until(lambda: len(house.prompts()) == 2 and house.api.scenes[-1].step > 0, "the answer begins")
-        house.client.ask(name, "pause")
+        house.client.request(name, "pause")
         house.wait_for(name, lambda now: now.run and now.run.process is ProcessState.FROZEN)
         house.kill()
         house.start()
-        house.client.ask(name, "resume")
+        house.client.request(name, "resume")
         house.assert_done_once(house.end_of(name))
 
 

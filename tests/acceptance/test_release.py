@@ -75,7 +75,7 @@ def test_a_tag_that_stands_elsewhere_is_never_moved_nor_asked_about(tmp_path: Pa
         other = there.upstream.bare if where == "here" else there.house.repo
         assert tag_of(other) == ""
         git(repository, "tag", "--delete", "v1.4.0")
-        there.house.client.ask(task, "retry")
+        there.house.client.request(task, "retry")
         there.house.wait_until_it_asks(task)
         there.house.approve(task)
         assert_released(there, task)

@@ -21,7 +21,7 @@ def test_an_agent_that_is_silent_for_ever_is_nudged_then_begun_anew_then_given_u
             assert "no output, no tool at work, and of 1 running process 0.0" in stall["evidence"]
         assert blocked.block_reason
         nudge = (house.folder(task) / "agents/1/stdin.jsonl").read_text()
-        assert "You gave no sign of life" in nudge
+        assert "You showed no activity" in nudge
         assert house.nothing_is_left()
 
 

@@ -68,7 +68,7 @@ def test_a_bug_is_mended_after_two_failed_evaluations_reviewed_and_merged(
         said = [forge.says("alice", text, place=("README.md", 1)) for text in COMMENTS]
         forge.reviews("alice", "CHANGES_REQUESTED")
         judged = pull.head_sha
-        house.client.ask(name, "review")
+        house.client.request(name, "review")
         house.wait_for(name, lambda now: now.publication.round == 1)
         house.wait_for(name, lambda now: now.status is TaskStatus.REVIEW)
         answers = Counter(one.root for one in pull.threads if one.author == forge.viewer)

@@ -78,7 +78,7 @@ def test_the_same_ticket_twice_is_refused_while_it_is_at_work_and_else_gets_a_br
         code, second, _ = submit(house, "ABC-123", "--again", "--type", "feature")
         assert code == 0
         assert house.client.task(second).branch == "feature/ABC-123"
-        house.client.ask(first, "cancel")
+        house.client.request(first, "cancel")
         house.wait_for_end(first, TaskStatus.CANCELLED)
 
 

@@ -99,20 +99,20 @@ def an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with House(tmp_path, scenario=held_by(gate)) as house, terminal(house) as screen:
-        screen.shows(house, "no active tasks", "places taken")
+        screen.shows(house, "no active tasks", "slots taken")
         first = house.submit("First\n\ntext")
         house.wait_until_it_works(first, "ANALYSIS")
         second = house.submit("Second \x1b[31m red \x07")
-        lines = screen.shows(house, first, second, "1 of 1 places taken", "1 waiting", "submitted by")
+        lines = screen.shows(house, first, second, "1 of 1 slots taken", "1 waiting", "submitted by")
         working = next(line for line in lines if line.startswith(first))
         waiting = next(line for line in lines if line.startswith(second))
         assert "ANALYSIS" in working
-        assert "1 of 1 places are taken" in waiting
+        assert "1 of 1 slots are taken" in waiting
         assert "\\x1b[31m red \\x07" in waiting
         assert "\x07" not in screen.text
-        house.client.ask(first, "pause")
+        house.client.request(first, "pause")
         screen.shows(house, "paused", "a person paused it")
-        house.client.ask(first, "cancel")
+        house.client.request(first, "cancel")
         screen.shows(house, "1 cancelled", f"{first}  cancelled by")
         screen.press("xyz")
         screen.press("q")

@@ -299,7 +299,7 @@ async def test_no_agent_answers_its_own_request(client: httpx.AsyncClient, desk:
     assert await status_seen_by([], desk, "GET", "/api/limits", marked) == 403
     assert await status_seen_by([], desk, "DELETE", "/api/limits", marked) == 403
     assert len(desk.supervisor.tasks[task].pending_requests) == 3
-    assert not desk.supervisor.room.draining
+    assert not desk.supervisor.capacity.draining
 
 
 async def test_a_cap_is_removed_by_null_and_unnamed_ones_stay(client: httpx.AsyncClient, desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """A data folder that was recorded when an earlier version was killed is loaded and taken over without loss."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
@@ -68,8 +69,9 @@ def test_a_task_is_loaded_as_the_version_that_wrote_it_loads_it(there: Recorded,
     expected = there.expected["tasks"][part]
     loaded = store.load(expected["id"])
     assert (loaded.foreign, loaded.changed) == (None, ())
-    now = {"state": in_present_form(expected["state"]), "task": in_present_words(expected["task"])}
-    assert views_of(store, loaded.task, scene(there, store)) == {**expected, **now}
+    now = {"state": with_new_fields(migrated(expected["state"])), "task": in_present_words(expected["task"])}
+    now["why"] = reworded(expected["why"])
+    assert views_of(store, loaded.task, snapshot(there, store)) == {**expected, **now}
 
 
 @pytest.mark.parametrize("part", parts())
@@ -78,7 +80,7 @@ def test_a_journal_replayed_from_its_first_line_gives_the_same_task(
 ) -> None:
     expected = bare.expected["tasks"][part]
     document = to_document(store_of_journals.load(expected["id"]).task)
-    assert without_telemetry(document) == without_telemetry(in_present_form(expected["state"]))
+    assert without_telemetry(document) == without_telemetry(with_new_fields(migrated(expected["state"])))
 
 
 def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store: FolderStore) -> None:
@@ -103,7 +105,7 @@ def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
 def test_tasks_that_were_held_or_waiting_are_completed_with_the_work_already_done() -> None:
     with recorded() as there, TakenOver(there.root, max_agents=10) as house:
         before = {part: there.expected["tasks"][part] for part in ("frozen", "waiting", "reviewed", "limited")}
-        house.client.ask(before["frozen"]["id"], "resume")
+        house.client.request(before["frozen"]["id"], "resume")
         question, dependency = before["waiting"]["task"]["waiting"]
         house.say("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
         house.say("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
@@ -127,26 +129,42 @@ class TakenOver(House):
         return self.root / name
 
 
-def in_present_form(state: Json) -> Json:
-    """A recorded state.json as it is written now, with what later versions added."""
-    document: Any = migrated(state)
-    document["agent"]["setbacks"]["losses"] = 0
-    return dict(document)
-
-
 def in_present_words(view: Json) -> Json:
     """What the API answered about a task, under the names that it uses now."""
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
-    return {names.get(name, name): value for name, value in view.items()}
+    return {names.get(name, name): reworded(value) if name == "closing" else value for name, value in view.items()}
+
+
+def with_new_fields(document: Json) -> Json:
+    """The document that was recorded, with the fields that were added since."""
+    agent = document["agent"]
+    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+
+
+def reworded(recorded: Any) -> Any:
+    """A text or an explanation that was recorded, with the phrases that this program uses now."""
+    phrases = {
+        "its processes stand still": "its processes are frozen",
+        "nothing of it runs": "none of its processes runs",
+        "it goes on by itself": "it continues by itself",
+        "it comes after": "it waits for",
+        "not to be merged yet": "not ready to merge",
+        "again and again: ": "recurring: ",
+        "mend what the reason names; then submit it anew": "fix what the reason says; then submit it again",
+    }
+    text = json.dumps(recorded)
+    for old, new in phrases.items():
+        text = text.replace(old, new)
+    return json.loads(text)
 
 
 def ids(there: Recorded) -> list[str]:
     return [one["id"] for one in there.expected["tasks"].values()]
 
 
-def views_of(store: FolderStore, task: Task, scene: SchedulerSnapshot) -> Json:
+def views_of(store: FolderStore, task: Task, snapshot: SchedulerSnapshot) -> Json:
     """What the API answers about a task, its state.json, and the values that people provided for it."""
-    why = explain(task, scene)
+    why = explain(task, snapshot)
     where = {"task": task.id, "status": task.status, "stage": task.stage}
     still = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
     reason = to_view(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
@@ -167,13 +185,13 @@ def shown(view: View) -> Json:
     return view.model_dump(mode="json", by_alias=True)
 
 
-def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
+def snapshot(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
     """What texts about a task depend on, as of the time of the recording."""
     found = [one for one in store.summaries() if isinstance(one, TaskSummary)]
     return SchedulerSnapshot(
         tasks=LiveTasks(store.load(one.id).task for one in found if not one.ended),
         ended={one.id: one.status for one in found if one.ended},
-        room=Capacity(),
+        capacity=Capacity(),
         now=time_of(there.expected["at"]),
         windows=store.account().windows,
     )

@@ -391,7 +391,7 @@ async def test_the_overview_shows_which_tasks_work_which_wait_and_why(client: ht
     seen = (await client.get("/api/overview")).json()
     assert [task["id"] for task in seen["tasks"]] == [first, second]
     assert (seen["placesTaken"], seen["waiting"], seen["more"]) == (1, 1, 0)
-    assert "1 of 1 places are taken" in seen["tasks"][1]["why"]
+    assert "1 of 1 slots are taken" in seen["tasks"][1]["why"]
     assert SECRET not in seen["tasks"][1]["title"]
     assert (await client.get("/api/overview", params={"limit": 1})).json()["more"] == 1
 

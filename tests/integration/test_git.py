@@ -199,20 +199,6 @@ def test_uncommitted_work_is_noted(repo: Path, change: str) -> None:
     assert inspect_repository(repo).dirty
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("https://user:secret@example.org/a.git", "https://example.org/a.git"),
-        ("https://ghp_token@example.org/a.git", "https://example.org/a.git"),
-        ("ssh://git:secret@example.org/a.git", "ssh://git@example.org/a.git"),
-        ("git@example.org:a.git", "git@example.org:a.git"),
-    ],
-)
-def test_a_remote_is_shown_without_its_credentials(repo: Path, url: str, shown: str) -> None:
-    git(repo, "remote", "add", "origin", url)
-    assert inspect_repository(repo).origin_url == shown
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MiB."""

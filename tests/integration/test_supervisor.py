@@ -81,7 +81,7 @@ class House:
     """A supervisor over a data folder; its clock does not advance."""
 
     store: RefusingStore
-    room: Capacity = field(default_factory=Capacity)
+    capacity: Capacity = field(default_factory=Capacity)
     now: datetime = START
     undecidable: set[str] = field(default_factory=set)
 
@@ -90,7 +90,7 @@ class House:
         store: Store = self.store
         lookups = TaskLookups(clock=lambda: self.now, pipeline_of=self.pipeline, model_of=lambda _: "")
         self.inbox = Inbox()
-        self.supervisor = Supervisor(store, self.hands, self.inbox, lookups, self.room)
+        self.supervisor = Supervisor(store, self.hands, self.inbox, lookups, self.capacity)
 
     def pipeline(self, task: Task) -> Pipeline:
         if task.id in self.undecidable:
@@ -129,9 +129,9 @@ class House:
 
 
 @asynccontextmanager
-async def at_work(data_dir: Path, room: Capacity | None = None) -> AsyncIterator[House]:
+async def at_work(data_dir: Path, capacity: Capacity | None = None) -> AsyncIterator[House]:
     """Run a house's loop; a loop that dies fails the test."""
-    house = House(RefusingStore(data_dir), room or Capacity())
+    house = House(RefusingStore(data_dir), capacity or Capacity())
     loop = asyncio.create_task(house.supervisor.run())
     try:
         yield house
@@ -310,7 +310,7 @@ async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -
                 task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not house.hands.asked
-        house.supervisor.room = Capacity(places=1)
+        house.supervisor.capacity = Capacity(places=1)
         started: list[str] = []
         for _ in range(4):
             house.supervisor.check_clock()
@@ -367,7 +367,7 @@ async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_i
         await house.settled()
         assert house.hands.names("A")[-1] == "FreezeRun"
         assert house.task("A").agent.blocked_by is PauseReason.PRESSURE
-        assert house.supervisor.room.pressure == "only 0.9 GiB are free"
+        assert house.supervisor.capacity.pressure == "only 0.9 GiB are free"
         await house.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await house.submitted("B")
         assert house.task("B").status is TaskStatus.PENDING

@@ -1,4 +1,4 @@
-"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next stage, back, or to a halt.
+"""Move a task along its pipeline: into a stage, from turn to turn, to the next stage, or back; or block it.
 
 Each function takes a task and returns the task afterwards. None issues commands; obligations.py derives them from the
 state.
@@ -27,13 +27,13 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
+    AgentUsage,
     PauseReason,
     ProcessState,
     Run,
     Session,
     SessionOrigin,
     TurnProgress,
-    Usage,
 )
 from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
@@ -49,12 +49,12 @@ LOSSES_ALLOWED = 10
 """The longest delay in seconds before another attempt, and the losses in a row that cost the agent no retry."""
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
-        ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
-        ErrorClass.BILLING: "see to the account's credit",
+        ErrorClass.AUTHENTICATION: "log in the agents' account as `orchestrator doctor` says, or correct its key",
+        ErrorClass.BILLING: "add credit to the account",
         ErrorClass.MODEL: "name a model that the account may use, in the role's file or as agent.model",
     }
 )
-"""Failures that another attempt cannot fix, and what a person has to do about each."""
+"""Failures that another attempt cannot fix, and what a person has to do about each of them."""
 ONCE_MORE = (
     "This is the last pass: do only what makes the failing checks pass and the ticket's criteria hold, and leave out "
     "every step that does not serve that."
@@ -125,7 +125,7 @@ def _next_session(task: Task, role: str, attempt: int) -> Session:
     return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
 
 
-def _bank(usage: Usage) -> Usage:
+def _bank(usage: AgentUsage) -> AgentUsage:
     """Return the usage at the beginning of a new session, whose totals count from zero."""
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
@@ -238,7 +238,7 @@ def _is_reviewed(task: Task) -> bool:
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
-    """Return the task with its agent told what the gate misses, or blocked when no retry is left."""
+    """Return the task with a turn owed in which its agent is told what is missing, or blocked if no retry is left."""
     if pipeline.stage(task.stage).role is None:
         return block(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = use_retry(task, "gate_retries")

@@ -15,7 +15,7 @@ request that the state does not allow raises InvalidTransition. Every other even
 processes may die at any time.
 
 A task has at most one run (a process tree). Pausing changes what is wanted, which is the agent's status; the run's
-process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a place is
+process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a slot is
 free again.
 """
 
@@ -99,11 +99,11 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
 
 
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
-    if isinstance(event, turns.TurnEvent):
+    if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
-    if isinstance(event, publishing.PublishEvent):
+    if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
-    if isinstance(event, requests.Request):
+    if isinstance(event, events.Request):
         return requests.apply_request(pipeline, task, event)
     match event:
         case events.TaskSubmitted() | events.ForeignEditFound():

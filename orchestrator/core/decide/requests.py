@@ -30,22 +30,7 @@ _ENDS = {
 }
 
 
-Request = (
-    events.PauseRequested
-    | events.ResumeRequested
-    | events.CancelRequested
-    | events.RoundRequested
-    | events.ArchiveRequested
-    | events.RetryRequested
-    | events.DraftSubmitted
-    | events.AskAnswered
-    | events.CapsChanged
-    | events.PriorityChanged
-)
-"""What may be asked of a task."""
-
-
-def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
+def apply_request(pipeline: Pipeline, task: Task, event: events.Request) -> Task:
     """Return the task after a request."""
     match event:
         case events.PauseRequested():
@@ -133,7 +118,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
-    """Return the draft as a task that waits for a place."""
+    """Return the draft as a task that waits for a slot."""
     transitions.require("submit", task)
     task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task

@@ -1,4 +1,4 @@
-"""What can happen to a task: facts in the past tense, each carrying when it happened.
+"""What can happen to a task: facts in the past tense, each with the time when it happened.
 
 The counterpart is commands.py. A late event, of an earlier attempt, turn or run, is recognised by its numbers and
 changes nothing.
@@ -11,16 +11,7 @@ from enum import StrEnum
 from orchestrator.core.events.agent_messages import AgentError
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.operations import Operation
-from orchestrator.core.events.publish_events import (
-    BaseEvent,
-    MergeRefused,
-    PullRequestMerged,
-    PullRequestOpened,
-    PullRequestSeen,
-    Released,
-    ReleasePrepared,
-    ReportPosted,
-)
+from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult
@@ -353,36 +344,11 @@ class ForeignEditFound(BaseEvent):
     changed: tuple[str, ...] = field(default=())
 
 
-Event = (
-    TaskSubmitted
-    | DaemonStarted
-    | TaskAdmitted
-    | WorkspaceReady
-    | RunStarted
-    | SessionStarted
-    | TurnFinished
-    | AgentSaid
-    | RequestWithdrawn
-    | AnswerSent
-    | StallSeen
-    | AgentExited
-    | GateLooked
-    | CheckFinished
-    | BranchDelivered
-    | PullRequestOpened
-    | PullRequestSeen
-    | PullRequestMerged
-    | MergeRefused
-    | ReleasePrepared
-    | Released
-    | ReportPosted
-    | CommandFailed
-    | RunFrozen
-    | FreezeFailed
-    | RunThawed
-    | AlarmRang
-    | CheckpointSaved
-    | PauseRequested
+TurnEvent = SessionStarted | TurnFinished | AgentSaid | AgentExited | RequestWithdrawn | AnswerSent | StallSeen
+"""What a task's agent did."""
+
+Request = (
+    PauseRequested
     | ResumeRequested
     | CancelRequested
     | RoundRequested
@@ -392,9 +358,32 @@ Event = (
     | AskAnswered
     | CapsChanged
     | PriorityChanged
+)
+"""What people, or the daemon on their behalf, ask of a task."""
+
+DeliveryEvent = BranchDelivered | PublishEvent
+"""What became of a finished change."""
+
+Event = (
+    TurnEvent
+    | Request
+    | DeliveryEvent
+    | TaskSubmitted
+    | DaemonStarted
+    | TaskAdmitted
+    | WorkspaceReady
+    | RunStarted
+    | GateLooked
+    | CheckFinished
+    | CommandFailed
+    | RunFrozen
+    | FreezeFailed
+    | RunThawed
+    | AlarmRang
+    | CheckpointSaved
     | OperationRequested
     | LoginMissed
     | PersonTold
     | ForeignEditFound
 )
-"""Whatever can happen to a task."""
+"""Everything that can happen to a task."""

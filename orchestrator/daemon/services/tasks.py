@@ -43,7 +43,7 @@ class TaskQuery:
     `cursor` is the `next_cursor` of the page before.
     """
 
-    statuses: tuple[TaskStatus, ...] = ()
+    status: tuple[TaskStatus, ...] = ()
     repo: Path | None = None
     all: bool = False
     limit: int = 50
@@ -199,8 +199,8 @@ def _fits(one: ListedTask, query: TaskQuery) -> bool:
         return False
     if query.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(query.repo):
         return False
-    if query.statuses:
-        return one.status in query.statuses
+    if query.status:
+        return one.status in query.status
     return query.all or one.status is not TaskStatus.ARCHIVED
 
 

@@ -120,7 +120,7 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
     task = (failing_again(task) >> looked() << "stop agents/9").task
     assert (task.stage, task.requested_changes) == ("ANALYSIS", (ONCE_MORE,))
     told = turn_text(full(), replace(at_work("IMPLEMENTATION"), requested_changes=task.requested_changes))
-    assert told.endswith(f"What all the steps together are to answer:\n- {ONCE_MORE}")
+    assert told.endswith(f"What all steps together have to achieve:\n- {ONCE_MORE}")
     assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
     task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task

@@ -51,13 +51,13 @@ def test_a_stalled_agent_is_noted_then_nudged_then_restarted_and_then_the_task_i
     assert play.task.agent.setbacks.nudges == 1
     play = play >> stalled << "end turn 1 of 1" << "wake in 60 s" >> stalled >> interrupted
     play = play << "turn 2 of 1" << "wake in 3600 s"
-    assert "- You gave no sign of life (no output for 900 s)." in turn_text(full(), play.task)
+    assert "- You showed no activity (no output for 900 s)." in turn_text(full(), play.task)
     play = play >> stalled << "interrupt agents/1" >> exited << "wake in 10 s"
     play = play >> later(10) >> alarm << "resume planner 2"
     assert play.task.failures.by_type == {"stalled": 1}
     play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     play = play >> stalled << "interrupt agents/2" << "tell blocked"
-    assert play.task.block_reason == "ANALYSIS: stalled again after it was begun anew: no output for 900 s"
+    assert play.task.block_reason == "ANALYSIS: stalled again after a restart: no output for 900 s"
 
 
 def test_a_successful_turn_resets_the_stall_count() -> None:
