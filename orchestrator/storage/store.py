@@ -18,7 +18,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -213,7 +213,7 @@ class FolderStore:
             document, end = replay(folder)
         else:
             document, end = replay_from(folder, state, covered)
-        task = _task_from(folder, document)
+        task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
         kept_as = None
         if keep_open:
@@ -330,6 +330,16 @@ def _task_from(folder: Path, document: JsonObject) -> Task:
         return from_document(document)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedJournal(f"the journal in {folder} does not add up to a task: {error!r}") from error
+
+
+def _relocated(task: Task, folder: Path) -> Task:
+    """Return the task with its paths as they are now, in case the data folder was moved or restored elsewhere."""
+    if task.folder == str(folder) or Path(task.folder).parts[-2:] != folder.parts[-2:]:
+        return task
+    before, now, worktree = Path(task.folder).parent.parent, folder.parent.parent, task.source.worktree
+    if worktree is not None and Path(worktree).is_relative_to(before):
+        worktree = str(now / Path(worktree).relative_to(before))
+    return replace(task, folder=str(folder), source=replace(task.source, worktree=worktree))
 
 
 def _without_agent(document: JsonObject) -> JsonObject:

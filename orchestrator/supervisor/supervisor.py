@@ -123,21 +123,6 @@ class Supervisor:
         if task.agent.blocked_by is PauseReason.PRESSURE:
             self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
 
-    async def wait_for_end(self, task_id: str) -> None:
-        """Wait until no process of the task is left."""
-        has_ended = asyncio.Event()
-
-        def look(task: Task, _event: Event) -> None:
-            if task.id == task_id and task.run is None:
-                has_ended.set()
-
-        self._listeners.append(look)
-        try:
-            if task_id in self.tasks and self.tasks[task_id].run is not None:
-                await has_ended.wait()
-        finally:
-            self._listeners.remove(look)
-
     def forget(self, task_id: str) -> None:
         """Drop a deleted task from memory."""
         self.ended.pop(task_id, None)
@@ -379,7 +364,7 @@ class Supervisor:
                 self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
-        for listener in tuple(self._listeners):
+        for listener in self._listeners:
             listener(task, event)
         if has_ended:
             self._store.release(task.id)

@@ -158,6 +158,21 @@ class Checkpoints:
             await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
         return present
 
+    def restore_worktree(self, task: Task) -> str | None:
+        """Make a lost worktree of the task anew, with the work of its newest checkpoint; return what it was made from.
+
+        Returns None, and does nothing, if the worktree is there. Blocks. Raises WorkspaceError and GitError.
+        """
+        if task.source.worktree is None or self._workspace.worktree(task.id).exists():
+            return None
+        source = task.source
+        self._workspace.prepare(task.id, Path(source.repo), source.base_commit, source.branch)
+        for checkpoint in self.kept(task):
+            if checkpoint.work is not None:
+                self._workspace.bring_to(task.id, checkpoint.work.whole)
+                return f"checkpoint {checkpoint.number}"
+        return f"commit {source.commit}"
+
     async def save_ended(self, task: Task) -> None:
         """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.
 

@@ -3,6 +3,7 @@
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -126,7 +127,8 @@ class Clone:
         """
         _init(folder, self.git)
         place = folder / ".git"
-        quoted = str(self.folder / "objects").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        objects = os.path.relpath(self.folder / "objects", place / "objects")  # the data folder may be moved
+        quoted = objects.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         (place / "objects/info/alternates").write_text(f'"{quoted}"\n', "utf-8", "surrogateescape")
         git = Git.own(place, work_tree=folder)
         git.run("-c", "core.logAllRefUpdates=false", *FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)

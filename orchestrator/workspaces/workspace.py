@@ -318,14 +318,14 @@ class Workspace:
         clone.fetch_all(user.folder, task_id, base_commit)
         link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         link.unlink(missing_ok=True)
-        link.symlink_to(clone.folder)
+        link.symlink_to(os.path.relpath(clone.folder, link.parent))
         return clone
 
     def _clone(self, task_id: str) -> Clone:
         link = self._link(task_id)
         if not link.is_symlink():
             raise WorkspaceError(f"{task_id} has no workspace yet")
-        return Clone(link.readlink())
+        return Clone(self._data / "repos" / link.readlink().name)
 
     def _link(self, task_id: str) -> Path:
         return self._data / "repos/tasks" / _plain(task_id)

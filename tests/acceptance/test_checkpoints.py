@@ -1,6 +1,7 @@
 """Checkpoints as people use them: a real daemon, real agents, and the command line."""
 
 import json
+import shutil
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import Reason
@@ -71,6 +72,25 @@ def test_the_work_of_a_cancelled_task_survives_its_archival(tmp_path: Path) -> N
         branch = f"orchestrator/{task}/checkpoint-{newest['number']}"
         assert git(harness.repo, "show", f"{branch}:half-done.txt") == "not lost"
         assert "Implement slugify in textkit" in git(harness.repo, "log", "--format=%s", branch)
+
+
+def test_a_worktree_that_somebody_removed_is_made_anew_from_the_newest_checkpoint(tmp_path: Path) -> None:
+    go = str(tmp_path / "go")
+    scenario = {"IMPLEMENTATION": [[], [HALF_DONE, FOR_EVER], [{"wait_for": go}]]}
+    with DaemonHarness(tmp_path, scenario=scenario) as harness:
+        task = harness.submit()
+        worktree = Path(harness.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        harness.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        harness.client.request(task, "pause")
+        harness.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(harness, task))
+        shutil.rmtree(worktree)
+        harness.end_run(task)
+        harness.client.request(task, "resume")
+        harness.wait_for("the work", (worktree / "half-done.txt").exists)
+        assert "restored from checkpoint" in harness.cli("events", task).stdout
+        Path(go).touch()
+        harness.wait_for_end(task)
+        assert len(harness.subjects(task)) == 3
 
 
 def test_the_worktree_of_a_blocked_task_goes_back_and_forth(tmp_path: Path) -> None:

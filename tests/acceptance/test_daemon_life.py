@@ -11,6 +11,7 @@ import pytest
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.server.client import Client
 from tests.acceptance.harness import (
     PATIENCE,
     DaemonHarness,
@@ -301,3 +302,24 @@ def test_a_daemon_that_hangs_up_with_its_terminal_leaves_its_agents_alive(tmp_pa
         harness.start()
         let_go(tmp_path)
         harness.wait_for_end(task)
+
+
+def test_a_data_folder_that_was_moved_after_a_power_cut_goes_on_in_its_new_place(tmp_path: Path) -> None:
+    half_done = {"write": {"file": "half-done.txt", "text": "not lost\n"}}
+    with DaemonHarness(tmp_path, {"IMPLEMENTATION": [[half_done, {"think_ms": 600_000}], []]}) as harness:
+        task = harness.submit()
+        worktree = Path(harness.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
+        harness.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
+        harness.kill()
+        for pid in harness.survivors():
+            os.kill(pid, signal.SIGKILL)
+        moved = tmp_path / "elsewhere/data"
+        moved.parent.mkdir()
+        harness.data.rename(moved)
+        with harness.client:
+            harness.data, harness.client = moved, Client(moved / "orchestrator.sock")
+        harness.start()
+        done = harness.wait_for_end(task)
+        assert done.folder == str(moved / "tasks" / task)
+        assert (moved / "worktrees" / task / "half-done.txt").read_text() == "not lost\n"
+        assert len(harness.subjects(task)) == 3

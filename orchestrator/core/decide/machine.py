@@ -171,6 +171,8 @@ def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
 
 
 def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
+    if event.restored_from:
+        return replace(task)  # an equal task, but not the same: that it was restored is on record
     if task.next_action is not NextAction.WORKSPACE:
         return task
     task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))

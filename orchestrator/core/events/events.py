@@ -63,11 +63,12 @@ class TaskAdmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceReady(BaseEvent):
-    """The task's own branch is checked out in its worktree."""
+    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from."""
 
     worktree: str
     branch: str
     head: str
+    restored_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,6 @@ class StallSeen(BaseEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExited(BaseEvent):
     """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known.
-
     `is_lost` says that it did not end by itself: its holder was killed, or the machine went down.
     """
 

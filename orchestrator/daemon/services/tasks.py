@@ -165,7 +165,7 @@ class TaskService:
         if task.status is TaskStatus.DRAFT:
             return task
         try:
-            await asyncio.wait_for(self.supervisor.wait_for_end(task.id), LONGEST_END)
+            await asyncio.wait_for(self.index.wait_for_end(task.id), LONGEST_END)
         except TimeoutError:
             raise InvalidTransition(action, task.status, task.stage, (), "its processes have not ended yet") from None
         return await self.index.find(task.id)
