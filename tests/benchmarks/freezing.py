@@ -21,7 +21,7 @@ from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec, Stdin
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Say
+from tests.fakes.scripted_model import Say
 from tests.integration.claude_session import Place
 
 Row = tuple[str, str, str]

@@ -27,7 +27,7 @@ from orchestrator.core.events.agent_events import (
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 from orchestrator.formats.codec import JsonObject
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Drip, Reply, Say, Scene, Use, in_order
+from tests.fakes.scripted_model import Drip, Reply, Say, Scene, Use, in_order
 from tests.integration.claude_session import Agent, Place, agent
 from tests.integration.test_claude_cli import claude, place
 

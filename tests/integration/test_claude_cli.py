@@ -27,7 +27,7 @@ from orchestrator.core.events.agent_events import (
     TurnResult,
 )
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Drip, Fail, Playwright, Say, Scene, Use, in_order, usage_limit
+from tests.fakes.scripted_model import Drip, Fail, Say, Scene, ScriptedModel, Use, in_order, usage_limit
 from tests.integration.claude_session import Agent, Place, agent
 
 pytestmark = pytest.mark.claude
@@ -52,8 +52,8 @@ def turns_of(running: Agent) -> list[TurnResult]:
     return [event for event in running.events if isinstance(event, TurnResult)]
 
 
-async def one_turn(place: Place, playwright: Playwright, order: Launch) -> tuple[Agent, list[Scene]]:
-    with MessagesApi(playwright) as api:
+async def one_turn(place: Place, model: ScriptedModel, order: Launch) -> tuple[Agent, list[Scene]]:
+    with MessagesApi(model) as api:
         async with agent(place.driver(api), order) as running:
             running.say("Begin.")
             await running.next(TurnResult)
@@ -167,10 +167,10 @@ async def test_the_same_uuid_runs_once_however_often_it_is_sent_and_across_a_res
 
 
 async def test_an_interrupt_ends_the_turn_and_the_process_accepts_the_next(place: Place) -> None:
-    def playwright(scene: Scene) -> Say | Drip:
+    def model(scene: Scene) -> Say | Drip:
         return Say("Here.") if scene.prompt == "Are you there?" else Drip(("tick ",) * 600, every=0.1)
 
-    with MessagesApi(playwright) as api:
+    with MessagesApi(model) as api:
         driver = place.driver(api)
         async with agent(driver, place.order()) as running:
             running.say("Count.")
@@ -225,10 +225,10 @@ async def test_a_refused_key_is_a_failure_that_needs_a_user(place: Place) -> Non
 async def test_a_usage_limit_has_its_reset_and_the_session_continues_after_it(place: Place) -> None:
     resets_at = 1_900_000_000
 
-    def playwright(scene: Scene) -> Say | Fail:
+    def model(scene: Scene) -> Say | Fail:
         return Say("Back.") if scene.prompt == "Now?" else usage_limit(resets_at=resets_at)
 
-    with MessagesApi(playwright) as api:
+    with MessagesApi(model) as api:
         async with agent(place.driver(api, subscription=True), place.order()) as running:
             running.say("Begin.")
             limit = await running.next(Limit, where=lambda event: event.status is LimitStatus.REJECTED)

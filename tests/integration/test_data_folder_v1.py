@@ -26,7 +26,7 @@ from orchestrator.storage.state_document import to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
 from orchestrator.wiring import bundled_redactor
-from tests.acceptance.house import House, Json
+from tests.acceptance.harness import DaemonHarness, Json
 from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
 
@@ -92,37 +92,37 @@ def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store
 
 
 def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
-    with recorded() as there, TakenOver(there.root) as house:
-        assert ready(house.client.socket)
-        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+    with recorded() as there, TakenOver(there.root) as harness:
+        assert ready(harness.client.socket)
+        assert statuses(harness) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
         for part, before in there.expected["tasks"].items():
-            after = house.wait_until(before["id"], lambda now: now.run is None)
+            after = harness.wait_until(before["id"], lambda now: now.run is None)
             assert kept(after) == kept(TaskView.model_validate(in_present_words(before["task"]), context=str)), part
-        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
-        assert [line for line in house.log if line["level"] in {"error", "critical"}] == []
+        assert statuses(harness) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+        assert [line for line in harness.log if line["level"] in {"error", "critical"}] == []
 
 
 def test_tasks_that_were_held_or_waiting_are_completed_with_the_work_already_done() -> None:
-    with recorded() as there, TakenOver(there.root, max_agents=10) as house:
+    with recorded() as there, TakenOver(there.root, max_agents=10) as harness:
         before = {part: there.expected["tasks"][part] for part in ("frozen", "waiting", "reviewed", "limited")}
-        house.client.request(before["frozen"]["id"], "resume")
+        harness.client.request(before["frozen"]["id"], "resume")
         question, dependency = before["waiting"]["task"]["waiting"]
-        house.say("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
-        house.say("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
+        harness.request("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
+        harness.request("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
         (review,) = before["reviewed"]["task"]["waiting"]
-        house.say("POST", f"/api/reviews/{review['id']}/approve")
+        harness.request("POST", f"/api/reviews/{review['id']}/approve")
         for one in before.values():
-            done = house.wait_for_end(one["id"])
+            done = harness.wait_for_end(one["id"])
             commits = [commit for step in one["task"]["steps"] for commit in step["commits"]]
-            delivered = git(house.repo, "rev-list", done.branch).split()
+            delivered = git(harness.repo, "rev-list", done.branch).split()
             assert [commit for commit in commits if commit not in delivered] == []
             assert done.failures.total == 0
-        half_done = git(house.repo, "show", f"{house.client.task(before['frozen']['id']).branch}:half-done.txt")
+        half_done = git(harness.repo, "show", f"{harness.client.task(before['frozen']['id']).branch}:half-done.txt")
         assert half_done == "not committed"
 
 
-class TakenOver(House):
-    """A house with the recorded data folder and its repositories."""
+class TakenOver(DaemonHarness):
+    """A harness with the recorded data folder and its repositories."""
 
     def make_repository(self, name: str, check: str = "") -> Path:  # noqa: ARG002 - it was made with one
         """The recorded repository of that name."""
@@ -207,8 +207,8 @@ def ready(socket: Path) -> bool:
         return http.get("/readyz").is_success
 
 
-def statuses(house: House) -> dict[str, str]:
-    page = house.client.tasks(TaskFilter(all=True), every=True)
+def statuses(harness: DaemonHarness) -> dict[str, str]:
+    page = harness.client.tasks(TaskFilter(all=True), every=True)
     assert page.unreadable == ()
     return {line.id: line.status.value for line in page.tasks}
 

@@ -28,11 +28,11 @@ from orchestrator.core.model import BlockedBy, Process, Task, TaskStatus
 from orchestrator.core.why import explain
 from orchestrator.store import FolderStore, Loaded, Summary
 from orchestrator.vault import Vault
+from tests.acceptance.forge_house import ForgeHouse, Upstream
+from tests.acceptance.house import FILES, Json, line_count
 
 from orchestrator import checkpoint_files, clock
 from orchestrator.wiring import bundled_redactor
-from tests.acceptance.forge_house import ForgeHouse, Upstream
-from tests.acceptance.house import FILES, Json, line_count
 from tests.fakes.repositories import commit, git
 
 PACKED = ("data", "agent", "repo", "proposed")

@@ -269,9 +269,8 @@ def _section(name: str) -> Section | None:
     """Return the section that a heading names, whatever decorates it; one in two languages is known by either."""
     if name.startswith(COMMENT_BY):
         return None
-    bare = _IN_PARENTHESES.sub(" ", name)
     inner = " ".join(_IN_PARENTHESES.findall(name))
-    for part in (name, bare, inner, *name.split("/"), *name.split("|")):
+    for part in (name, _IN_PARENTHESES.sub(" ", name), inner, *name.split("/"), *name.split("|")):
         if found := _SECTIONS.get(_plain(part)):
             return found
     return None
