@@ -1,4 +1,4 @@
-"""How a holder starts its agent: in a process group of its own, with three pipes and its own environment.
+"""Start a holder's agent in a process group of its own, with three pipes and its own environment.
 
 A spec may have `wrap`, the words of a sandbox that precede the command. The sandbox ignores the signals of SHIELDED,
 which are for the command alone: it lets the command have them.

@@ -27,7 +27,7 @@ class SocketRefused(OrchestratorError):
     """The socket cannot be listened on."""
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """uvicorn on a socket that is already bound; the daemon handles signals.
 
     It waits for an event to stop. uvicorn itself polls ten times a second, which took most of the processor time of an
@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(app: FastAPI, paths: Sequence[Path], end_streams: Callable[[], None]) -> Server:
+def make_server(app: FastAPI, paths: Sequence[Path], end_streams: Callable[[], None]) -> ApiServer:
     """Return a server that holds these sockets already; `serve()` answers requests. Raises SocketRefused."""
     listeners = [_listening(path) for path in paths]
     config = uvicorn.Config(
@@ -91,7 +91,7 @@ def make_server(app: FastAPI, paths: Sequence[Path], end_streams: Callable[[], N
         log_level="warning",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return Server(config, listeners, end_streams)
+    return ApiServer(config, listeners, end_streams)
 
 
 def _listening(path: Path) -> socket.socket:

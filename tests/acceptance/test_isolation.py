@@ -11,7 +11,7 @@ import pytest
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.settings import Settings
-from tests.acceptance.house import House, Json, state_of
+from tests.acceptance.harness import DaemonHarness, Json, state_of
 
 LOOKS = """
 import json, os, pathlib, socket, subprocess, sys
@@ -85,16 +85,16 @@ def looks_around(tmp_path: Path, name: str) -> str:
     return " ".join(map(str, (sys.executable, shared / "look.py", *places)))
 
 
-def house_with_secrets(tmp_path: Path, scenario: Json, checks: Json) -> House:
-    """Return a house whose user has credentials; runs may write nothing of it but a shared folder."""
+def harness_with_secrets(tmp_path: Path, scenario: Json, checks: Json) -> DaemonHarness:
+    """Return a harness whose user has credentials; runs may write nothing of it but a shared folder."""
     secrets = tmp_path / "home/.ssh"
     secrets.mkdir(parents=True)
     (secrets / "id_ed25519").write_text("secret")
     (tmp_path / "home/.netrc").write_text("secret")
-    house = House(tmp_path, scenario, isolation="bubblewrap", checks={"commands": checks})
+    harness = DaemonHarness(tmp_path, scenario, isolation="bubblewrap", checks={"commands": checks})
     (tmp_path / "agent").mkdir()
-    house.writable = [tmp_path / "shared", tmp_path / "agent"]
-    return house
+    harness.writable = [tmp_path / "shared", tmp_path / "agent"]
+    return harness
 
 
 def seen_by(tmp_path: Path, name: str) -> Json:
@@ -104,12 +104,12 @@ def seen_by(tmp_path: Path, name: str) -> Json:
 
 def test_an_agent_sees_its_own_task_alone_and_commands_nobody(tmp_path: Path) -> None:
     look = looks_around(tmp_path, "agent")
-    with house_with_secrets(tmp_path, {"ANALYSIS": [{"run": look, "work": True}]}, {}) as house:
-        other = house.submit()
-        house.say("POST", f"/api/tasks/{other}/cancel")
-        house.wait_for_end(other, TaskStatus.CANCELLED)
-        task = house.submit()
-        house.wait_for_end(task)
+    with harness_with_secrets(tmp_path, {"ANALYSIS": [{"run": look, "work": True}]}, {}) as harness:
+        other = harness.submit()
+        harness.request("POST", f"/api/tasks/{other}/cancel")
+        harness.wait_for_end(other, TaskStatus.CANCELLED)
+        task = harness.submit()
+        harness.wait_for_end(task)
     seen = seen_by(tmp_path, "agent")
     assert seen["tasks"] == [task]
     assert {"vault.key", "alive", "doorbell", "orchestrator.sock"}.isdisjoint(seen["data"])
@@ -127,8 +127,8 @@ def test_an_agent_sees_its_own_task_alone_and_commands_nobody(tmp_path: Path) ->
 
 
 def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
-    with house_with_secrets(tmp_path, {}, {"lint": looks_around(tmp_path, "check")}) as house:
-        house.wait_for_end(house.submit())
+    with harness_with_secrets(tmp_path, {}, {"lint": looks_around(tmp_path, "check")}) as harness:
+        harness.wait_for_end(harness.submit())
     seen = seen_by(tmp_path, "check")
     assert seen["files"] == []
     assert (seen["ssh"], seen["netrc"], seen["settings"]) == ([], "", "")
@@ -139,30 +139,30 @@ def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
 
 def test_a_sandbox_ends_with_its_holder_and_with_its_agent(tmp_path: Path) -> None:
     lives_on = "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done'"
-    with House(tmp_path, {"ANALYSIS": [{"grandchild": lives_on, "wait_for": str(tmp_path / "go")}]}) as house:
-        task = house.submit()
-        run = house.wait_until(task, lambda now: now.run and now.agent.pid).run
+    with DaemonHarness(tmp_path, {"ANALYSIS": [{"grandchild": lives_on, "wait_for": str(tmp_path / "go")}]}) as harness:
+        task = harness.submit()
+        run = harness.wait_until(task, lambda now: now.run and now.agent.pid).run
         assert run is not None
-        house.wait_for("the grandchild", lambda: len(house.survivors()) > 5)
-        inside = house.survivors()
-        os.kill(int(json.loads((house.folder(task) / run.folder / "pid").read_text())["holder"]), 9)
-        house.wait_for("the end of the sandbox", lambda: all(state_of(pid) in "-Z" for pid in inside))
+        harness.wait_for("the grandchild", lambda: len(harness.survivors()) > 5)
+        inside = harness.survivors()
+        os.kill(int(json.loads((harness.folder(task) / run.folder / "pid").read_text())["holder"]), 9)
+        harness.wait_for("the end of the sandbox", lambda: all(state_of(pid) in "-Z" for pid in inside))
         (tmp_path / "go").touch()
-        house.wait_for_end(task)
-        assert house.nothing_is_left()
+        harness.wait_for_end(task)
+        assert harness.nothing_is_left()
 
 
 def test_the_daemon_says_how_runs_are_isolated(tmp_path: Path) -> None:
-    with House(tmp_path, isolation="auto") as house:
-        assert house.client.status().isolation == "bubblewrap"
-        assert "agents and checks run in sandboxes" in house.cli("doctor").stdout
+    with DaemonHarness(tmp_path, isolation="auto") as harness:
+        assert harness.client.status().isolation == "bubblewrap"
+        assert "agents and checks run in sandboxes" in harness.cli("doctor").stdout
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
 def test_without_sandboxes_the_daemon_works_and_says_what_is_not_held(tmp_path: Path) -> None:
-    with House(tmp_path, isolation="none") as house:
-        house.wait_for_end(house.submit())
+    with DaemonHarness(tmp_path, isolation="none") as harness:
+        harness.wait_for_end(harness.submit())
         told = 'none (isolation = "none" is set): agents and checks can reach whatever the daemon\'s user can'
-        assert house.client.status().isolation == told
-        assert told in " ".join(house.cli("status").stdout.split())
-        assert [line["isolation"] for line in house.log if line["event"] == "runs_not_isolated"] == [told]
+        assert harness.client.status().isolation == told
+        assert told in " ".join(harness.cli("status").stdout.split())
+        assert [line["isolation"] for line in harness.log if line["event"] == "runs_not_isolated"] == [told]

@@ -54,5 +54,5 @@ def one_line(text: str, limit: int = LONGEST_TITLE) -> str:
 
 
 def same(there: str, wanted: str) -> bool:
-    """Whether two texts are equal, except for line ends, which forges change."""
+    """Return whether two texts are equal, except for line ends, which forges change."""
     return there.replace("\r\n", "\n").strip() == wanted.strip()

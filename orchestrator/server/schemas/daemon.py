@@ -32,8 +32,8 @@ class RunningView(View):
 class StatusView(View):
     """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
-    `queue` waits for a place, `standing` is paused for another reason. `isolation` is bubblewrap, or says why runs
-    are without it.
+    `queue` waits for a slot, `standing` is paused for another reason; `places` are the slots for tasks. `isolation` is
+    bubblewrap, or says why runs are without it.
     """
 
     health: str
