@@ -9,6 +9,7 @@ Theory of operation
     in the same session obeys SIGTSTP. One with a session of its own does not: its group is orphaned, and POSIX then
     discards the default stop (measured with the real CLI).
   * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
+  * Other processes of this user can neither trace the holder nor read its memory, which holds what was provided.
   * Descriptor 5 is an anonymous file in memory: what was provided for the agent, and how it is masked in the agent's
     output. It is read once; its content is never in a file, an argument or this process's environment.
   * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 else:
     import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 TICK = 1.0  # seconds between looks at the clock, at stdin.jsonl, at `alive` and at a full disk
 SWEEP_TICK = 0.01  # seconds between looks at a tree that is being swept
 REQUEST_LIMIT = 4096  # bytes read from `control` at once
@@ -92,6 +93,7 @@ class Holder:
         _signal.signal(_signal.SIGTERM, lambda _number, _frame: self.note_shutdown())
         holder_files.write_pid(self.row, self.agent, self.cgroup.path)
         self.spawn()
+        prctl(PR_SET_DUMPABLE, 0)  # not earlier: the agent's OOM score is set through a file of ours
         self.publish()
         holder_files.ring(self.spec)
         while not self.is_over():
@@ -356,6 +358,12 @@ def mask_of(pairs: list[list[str]], *, is_json: bool) -> Mask | None:
     return Mask(pairs, is_json=is_json) if pairs else None
 
 
+def prctl(option: int, value: int) -> None:
+    """Change a property of this process."""
+    libc = dlopen(None, 0)  # type: ignore[arg-type]  # the stub does not know that None means this very process
+    call_function(dlsym(libc, "prctl"), (option, value, 0, 0, 0))
+
+
 def main(folder: str) -> None:
     """Hold the run of this folder until it ends."""
     for signum in IGNORED:
@@ -363,8 +371,7 @@ def main(folder: str) -> None:
     os.closerange(files.HANDOVER_FD + 1, os.sysconf("SC_OPEN_MAX"))  # whatever else the daemon had open
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
-    libc = dlopen(None, 0)  # type: ignore[arg-type]  # the stub does not know that None means this very process
-    call_function(dlsym(libc, "prctl"), (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
     holder = Holder(spec, handed_over())
