@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
     free_memory_floor: ByteSize = Field(default=ByteSize(512 * 1024**2), ge=0)
     load_ceiling: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    agent: AgentSettings = AgentSettings()
+    agent: AgentSettings = Field(default_factory=AgentSettings)
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
     people: PeopleSettings = PeopleSettings()

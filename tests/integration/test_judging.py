@@ -46,7 +46,7 @@ class CheckHarness:
         """Run one command to its end."""
         run = f"logs/{len(self.task.evaluation.results)}-{check.name}"
         folder = self.data / run
-        folder.mkdir(parents=True)
+        (folder / REPORT).parent.mkdir(parents=True)
         env = {"PATH": PATH, "HOME": "/nonexistent", "ORCHESTRATOR_REPORT": str(folder / REPORT)}
         with (folder / "stdout.jsonl").open("wb") as out:
             done = subprocess.run(argv(check), cwd=self.repo, env=env, stdout=out, check=False)
