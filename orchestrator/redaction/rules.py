@@ -6,8 +6,9 @@ longest, then of the earliest, then of the rule declared first, so that no part 
 is refused without being scanned, and so is one with more than `MOST_SECRETS` matches. So the time is linear in the
 text's length for any text and any rule; see `expressions`.
 
-Not found: encoded secrets (base64, percent-encoding, archives) other than private keys; secrets broken over several
-lines, other than the header of a private key; and secrets in look-alike letters of other alphabets.
+Not found: encoded secrets (base64, hexadecimal, percent-encoding, archives) other than private keys; secrets broken
+over several lines, other than the header of a private key; and secrets in look-alike letters of other alphabets. A text
+in UTF-16 that is read as UTF-8 has a zero byte beside each letter, which the plainest form leaves out.
 """
 
 import math
